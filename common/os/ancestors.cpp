@@ -10,14 +10,14 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMax = 64;  // a chain of starters is a few long; one that does not end is no chain
+constexpr std::size_t kMaxAncestors = 64;  // real chains are much shorter; the bound ends a loop in a faulty /proc
 
 struct Status {
   std::string command;
   long parent = 0;
 };
 
-/// From a line "17 (a (strange) name) S 16 ...": the name may hold anything, so the last parenthesis ends it.
+/// Reads /proc/PID/stat: "17 (a (strange) name) S 16 ...". The name may contain parentheses, so the last one ends it.
 std::optional<Status> status_of(long pid, const std::filesystem::path& proc) {
   std::ifstream file(proc / std::to_string(pid) / "stat");
   const std::string line{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -36,7 +36,7 @@ std::optional<Status> status_of(long pid, const std::filesystem::path& proc) {
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc) {
   Ancestors found;
   auto status = status_of(pid, proc);
-  while (status && status->parent > 0 && found.size() < kMax) {
+  while (status && status->parent > 0 && found.size() < kMaxAncestors) {
     const long parent = status->parent;
     status = status_of(parent, proc);
     if (status) found.push_back({parent, status->command});

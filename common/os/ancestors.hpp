@@ -1,5 +1,5 @@
 #pragma once
-// Which processes started this one: its parent, that one's parent, and so on.
+// Ancestors of a process: its parent, the parent's parent, and so on.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,14 +8,14 @@ namespace busbw {
 
 struct Ancestor {
   long pid = 0;
-  std::string command;  // as the kernel keeps it: the program's file name, at most 15 bytes
+  std::string command;  // file name of the program, cut to 15 bytes by the kernel
 };
 using Ancestors = std::vector<Ancestor>;
 
-/// The parent first. Ends where /proc does not tell, such as at the edge of a container. `proc` differs in tests only.
+/// Returns the ancestors, the parent first. Ends at the first process that /proc does not show, for example at the edge
+/// of a container. Only tests pass another `proc`.
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc = "/proc");
 
-/// The ancestors of this process.
 Ancestors process_ancestors();
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// A file descriptor with an owner.
+// RAII owner of a file descriptor.
 #include <unistd.h>
 
 #include <utility>

@@ -1,20 +1,20 @@
 #pragma once
-// The process's environment as a value that is passed in, so that tests bring their own.
+// Environment variables behind a function pointer, so that tests can pass their own.
 #include <optional>
 #include <string>
 
 namespace busbw {
 
-/// Looks a variable up (missing: not set).
+/// Function that returns the value of a variable, or nothing if it is not set.
 using Environment = std::optional<std::string> (*)(const char* variable);
 
-/// What it is set to: an empty variable, as job scripts leave it behind, is one that is not set.
+/// Returns the value, or nothing if the variable is unset or empty. Job scripts often leave empty variables behind.
 inline std::optional<std::string> nonempty_variable(Environment environment, const char* variable) {
   auto value = environment(variable);
   return value && !value->empty() ? value : std::nullopt;
 }
 
-/// The same, from the process's environment.
+/// Returns a variable of this process's environment.
 std::optional<std::string> process_environment(const char* variable);
 
 }  // namespace busbw

@@ -13,17 +13,17 @@
 namespace busbw {
 
 std::optional<std::string> hash_of_file(const std::string& path) {
-  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return std::nullopt;
   Sha256 hash;
-  std::vector<std::byte> piece(kPieceBytes);
+  std::vector<std::byte> chunk(kChunkBytes);
   for (;;) {
-    const ssize_t got = read(file.number(), piece.data(), piece.size());
+    const ssize_t got = read(file.number(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return std::nullopt;
     if (got == 0) return hexadecimal(hash.digest());
-    hash.add(std::span(piece).first(static_cast<std::size_t>(got)));
+    hash.add(std::span(chunk).first(static_cast<std::size_t>(got)));
   }
 }
 

@@ -1,20 +1,19 @@
 #pragma once
-// The hash of a whole file, computed while the program does other things: a library of 200 MB takes some tenths of a
-// second.
+// SHA-256 of a whole file, computed in the background: a library of 200 MB takes tenths of a second.
 #include <future>
 #include <optional>
 #include <string>
 
 namespace busbw {
 
-/// SHA-256 of a file in hexadecimal digits; missing where the file cannot be read.
+/// Returns the SHA-256 of a file in hexadecimal digits, or nothing if the file cannot be read.
 std::optional<std::string> hash_of_file(const std::string& path);
 
-/// The same from a thread of its own. Not to be carried over a fork before `get` has returned once.
+/// Hash of a file, computed in its own thread. Do not fork before `get` has returned once.
 class FileHash {
  public:
   explicit FileHash(const std::string& path);
-  /// Waits for it. Safe from any thread.
+  /// Waits for the result. Thread-safe.
   std::optional<std::string> get() const { return hash_.get(); }
 
  private:

@@ -3,7 +3,7 @@
 
 namespace busbw {
 
-/// Points `function` at the library's function of that name; null where it has none.
+/// Sets `function` to the library's symbol `name`, or to null if the library does not have it.
 template <class Function>
 void load_symbol(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));

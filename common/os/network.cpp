@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-const sockaddr* plain(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr*>(&endpoint.address); }
+const sockaddr* as_sockaddr(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr*>(&endpoint.address); }
 const sockaddr_in& v4(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr_in&>(endpoint.address); }
 const sockaddr_in6& v6(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr_in6&>(endpoint.address); }
 
@@ -53,26 +53,27 @@ AddressList look_up(const std::string& host, int port, int flags, int& error) {
   return {first, freeaddrinfo};
 }
 
-Descriptor listening_socket(const Endpoint& where, bool both_families) {
-  Descriptor socket(::socket(where.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor listening_socket(const Endpoint& endpoint, bool both_families) {
+  Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return socket;
   const int on = 1;
   const int only_v6 = both_families ? 0 : 1;
   setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (where.address.ss_family == AF_INET6)
+  if (endpoint.address.ss_family == AF_INET6)
     setsockopt(socket.number(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof(only_v6));
-  if (bind(socket.number(), plain(where), where.length) == 0 && listen(socket.number(), kBacklog) == 0) return socket;
+  if (bind(socket.number(), as_sockaddr(endpoint), endpoint.length) == 0 && listen(socket.number(), kBacklog) == 0)
+    return socket;
   const int error = errno;
   socket.close();
   errno = error;
   return socket;
 }
 
-[[noreturn]] void refuse_listening(const std::string& where) {
+[[noreturn]] void refuse_listening(const std::string& endpoint) {
   throw EnvironmentError(
-      fmt::format("cannot listen at {}: {}; give another port (BUSBW_RENDEZVOUS=tcp://host:port), or end "
-                  "what uses this one",
-                  where, std::strerror(errno)));
+      fmt::format("cannot listen at {}: {}; set another port (BUSBW_RENDEZVOUS=tcp://HOST:PORT), or stop "
+                  "the program that uses it",
+                  endpoint, std::strerror(errno)));
 }
 
 }  // namespace
@@ -111,12 +112,12 @@ std::vector<Interface> interfaces() {
   return found;
 }
 
-std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& why) {
+std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& message) {
   int error = 0;
   const AddressList found = look_up(host, port, 0, error);
   std::vector<Endpoint> endpoints;
   if (error != 0) {
-    why = fmt::format("{}: {}", host, gai_strerror(error));
+    message = fmt::format("{}: {}", host, gai_strerror(error));
     return endpoints;
   }
   for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next)
@@ -127,13 +128,13 @@ std::vector<Endpoint> resolve_host(const std::string& host, int port, std::strin
 Endpoint endpoint_of(const std::string& text, int port) {
   int error = 0;
   const AddressList found = look_up(text, port, AI_NUMERICHOST, error);
-  if (error != 0) throw EnvironmentError(fmt::format("{}: no address in digits", text));
+  if (error != 0) throw EnvironmentError(fmt::format("{}: not a numeric IP address", text));
   return copy_of(found->ai_addr);
 }
 
-Descriptor listen_at(const Endpoint& where) {
-  Descriptor socket = listening_socket(where, false);
-  if (!socket.is_open()) refuse_listening(where.text());
+Descriptor listen_at(const Endpoint& endpoint) {
+  Descriptor socket = listening_socket(endpoint, false);
+  if (!socket.is_open()) refuse_listening(endpoint.text());
   return socket;
 }
 
@@ -162,7 +163,7 @@ std::optional<Endpoint> remote_endpoint(const Descriptor& socket) {
 void set_nonblocking_nodelay(const Descriptor& socket) {
   const int on = 1;
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  // Firewalls forget connections over which nothing goes.
+  // Without keep-alive, firewalls drop idle connections.
   const int idle_s = 30;
   setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
@@ -170,22 +171,22 @@ void set_nonblocking_nodelay(const Descriptor& socket) {
   fcntl(socket.number(), F_SETFL, fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
 }
 
-ConnectResult connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up) {
-  Descriptor socket(::socket(where.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno))};
+ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop) {
+  Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
   set_nonblocking_nodelay(socket);
-  if (connect(socket.number(), plain(where), where.length) == 0) return {std::move(socket), {}};
-  if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno))};
-  for (int tick = 0; tick < ticks && !gave_up(); ++tick) {
+  if (connect(socket.number(), as_sockaddr(endpoint), endpoint.length) == 0) return {std::move(socket), {}};
+  if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
+  for (int tick = 0; tick < ticks && !should_stop(); ++tick) {
     pollfd waiting{socket.number(), POLLOUT, 0};
     if (poll(&waiting, 1, kTickMs) <= 0) continue;
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error == 0) return {std::move(socket), {}};
-    return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(error))};
+    return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(error))};
   }
-  return {Descriptor(), fmt::format("{}: no answer in {:g} s", where.text(), ticks * kTickMs * 1e-3)};
+  return {Descriptor(), fmt::format("{}: no answer in {:g} s", endpoint.text(), ticks * kTickMs * 1e-3)};
 }
 
 }  // namespace busbw

@@ -1,6 +1,6 @@
 #pragma once
-// TCP between processes: where this host can be reached, who listens, who connects. Limits count ticks (ticker.hpp)
-// spent waiting; no clock is read.
+// TCP between processes: addresses of this host, listening and connecting. Limits are counted in ticks of waiting
+// (ticker.hpp), not with a clock.
 #include <sys/socket.h>
 
 #include <functional>
@@ -13,51 +13,52 @@
 
 namespace busbw {
 
-/// A host's address with a port.
+/// IP address with a port.
 struct Endpoint {
   sockaddr_storage address{};
   socklen_t length = 0;
 
-  /// "10.0.0.1:4711", "[fd00::1]:4711"
+  /// Returns "10.0.0.1:4711" or "[fd00::1]:4711".
   std::string text() const;
   std::string host() const;
   int port() const;
   bool is_loopback() const;
 };
 
-/// One of this host's interfaces that are up, with one of its addresses.
+/// One address of a network interface of this host that is up.
 struct Interface {
   std::string name;
   Endpoint address;  // port 0
   Endpoint mask;
 };
 
-/// The addresses under which this host may be reached, loopback last; no link-local ones.
+/// Returns the addresses of this host, loopback last, without link-local addresses.
 std::vector<Interface> interfaces();
-/// The addresses of `host` (a name, or an address in digits); empty where it is not known (yet), and `why` then says
-/// so.
-std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& why);
-/// Throws EnvironmentError where `text` (digits alone) is no address.
+/// Returns the addresses of `host`, a name or a numeric address. If the lookup fails, returns an empty list and sets
+/// `message` to the reason.
+std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& message);
+/// Parses a numeric address. Throws EnvironmentError if `text` is not one.
 Endpoint endpoint_of(const std::string& text, int port);
 
-/// A listening socket that does not block. `port` 0: any. Throws EnvironmentError naming the endpoint and the remedy.
-Descriptor listen_at(const Endpoint& where);
-/// On every address, IPv4 and IPv6 where there is IPv6.
+/// Returns a non-blocking listening socket; port 0 means any free port. Throws EnvironmentError with endpoint and
+/// remedy.
+Descriptor listen_at(const Endpoint& endpoint);
+/// Listens on all addresses, with IPv6 if the host supports it.
 Descriptor listen_everywhere(int port);
-/// Where a socket listens.
+/// Returns the local address of a socket.
 Endpoint local_endpoint(const Descriptor& socket);
-/// Whom it is connected to; missing where it is not any more.
+/// Returns the address of the peer, or nothing if the socket is no longer connected.
 std::optional<Endpoint> remote_endpoint(const Descriptor& socket);
 
-/// What became of an attempt to connect.
+/// Result of a connection attempt.
 struct ConnectResult {
-  Descriptor socket;  // does not block, sends at once; closed where it failed
-  std::string why;    // it failed
+  Descriptor socket;    // non-blocking, TCP_NODELAY; closed if the attempt failed
+  std::string message;  // reason of a failure
 };
-/// Tries for at most `ticks`; `gave_up` is asked every tick and ends it early.
-ConnectResult connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up);
+/// Tries to connect for at most `ticks`. Polls `should_stop` every tick and gives up if it returns true.
+ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop);
 
-/// Sockets that answer at once and do not block.
+/// Makes a socket non-blocking and sets TCP_NODELAY and keep-alive.
 void set_nonblocking_nodelay(const Descriptor& socket);
 
 }  // namespace busbw

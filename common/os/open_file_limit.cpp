@@ -9,7 +9,8 @@ namespace busbw {
 
 std::size_t raise_open_file_limit(std::size_t needed) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();  // nobody says otherwise
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return std::numeric_limits<std::size_t>::max();  // unknown: assume no limit
   if (limit.rlim_cur >= needed) return limit.rlim_cur;
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);

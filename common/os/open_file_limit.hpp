@@ -3,8 +3,8 @@
 
 namespace busbw {
 
-/// Makes room for `needed` open files as far as the system permits: usual limits are low, and may be raised to the hard
-/// one. How many are allowed then, which may be more or fewer.
+/// Raises the soft limit on open files to `needed`, at most to the hard limit. Returns the resulting limit, which may
+/// be below or above `needed`.
 std::size_t raise_open_file_limit(std::size_t needed);
 
 }  // namespace busbw

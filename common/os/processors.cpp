@@ -10,7 +10,7 @@ namespace busbw {
 
 std::vector<int> allowed_processors() {
   constexpr std::size_t kMax = std::size_t{1} << 20;
-  // The kernel refuses a set that is smaller than its own.
+  // The kernel rejects a set smaller than its own with EINVAL.
   for (std::size_t count = CPU_SETSIZE; count <= kMax; count *= 2) {
     std::vector<cpu_set_t> set(count / CPU_SETSIZE);
     const std::size_t bytes = set.size() * sizeof set[0];
@@ -26,13 +26,13 @@ std::vector<int> allowed_processors() {
   return {};
 }
 
-std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view where) {
+std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view host) {
   if (processors == 0 || ranks <= processors) return std::nullopt;
   return fmt::format(
       "{} ranks{}{} share {} processor{}, so times include waiting for a turn; use at most {} rank{} {}to time the "
       "communication alone",
-      ranks, where.empty() ? "" : " on ", where, processors, processors == 1 ? "" : "s", processors,
-      processors == 1 ? "" : "s", where.empty() ? "" : "there ");
+      ranks, host.empty() ? "" : " on ", host, processors, processors == 1 ? "" : "s", processors,
+      processors == 1 ? "" : "s", host.empty() ? "" : "there ");
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// Which processors there are for a process, and what it means when ranks have to share them.
+// Processors that a process may use, and the warning for ranks that share them.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,12 +7,11 @@
 
 namespace busbw {
 
-/// Numbers of those that this thread, and what it starts, may use, as the kernel counts them on this host; empty where
-/// it does not say.
+/// Returns the kernel's numbers of the processors that this thread and its children may use. Empty if unknown.
 std::vector<int> allowed_processors();
 
-/// What to warn of where so many ranks run on so many processors; empty where each has its own. `where` names the host,
-/// or is empty where there is but one.
-std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view where = {});
+/// Warning for more ranks than processors. Nothing if every rank has a processor. `host` is empty if the
+/// job has only one host.
+std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view host = {});
 
 }  // namespace busbw

@@ -14,16 +14,16 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kOwner{"GNU", 4};  // with the zero at its end
+constexpr std::string_view kOwner{"GNU", 4};  // including the terminating zero
 
-/// Of the first object that the loader tells of, which is the program.
-int ask(dl_phdr_info* object, std::size_t, void* result) {
-  auto& build = *static_cast<std::optional<std::string>*>(result);
-  for (int i = 0; i < object->dlpi_phnum && !build; ++i) {
+/// Callback of dl_iterate_phdr. Reads the build id of the first object, which is the program, and stops.
+int read_build_id(dl_phdr_info* object, std::size_t, void* result) {
+  auto& build_id = *static_cast<std::optional<std::string>*>(result);
+  for (int i = 0; i < object->dlpi_phnum && !build_id; ++i) {
     const ElfW(Phdr) & segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
     const auto* const begin = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);
-    build = build_id_in_notes({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4);
+    build_id = build_id_in_notes({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4);
   }
   return 1;
 }
@@ -58,9 +58,9 @@ std::optional<std::string> program_path() {
 }
 
 std::optional<std::string> program_build_id() {
-  std::optional<std::string> build;
-  dl_iterate_phdr(ask, &build);
-  return build;
+  std::optional<std::string> build_id;
+  dl_iterate_phdr(read_build_id, &build_id);
+  return build_id;
 }
 
 }  // namespace busbw

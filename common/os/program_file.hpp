@@ -1,5 +1,5 @@
 #pragma once
-// The file that this program runs from: where it is, and which build it is.
+// Path and build id of the running program.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace busbw {
 
-/// With links followed. Nothing where /proc does not tell.
+/// Returns the resolved path of the program, or nothing if /proc does not show it.
 std::optional<std::string> program_path();
 
-/// The linker's hash of what it put together (GNU build id), in hexadecimal, as `readelf -n` and `file` show it: two
-/// builds of one version differ in it. Nothing where the program was linked without.
+/// Returns the GNU build id in hexadecimal, as `readelf -n` and `file` print it. It is the linker's hash of the
+/// program, so it differs between builds of one version. Nothing if the program has no build id.
 std::optional<std::string> program_build_id();
 
-/// The build id among notes of a program as the loader maps them: each is a header, its owner's name and what it says,
-/// padded to `alignment` bytes, 4 or 8.
+/// Finds the build id in a note segment as the loader maps it. Each note has a header, owner name and content, padded
+/// to `alignment` bytes (4 or 8).
 std::optional<std::string> build_id_in_notes(std::span<const std::byte> notes, std::size_t alignment);
 
 }  // namespace busbw

@@ -37,14 +37,14 @@ constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN", "SECRET",     "P
                                                        "_KEY",  "CREDENTIAL", "APIKEY"};
 
 bool allowed(std::string_view variable) {
-  // OMPI_MCA_ variables are in lower case.
+  // OMPI_MCA_ variables contain lower-case names.
   std::string upper(variable);
   std::ranges::transform(upper, upper.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
          std::ranges::none_of(kSecretWords, [&](auto word) { return upper.find(word) != upper.npos; });
 }
 
-/// The value after "key :" in a file of /proc, or nothing.
+/// Returns the value after "key :" in a /proc file, or an empty string.
 std::string proc_value(const char* path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -1,5 +1,5 @@
 #pragma once
-// Where and with what a run was made.
+// Host, hardware and environment in which a run was made.
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,17 +8,17 @@ namespace busbw {
 
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
-/// The variables that tune collectives or launch jobs, by allow-list: prefixes such as NCCL_ and UCX_, never names that
-/// speak of tokens, keys or passwords. The whole environment holds secrets and is never recorded.
+/// Returns variables that tune collectives or launch jobs, from an allow-list of prefixes such as NCCL_ and UCX_. Names
+/// that contain TOKEN, _KEY, PASSWORD or similar are excluded, because the environment can hold secrets.
 NamedValues tuning_environment(char** environment);
 
-/// Kernel, processor, cores and memory, as this machine's /proc tells; what cannot be read is left out.
+/// Returns host, kernel, processor, cores and memory of this machine. Values that cannot be read are left out.
 NamedValues machine_facts();
 
-/// The host's name up to the first dot.
+/// Returns the host name up to the first dot.
 std::string host_name();
 
-/// Differs between any two hosts, also where two are called the same: the whole name, and which boot of which kernel.
+/// Returns the full host name and the kernel's boot id. It differs between two hosts even if their names are equal.
 std::string host_identity();
 
 }  // namespace busbw

@@ -15,8 +15,8 @@ void fill_randomly(std::span<std::byte> bytes) {
     const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      throw EnvironmentError(
-          fmt::format("the system gives no random numbers (getrandom): {}; allow that call", std::strerror(errno)));
+      throw EnvironmentError(fmt::format("no random numbers from the system (getrandom): {}; allow this system call",
+                                         std::strerror(errno)));
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
 }

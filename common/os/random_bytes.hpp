@@ -5,7 +5,7 @@
 
 namespace busbw {
 
-/// Bytes that nobody can guess, from the system. Throws EnvironmentError where it gives none.
+/// Fills `bytes` with cryptographically secure random data. Throws EnvironmentError if the system provides none.
 void fill_randomly(std::span<std::byte> bytes);
 
 template <std::size_t kBytes>

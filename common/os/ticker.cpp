@@ -18,7 +18,7 @@ Ticker::Ticker() : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLO
   const itimerspec period{{0, kTickNs}, {0, kTickNs}};
   if (!timer_.is_open() || timerfd_settime(timer_.number(), 0, &period, nullptr) != 0)
     throw EnvironmentError(
-        fmt::format("no timer (timerfd): {}; raise the limit on open files (ulimit -n), or allow timers "
+        fmt::format("cannot create a timer (timerfd): {}; raise the limit on open files (ulimit -n), or allow timers "
                     "in this container",
                     std::strerror(errno)));
 }

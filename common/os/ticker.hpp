@@ -1,5 +1,5 @@
 #pragma once
-// Tenths of a second that pass, whatever a thread does meanwhile.
+// Timer that counts ticks of 100 ms, independent of the thread's work.
 #include <cstdint>
 
 #include "common/os/descriptor.hpp"
@@ -9,24 +9,23 @@ namespace busbw {
 inline constexpr int kTickMs = 100;
 inline constexpr int kTicksPerS = 1000 / kTickMs;
 
-/// Unlike timeouts of poll it counts what a look-up of a name or a flood of visitors takes, too.
+/// Periodic timer. Unlike poll timeouts, it also counts time spent in name lookups and in handling connections.
 class Ticker {
  public:
-  /// Throws EnvironmentError where the system has no timer for it.
+  /// Throws EnvironmentError if the system cannot create a timer.
   Ticker();
-  /// The descriptor to poll for the next tick.
+  /// Returns a descriptor that is readable when a tick has passed.
   int number() const { return timer_.number(); }
-  /// Ticks since the last call.
+  /// Returns the ticks since the last call.
   std::uint64_t take_elapsed() const;
 
  private:
   Descriptor timer_;
 };
 
-/// Sleeps for a tick.
 void sleep_tick();
 
-/// The whole ticks in so many seconds; no more than an int holds.
+/// Converts seconds to whole ticks. Values above 1e7 s count as 1e7 s, so that the result fits an int.
 int ticks_of(double seconds);
 
 }  // namespace busbw

@@ -1,11 +1,11 @@
 #pragma once
-// Errors carry what happened, what to do, and the exit code that means it.
+// Errors with a message, a remedy and an exit code.
 #include <stdexcept>
 #include <string>
 
 namespace busbw {
 
-/// Exit codes of every program; one meaning each (docs/compatibility.md).
+/// Exit codes of every program, each with one meaning (docs/compatibility.md).
 enum class ExitCode : int {
   good = 0,
   wrong_data = 1,
@@ -14,11 +14,11 @@ enum class ExitCode : int {
   rank_lost = 4,
   slower_than_demanded = 5,
   interrupted = 130,    // SIGINT, as shells report it
-  output_closed = 141,  // the reader of stdout went away, as shells report SIGPIPE
-  terminated = 143,     // SIGTERM, as shells report it, and SIGHUP
+  output_closed = 141,  // the reader of stdout closed it; as shells report SIGPIPE
+  terminated = 143,     // SIGTERM or SIGHUP, as shells report SIGTERM
 };
 
-/// One sentence for the user: what was wrong, where, and what to do about it.
+/// Error for the user. The sentence names object, problem and remedy.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode exit, const std::string& sentence) : std::runtime_error(sentence), exit_(exit) {}
@@ -28,17 +28,17 @@ class Error : public std::runtime_error {
   ExitCode exit_;
 };
 
-/// A doubt about the command line (exit 2).
+/// Invalid command line (exit 2).
 struct UsageError : Error {
   explicit UsageError(const std::string& sentence) : Error(ExitCode::usage, sentence) {}
 };
 
-/// Something the machine lacks (exit 3).
+/// Problem of the machine or its environment (exit 3).
 struct EnvironmentError : Error {
   explicit EnvironmentError(const std::string& sentence) : Error(ExitCode::environment, sentence) {}
 };
 
-/// Thrown by a wait when the job has been aborted elsewhere: the first error stands in the job, this one only unwinds.
+/// Thrown by waits after the job was aborted elsewhere. The job keeps the first failure; this exception only unwinds.
 struct JobAborted : std::exception {
   const char* what() const noexcept override { return "the job was aborted by another rank"; }
 };

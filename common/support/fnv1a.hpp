@@ -4,7 +4,7 @@
 
 namespace busbw {
 
-/// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/): the same number in every process, whatever library it has.
+/// FNV-1a hash (http://www.isthe.com/chongo/tech/comp/fnv/). Unlike std::hash, it is equal in all processes of a job.
 constexpr std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;

@@ -8,11 +8,12 @@
 namespace busbw {
 
 std::string number_list_text(std::span<const int> numbers) {
-  constexpr std::size_t kNamed = 8;
-  const auto named = numbers.first(std::min(numbers.size(), kNamed));
-  if (numbers.size() > kNamed) return fmt::format("{} and {} more", fmt::join(named, ", "), numbers.size() - kNamed);
-  if (numbers.size() < 2) return fmt::format("{}", fmt::join(named, ", "));
-  return fmt::format("{} and {}", fmt::join(named.first(named.size() - 1), ", "), named.back());
+  constexpr std::size_t kMaxListed = 8;
+  const auto listed = numbers.first(std::min(numbers.size(), kMaxListed));
+  if (numbers.size() > kMaxListed)
+    return fmt::format("{} and {} more", fmt::join(listed, ", "), numbers.size() - kMaxListed);
+  if (numbers.size() < 2) return fmt::format("{}", fmt::join(listed, ", "));
+  return fmt::format("{} and {}", fmt::join(listed.first(listed.size() - 1), ", "), listed.back());
 }
 
 }  // namespace busbw

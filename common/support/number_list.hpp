@@ -1,11 +1,11 @@
 #pragma once
-// Numbers in a sentence, such as those of the ranks that it is about.
+// Lists of numbers, such as ranks, for messages.
 #include <span>
 #include <string>
 
 namespace busbw {
 
-/// "3", "3 and 5", "3, 5, 8 and 61 more".
+/// Returns "", "3", "3 and 5", or the first eight and a count: "3, 4, 5, 6, 7, 8, 9, 10 and 61 more".
 std::string number_list_text(std::span<const int> numbers);
 
 }  // namespace busbw

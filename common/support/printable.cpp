@@ -5,15 +5,15 @@
 namespace busbw {
 namespace {
 
-/// Longer than any honest name, path or address.
+/// Longer than usual names, paths and addresses.
 constexpr std::size_t kMaxBytes = 200;
 
-/// UTF-8's way to write the control characters from U+0080 to U+009F, which some terminals obey.
+/// True for the UTF-8 encoding of a control character from U+0080 to U+009F. Some terminals obey these.
 bool is_upper_control(unsigned char first, unsigned char second) {
   return first == 0xc2 && second >= 0x80 && second < 0xa0;
 }
 
-bool goes_on(unsigned char letter) { return (letter & 0xc0) == 0x80; }
+bool is_continuation_byte(unsigned char letter) { return (letter & 0xc0) == 0x80; }
 
 }  // namespace
 
@@ -42,7 +42,8 @@ std::string printable(std::string_view text) {
 std::string printable_value(std::string_view value) {
   if (value.size() <= kMaxBytes) return printable(value);
   std::size_t end = kMaxBytes;
-  while (end > 0 && goes_on(static_cast<unsigned char>(value[end]))) --end;  // no letter is cut in two
+  while (end > 0 && is_continuation_byte(static_cast<unsigned char>(value[end])))
+    --end;  // do not split a UTF-8 character
   return fmt::format("{}... ({} bytes)", printable(value.substr(0, end)), value.size());
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-// What others wrote, in sentences of ours.
+// Foreign text made safe for messages and terminals.
 #include <string>
 #include <string_view>
 
 namespace busbw {
 
-/// `text` as one line that does nothing to a terminal: control characters, line breaks among them, become \n, \t, \x1b.
+/// Returns `text` as one line without control characters. They are replaced by escapes such as \n, \t and \x1b.
 std::string printable(std::string_view text);
 
-/// A value that a user, a launcher or a stranger gave, for a sentence: printable, and cut where it is long.
+/// Returns a value from a user, a launcher or the network for a message: printable, and cut if it is long.
 std::string printable_value(std::string_view value);
 
 }  // namespace busbw

@@ -32,8 +32,8 @@ std::uint32_t big_endian(const std::byte* bytes) {
 using State = std::array<std::uint32_t, 8>;
 constexpr std::size_t kBlockBytes = 64;
 
-// The names are those of FIPS 180-4, 6.2.2.
-void take_blocks_anywhere(State& state, const std::byte* bytes, std::size_t blocks) {
+// Variable names as in FIPS 180-4, 6.2.2.
+void process_blocks_portable(State& state, const std::byte* bytes, std::size_t blocks) {
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     std::array<std::uint32_t, 64> w;
     for (std::size_t t = 0; t < 16; ++t) w[t] = big_endian(bytes + 4 * t);
@@ -56,23 +56,23 @@ void take_blocks_anywhere(State& state, const std::byte* bytes, std::size_t bloc
 }
 
 #ifdef __x86_64__
-/// Whether the processor has instructions for it: a library of 200 MB then takes a tenth of a second and not one.
-bool has_instructions() {
+/// True if the processor has SHA instructions. With them, a library of 200 MB takes 0.1 s instead of 1 s.
+bool has_sha_instructions() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA);
 }
 
-/// The same as take_blocks_anywhere, four rounds at a time. The halves of the state lie as sha256rnds2 wants them.
-__attribute__((target("sha,sse4.1,ssse3"))) void take_blocks_by_instructions(State& state, const std::byte* bytes,
-                                                                             std::size_t blocks) {
+/// Same result as process_blocks_portable, four rounds at a time. The state is ordered as sha256rnds2 requires.
+__attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instructions(State& state, const std::byte* bytes,
+                                                                                  std::size_t blocks) {
   const auto lane = [&](std::size_t i) { return static_cast<int>(state[i]); };
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   __m128i abef = _mm_set_epi32(lane(0), lane(1), lane(4), lane(5));
   __m128i cdgh = _mm_set_epi32(lane(2), lane(3), lane(6), lane(7));
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4];  // of the last 16 rounds, w[i % 4] the oldest
+    __m128i w[4];  // words of the last 16 rounds; w[i % 4] holds the oldest
     for (std::size_t i = 0; i < 16; ++i) {
       __m128i& now = w[i % 4];
       const __m128i &next = w[(i + 1) % 4], &third = w[(i + 2) % 4], &last = w[(i + 3) % 4];
@@ -97,20 +97,20 @@ __attribute__((target("sha,sse4.1,ssse3"))) void take_blocks_by_instructions(Sta
 
 }  // namespace
 
-Sha256::Sha256(Implementation way) : by_instructions_(false) {
+Sha256::Sha256(Implementation implementation) : uses_sha_instructions_(false) {
 #ifdef __x86_64__
-  static const bool has_them = has_instructions();  // a virtual machine takes microseconds for the question
-  by_instructions_ = way == Implementation::fastest && has_them;
+  static const bool is_supported = has_sha_instructions();  // cached: cpuid takes microseconds in a virtual machine
+  uses_sha_instructions_ = implementation == Implementation::fastest && is_supported;
 #else
-  static_cast<void>(way);
+  static_cast<void>(implementation);
 #endif
 }
 
-void Sha256::take_blocks(const std::byte* bytes, std::size_t blocks) {
+void Sha256::process_blocks(const std::byte* bytes, std::size_t blocks) {
 #ifdef __x86_64__
-  if (by_instructions_) return take_blocks_by_instructions(state_, bytes, blocks);
+  if (uses_sha_instructions_) return process_blocks_with_instructions(state_, bytes, blocks);
 #endif
-  take_blocks_anywhere(state_, bytes, blocks);
+  process_blocks_portable(state_, bytes, blocks);
 }
 
 Sha256& Sha256::add(std::span<const std::byte> bytes) {
@@ -121,9 +121,9 @@ Sha256& Sha256::add(std::span<const std::byte> bytes) {
     in_block_ += fits;
     bytes = bytes.subspan(fits);
     if (in_block_ < kBlockBytes) return *this;
-    take_blocks(block_.data(), 1);
+    process_blocks(block_.data(), 1);
   }
-  take_blocks(bytes.data(), bytes.size() / kBlockBytes);
+  process_blocks(bytes.data(), bytes.size() / kBlockBytes);
   const std::span<const std::byte> rest = bytes.last(bytes.size() % kBlockBytes);
   std::ranges::copy(rest, block_.begin());
   in_block_ = rest.size();
@@ -133,7 +133,7 @@ Sha256& Sha256::add(std::span<const std::byte> bytes) {
 Sha256& Sha256::add(std::string_view text) { return add(bytes_of(text)); }
 
 Digest Sha256::digest() {
-  // One bit, zeros up to the last 8 bytes of a block, and in those the length in bits: FIPS 180-4, 5.1.1.
+  // Padding (FIPS 180-4, 5.1.1): a one bit, zeros, then the length in bits in the last 8 bytes of a block.
   std::array<std::byte, 2 * kBlockBytes> padding{std::byte{0x80}};
   const std::size_t zeros_to = (in_block_ < kBlockBytes - 8 ? 1 : 2) * kBlockBytes - in_block_;
   for (std::size_t i = 0; i < 8; ++i) padding[zeros_to - 1 - i] = static_cast<std::byte>(total_bytes_ * 8 >> 8 * i);

@@ -9,12 +9,12 @@
 
 namespace busbw {
 
-void print_stderr(std::string_view who, std::string_view sentence) noexcept {
+void print_stderr(std::string_view program, std::string_view sentence) noexcept {
   try {
-    const std::string line = std::string(who) + ": " + printable(sentence) + "\n";
+    const std::string line = std::string(program) + ": " + printable(sentence) + "\n";
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (const std::exception&) {
-    // Without memory for a line there is nothing left to say it with.
+    // Out of memory: the message is lost.
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
-// The one way to say something on stderr.
+// Messages on stderr.
 #include <string_view>
 
 namespace busbw {
 
-/// Writes "who: sentence" and a line break to stderr at once. That stderr may be closed or full is no error.
-void print_stderr(std::string_view who, std::string_view sentence) noexcept;
+/// Writes "program: sentence" and a newline to stderr in one call. Ignores a closed or full stderr.
+void print_stderr(std::string_view program, std::string_view sentence) noexcept;
 
 }  // namespace busbw

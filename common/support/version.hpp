@@ -1,10 +1,10 @@
 #pragma once
-// The version of the program, as pyproject.toml has it.
+// Version of the program, set from pyproject.toml by the build.
 #include <string_view>
 
 namespace busbw {
 
-/// "0.1.0".
+/// Returns the version, for example "0.1.0".
 std::string_view version();
 
 }  // namespace busbw

@@ -11,12 +11,12 @@ namespace {
 
 constexpr double kMaxSizeBytes = 0x1p62;
 
-/// The number that `text` starts with, which is then removed from it. No sign, no hexadecimal.
+/// Parses the number at the start of `text` and removes it. Signs and hexadecimal are rejected.
 std::optional<double> take_number(std::string_view& text) {
-  const bool starts_well = !text.empty() && (text.front() == '.' || (text.front() >= '0' && text.front() <= '9'));
+  const bool starts_as_number = !text.empty() && (text.front() == '.' || (text.front() >= '0' && text.front() <= '9'));
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!starts_well || error != std::errc() || !std::isfinite(value)) return std::nullopt;
+  if (!starts_as_number || error != std::errc() || !std::isfinite(value)) return std::nullopt;
   text.remove_prefix(end - text.data());
   return value;
 }

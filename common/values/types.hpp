@@ -1,5 +1,5 @@
 #pragma once
-// What is measured: element types, reduction operators, placements, and the names that people type and read.
+// Element types, reduction operators and placements, with their names in flags and output.
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -18,18 +18,18 @@ inline constexpr std::array kDtypes{Dtype::int8,    Dtype::uint8,    Dtype::int3
                                     Dtype::float64, Dtype::bfloat16, Dtype::f8e4m3,  Dtype::f8e5m2};
 inline constexpr std::array kRedops{Redop::sum, Redop::prod, Redop::max, Redop::min, Redop::avg, Redop::mulsum};
 
-/// The name nccl-tests uses: "int8", "half", "float", "double", "bfloat16", "f8e4m3", ...
+/// Returns the name in nccl-tests: "int8", "half", "float", "double", "bfloat16", "f8e4m3", ...
 std::string_view name(Dtype);
 std::string_view name(Redop);
-/// "out_of_place" or "in_place".
+/// Returns "out_of_place" or "in_place".
 std::string_view name(Placement);
 
 std::optional<Dtype> dtype_of(std::string_view name);
 std::optional<Redop> redop_of(std::string_view name);
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 std::size_t size_bytes(Dtype);
-/// Whether the type is a floating-point type.
+/// True for floating-point types.
 bool is_float(Dtype);
 
 }  // namespace busbw

@@ -1,23 +1,23 @@
 #pragma once
-// When something is asked again that thousands of processes ask of one server: names of DNS, files of NFS.
+// Backoff with jitter for requests that thousands of processes send to one DNS or NFS server.
 #include <algorithm>
 
 #include "common/os/ticker.hpp"
 
 namespace busbw {
 
-/// At once, after 1 to 1.25 s, and then more and more seldom until 4 to 5 s lie between two times; each process at
-/// moments of its own, so that those that were started together do not ask together for long.
+/// Schedule of requests: the first at once, the second after 1 to 1.25 s, then at growing intervals up to 4 to 5 s. The
+/// jitter depends on the process number, so that processes started together spread their requests.
 class Backoff {
  public:
-  /// `is_first`: nothing was asked yet, so that the first time is now. Where all of it is to last less than 8 s, the
-  /// pauses begin with an eighth of that.
+  /// `is_first`: no request was sent yet, so the first is due at once. If the total limit is below 8 s, the intervals
+  /// start with an eighth of it.
   Backoff(int process, bool is_first, int limit_ticks)
       : seed_(static_cast<unsigned>(process)), pause_(std::clamp(limit_ticks / 8, 1, kTicksPerS)) {
     if (!is_first) schedule_next(0);
   }
 
-  /// Whether it is time; if so, the next time is put off.
+  /// True if a request is due at `tick`. Also schedules the next one.
   bool is_due(int tick) {
     if (tick < next_tick_) return false;
     schedule_next(tick);
@@ -26,7 +26,7 @@ class Backoff {
 
  private:
   void schedule_next(int tick) {
-    seed_ = seed_ * 1664525U + 1013904223U;  // Numerical Recipes: good enough to tell processes apart
+    seed_ = seed_ * 1664525U + 1013904223U;  // generator from Numerical Recipes; good enough to spread processes
     constexpr unsigned kUpperBits = 16;
     next_tick_ = tick + pause_ + static_cast<int>((seed_ >> kUpperBits) % static_cast<unsigned>(pause_ / 4 + 1));
     pause_ = std::min(pause_ * 3 / 2 + 1, 4 * kTicksPerS);

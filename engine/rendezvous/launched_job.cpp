@@ -17,22 +17,22 @@
 namespace busbw {
 namespace {
 
-constexpr int kFirstSayTicks = 3 * kTicksPerS;
-constexpr int kSayTicks = 10 * kTicksPerS;
-constexpr int kGraceTicks = 5 * kTicksPerS;  // for the others to leave
-constexpr int kBeatsATick = 200;             // process 0 takes no more, however many processes there are
+constexpr int kFirstStatusTicks = 3 * kTicksPerS;
+constexpr int kStatusTicks = 10 * kTicksPerS;
+constexpr int kGraceTicks = 5 * kTicksPerS;  // for the other processes to leave
+constexpr int kMaxHeartbeatsPerTick = 200;  // bounds the heartbeats that process 0 receives in a large job
 constexpr double kNoLimitS = 1e9;
-constexpr double kLaterS = 2;
+constexpr double kExtraLimitS = 2;
 
 ExitCode exit_of(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
   return known ? known->exit() : ExitCode::environment;
 }
 
-/// While the exception is handled for which this process gave the reason `own`; `first` is what stands in the job.
-[[noreturn]] void throw_first(const Failure& first, const std::string& own) {
+/// Rethrows the current exception if its message `own` is the job's first failure, else throws the first failure.
+[[noreturn]] void throw_first_failure(const Failure& first, const std::string& own) {
   if (first.message == own) throw;
-  throw Error(first.exit, first.message);  // another process was the first: all end with one reason
+  throw Error(first.exit, first.message);  // another process failed first, and all processes end with one failure
 }
 
 }  // namespace
@@ -40,58 +40,58 @@ ExitCode exit_of(const std::exception& error) {
 LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     : membership_(membership),
       callbacks_(std::move(callbacks)),
-      meeting_(membership, {callbacks_.on_status, [this] { tick_while_joining(); }}),
+      rendezvous_(membership, {callbacks_.on_status, [this] { tick_while_joining(); }}),
       own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   try {
     if (membership_.process == 0) serve();
-    control_ = std::make_unique<TcpChannel>(meeting_.join(true));
-    first_host_ = meeting_.first_host();
-    reached_at_ = control_->peer();
-    is_in_touch_ = true;
+    control_ = std::make_unique<TcpChannel>(rendezvous_.join(true));
+    first_host_ = rendezvous_.first_host();
+    store_address_text_ = control_->peer();
+    is_control_open_ = true;
     thread_ = std::thread([this] { run_control_thread(); });
     stores_.resize(own_ranks_.size());
     for (auto& store : stores_) store = new_store();
-    std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
-    std::iota(everybody.begin(), everybody.end(), 0);
-    // Processes issue nothing: the first rank's place is as good as any.
+    std::vector<int> all_members(static_cast<std::size_t>(membership_.processes));
+    std::iota(all_members.begin(), all_members.end(), 0);
+    // This team has no operations to watch, so it may use the first rank's counters.
     processes_ = std::make_unique<StoreTeam>(
         *stores_[0], MemberCallbacks{[this] { return aborted(); }, [](std::optional<Phase>) {}, own_ranks_[0].issued},
-        std::move(everybody), membership_.process, "the processes");
+        std::move(all_members), membership_.process, "the processes");
     if (server_) wait_for_all();
     processes_->barrier();
   } catch (const JobAborted&) {
-    const Failure why = *failure();
+    const Failure first_failure = *failure();
     leave();
-    throw Error(why.exit, why.message);
+    throw Error(first_failure.exit, first_failure.message);
   } catch (const std::exception& error) {
     abort(exit_of(error), error.what());
-    if (server_) {  // the thread that would tell it may not have been started
+    if (server_) {  // the control thread, which would report the failure, may not be running yet
       server_->abort(*failure());
-      record_failure(*server_->attendance().failure());
+      record_failure(*server_->tracker().failure());
     }
-    const Failure why = *failure();
+    const Failure first_failure = *failure();
     leave();
-    throw_first(why, error.what());
+    throw_first_failure(first_failure, error.what());
   }
 }
 
 LaunchedJob::~LaunchedJob() { leave(); }
 
-// ---- coming together ------------------------------------------------------------------------------------------------
+// ---- joining --------------------------------------------------------------------------------------------------------
 
 void LaunchedJob::serve() {
-  std::vector<Descriptor> listeners = meeting_.open();
+  std::vector<Descriptor> listeners = rendezvous_.open();
   try {
     server_ = std::make_unique<TcpStoreServer>(
-        std::move(listeners), ServerSettings{meeting_.token(), membership_.processes, membership_.ranks_per_process,
+        std::move(listeners), ServerSettings{rendezvous_.token(), membership_.processes, membership_.ranks_per_process,
                                              std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
   } catch (...) {
-    meeting_.close();  // nobody answers at what was just written down
+    rendezvous_.close();  // remove the published address, because nothing listens there
     throw;
   }
 }
 
-/// What it throws ends a connection in the middle of a handshake: the store must have heard why before it sees that.
+/// Calls `on_tick`. Its exception closes connections during a handshake, so the failure is sent to the store first.
 void LaunchedJob::tick_while_joining() {
   try {
     callbacks_.on_tick();
@@ -105,83 +105,85 @@ void LaunchedJob::tick_while_joining() {
 
 void LaunchedJob::wait_for_all() {
   const int limit = ticks_of(membership_.join_limit_s);
-  int next_say = kFirstSayTicks;
-  bool doubts = false;
-  const auto strangers = [this] {
+  int next_status_tick = kFirstStatusTicks;
+  bool has_reported_mismatch = false;
+  const auto rejected_text = [this] {
     const int count = server_->rejected_connections();
     return count == 0 ? std::string()
-                      : fmt::format(", and {} connection{} turned away", count, count == 1 ? " was" : "s were");
+                      : fmt::format(", and {} connection{} rejected", count, count == 1 ? " was" : "s were");
   };
   for (int tick = 0;; ++tick) {
-    const std::vector<int> missing = server_->attendance().missing();
+    const std::vector<int> missing = server_->tracker().missing();
     if (missing.empty()) return;
     callbacks_.on_tick();
     if (aborted()) throw JobAborted();
-    // It has this job's token, so it is one of those that are missing, and will not come again.
-    if (const auto refusal = server_->attendance().first_refusal()) throw Error(refusal->exit, refusal->message);
-    const auto absent = [&] {
-      return fmt::format("{} of {} processes {} not come: {}", missing.size(), membership_.processes,
+    // The refused process has this job's token, so it is one of the missing processes and will not return.
+    if (const auto refusal = server_->tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
+    const auto missing_text = [&] {
+      return fmt::format("{} of {} processes {} not joined: {}", missing.size(), membership_.processes,
                          missing.size() == 1 ? "has" : "have", number_list_text(missing));
     };
-    const auto doubt = [&] {
+    const auto mismatch_text = [&] {
       std::string all;
-      for (const std::string& one : {server_->attendance().other_token(), server_->attendance().other_version()})
+      for (const std::string& one : {server_->tracker().other_token(), server_->tracker().other_version()})
         if (!one.empty()) all += "; " + one;
       return all;
     };
     if (tick >= limit)
       throw Error(
           ExitCode::rank_lost,
-          fmt::format("{} in {:g} s{}{}; look whether they run and reach process 0 on {}, which listens at {} (a "
-                      "firewall?), or allow more time with BUSBW_JOIN_TIMEOUT_S and -T",
-                      absent(), membership_.join_limit_s, strangers(), doubt(), host_name(), meeting_.listen_address_text()));
-    const bool says_at_once = !doubts && !doubt().empty();
-    doubts = doubts || says_at_once;
-    if (says_at_once || tick >= next_say) {
-      callbacks_.on_status(fmt::format("{}{}; process 0 listens at {}", absent(), doubt(), meeting_.listen_address_text()));
-      next_say = tick + kSayTicks;
+          fmt::format("{} (limit {:g} s){}{}; check that they run and reach process 0 on {}, which listens at {} (a "
+                      "firewall?), or raise BUSBW_JOIN_TIMEOUT_S and -T",
+                      missing_text(), membership_.join_limit_s, rejected_text(), mismatch_text(), host_name(),
+                      rendezvous_.listen_address_text()));
+    const bool reports_now = !has_reported_mismatch && !mismatch_text().empty();
+    has_reported_mismatch = has_reported_mismatch || reports_now;
+    if (reports_now || tick >= next_status_tick) {
+      callbacks_.on_status(fmt::format("{}{}; process 0 listens at {}", missing_text(), mismatch_text(),
+                                       rendezvous_.listen_address_text()));
+      next_status_tick = tick + kStatusTicks;
     }
     sleep_tick();
   }
 }
 
-Bytes LaunchedJob::agree(const Bytes& words, const std::function<Bytes(const std::vector<Bytes>&)>& decide) {
+Bytes LaunchedJob::agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide) {
   try {
-    const std::vector<Bytes> all = processes_->gather(words);
+    const std::vector<Bytes> all = processes_->gather(own_message);
     return processes_->broadcast(server_ ? decide(all) : Bytes());
   } catch (const JobAborted&) {
-    const Failure why = *failure();
-    throw Error(why.exit, why.message);
+    const Failure first_failure = *failure();
+    throw Error(first_failure.exit, first_failure.message);
   } catch (const std::exception& error) {
     fail_with(error, error.what());
   }
 }
 
-void LaunchedJob::fail_with(const std::exception& error, const std::string& told) {
-  abort(exit_of(error), told);
-  throw_first(*failure(), told);
+void LaunchedJob::fail_with(const std::exception& error, const std::string& message) {
+  abort(exit_of(error), message);
+  throw_first_failure(*failure(), message);
 }
 
-// ---- while it runs --------------------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<TcpStore> LaunchedJob::new_store() {
   const auto aborted = [this] {
-    if (agrees_) callbacks_.on_tick();
+    if (is_agreeing_) callbacks_.on_tick();
     return this->aborted();
   };
-  return std::make_unique<TcpStore>(
-      meeting_.join(false),
-      StoreCallbacks{aborted, [this](const Failure& why) { record_failure(why); }, [this](const std::string& how) { on_store_lost(how); }},
-      // Process 0 gives up first: it knows who is missing.
-      std::min(membership_.step_limit_s + (server_ ? 0 : kLaterS), kNoLimitS));
+  return std::make_unique<TcpStore>(rendezvous_.join(false),
+                                    StoreCallbacks{aborted, [this](const Failure& failure) { record_failure(failure); },
+                                                   [this](const std::string& cause) { on_store_lost(cause); }},
+                                    // Process 0 times out first, because it knows which processes are missing.
+                                    std::min(membership_.step_limit_s + (server_ ? 0 : kExtraLimitS), kNoLimitS));
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
   const auto own = static_cast<std::size_t>(rank % membership_.ranks_per_process);
-  agrees_ = false;
-  stores_[own]->limit(kNoLimitS);  // from here on there is the watch over progress
-  std::vector<int> everybody(static_cast<std::size_t>(ranks()));
-  std::iota(everybody.begin(), everybody.end(), 0);
+  is_agreeing_ = false;
+  stores_[own]->limit(kNoLimitS);  // from here on, the watchdog limits the waits
+  std::vector<int> all_members(static_cast<std::size_t>(ranks()));
+  std::iota(all_members.begin(), all_members.end(), 0);
   const auto on_step = [this, own](std::optional<Phase> phase) {
     if (phase &&
         own_ranks_[own].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) != static_cast<int>(*phase))
@@ -191,15 +193,15 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
   };
   return std::make_unique<StoreTeam>(*stores_[own],
                                      MemberCallbacks{[this] { return aborted(); }, on_step, own_ranks_[own].issued},
-                                     std::move(everybody), rank, "the job");
+                                     std::move(all_members), rank, "the job");
 }
 
-void LaunchedJob::record_failure(const Failure& why) noexcept {
+void LaunchedJob::record_failure(const Failure& failure) noexcept {
   const std::scoped_lock lock(mutex_);
-  if (!failure_ || is_proposed_) failure_ = why;
-  is_proposed_ = false;
+  if (!failure_ || is_unconfirmed_) failure_ = failure;
+  is_unconfirmed_ = false;
   aborted_.store(true, std::memory_order_release);
-  heard_.notify_all();
+  failure_changed_.notify_all();
 }
 
 void LaunchedJob::abort(ExitCode exit, const std::string& message) noexcept {
@@ -207,63 +209,63 @@ void LaunchedJob::abort(ExitCode exit, const std::string& message) noexcept {
   if (failure_) return;
   failure_ = Failure{exit, message};
   reports_failure_ = true;
-  is_proposed_ = is_in_touch_;
+  is_unconfirmed_ = is_control_open_;
   aborted_.store(true, std::memory_order_release);
 }
 
-void LaunchedJob::on_store_lost(const std::string& how) noexcept {
-  if (leaves_) return;
-  // The store's own word on why it ends may be on its way over another connection.
+void LaunchedJob::on_store_lost(const std::string& cause) noexcept {
+  if (is_leaving_) return;
+  // The store's failure message may still be in transit on another connection, so wait up to 1 s for it.
   for (int tick = 0; tick < kTicksPerS && !aborted(); ++tick) sleep_tick();
   const Rank& slowest = *std::ranges::min_element(
       own_ranks_, {}, [](const Rank& rank) { return rank.steps.load(std::memory_order_relaxed); });
   const std::string_view phase = name(static_cast<Phase>(slowest.phase.load()));
   if (control_is_silent_) {
-    record_failure({ExitCode::rank_lost,
-          fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; look at its own output, and at "
-                      "its host",
-                      first_host_, phase, how)});
+    record_failure(
+        {ExitCode::rank_lost, fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; check its output and its "
+                                          "host",
+                                          first_host_, phase, cause)});
   } else {
-    abort(ExitCode::rank_lost,
-          fmt::format(
-              "{} lost its connection to process 0 on {} in phase {}: {}; another one to it is well, so look for a "
-              "firewall between the hosts that closes connections",
-              rank_name(membership_.process * membership_.ranks_per_process), first_host_, phase, how));
+    abort(
+        ExitCode::rank_lost,
+        fmt::format(
+            "{} lost its connection to process 0 on {} in phase {}: {}; another connection to it works, so check for a "
+            "firewall between the hosts that closes connections",
+            rank_name(membership_.process * membership_.ranks_per_process), first_host_, phase, cause));
   }
 }
 
-/// Where several processes abort at once, the store's first reason is everybody's: its word is waited for.
+/// Waits up to 1 s for the store's answer, because the first failure counts if several processes abort at once.
 std::optional<Failure> LaunchedJob::failure() const {
   std::unique_lock lock(mutex_);
-  heard_.wait_for(lock, std::chrono::milliseconds(kTicksPerS * kTickMs), [this] { return !is_proposed_; });
+  failure_changed_.wait_for(lock, std::chrono::milliseconds(kTicksPerS * kTickMs), [this] { return !is_unconfirmed_; });
   return failure_;
 }
 
 void LaunchedJob::close_control() noexcept {
   const std::scoped_lock lock(mutex_);
-  is_in_touch_ = is_proposed_ = false;
-  heard_.notify_all();
+  is_control_open_ = is_unconfirmed_ = false;
+  failure_changed_.notify_all();
 }
 
 RankProgress LaunchedJob::progress(int rank) const {
-  if (!is_mine(rank)) return server_ ? server_->attendance().progress(rank) : RankProgress{};
+  if (!is_local_rank(rank)) return server_ ? server_->tracker().progress(rank) : RankProgress{};
   const Rank& own = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
   return {static_cast<Phase>(own.phase.load(std::memory_order_relaxed)), own.steps.load(std::memory_order_relaxed),
           own.issued.operations(), own.issued.bytes()};
 }
 
 std::string LaunchedJob::rank_name(int rank) const {
-  if (is_mine(rank)) return fmt::format("rank {} on {}", rank, host_name());
+  if (is_local_rank(rank)) return fmt::format("rank {} on {}", rank, host_name());
   if (!server_) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} on {}", rank,
-                     server_->attendance().host_of_process(rank / membership_.ranks_per_process));
+  return fmt::format("rank {} on {}", rank, server_->tracker().host_of_process(rank / membership_.ranks_per_process));
 }
 
 std::string LaunchedJob::with_rank_name(int rank, const std::string& sentence) const {
   return fmt::format("{}: {}", rank_name(rank), sentence);
 }
 
-/// The thread's whole life.
+/// Main function of the control thread.
 void LaunchedJob::run_control_thread() noexcept {
   sigset_t all;
   sigfillset(&all);
@@ -271,56 +273,56 @@ void LaunchedJob::run_control_thread() noexcept {
   try {
     exchange_control_frames();
   } catch (const BrokenMessage&) {
-    on_store_lost("what it said cannot be understood");
+    on_store_lost("it sent an invalid message");
   } catch (const std::exception& error) {
-    on_store_lost(fmt::format("it cannot be talked to any more: {}", error.what()));
+    on_store_lost(fmt::format("communication with it failed: {}", error.what()));
   }
   close_control();
 }
 
-/// Tells the store how far the ranks are, and hears from it when the job is aborted.
+/// Sends heartbeats, aborts and the leave frame to the store, and receives the job's failure.
 void LaunchedJob::exchange_control_frames() {
   const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  const int ticks_a_beat =
-      std::clamp(max_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kBeatsATick));
+  const int heartbeat_ticks =
+      std::clamp(max_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick));
   int silent_ticks = 0;
-  int since_beat = ticks_a_beat;
+  int ticks_since_heartbeat = heartbeat_ticks;
   int leaving_ticks = 0;
-  bool told = false;
-  bool said_goodbye = false;
+  bool has_sent_abort = false;
+  bool has_sent_leave = false;
   while (leaving_ticks < kGraceTicks) {
-    if (!told) {
+    if (!has_sent_abort) {
       const std::scoped_lock lock(mutex_);
       if (reports_failure_) {
         control_->send(FrameKind::abort, packed(*failure_));
-        told = true;
+        has_sent_abort = true;
       }
     }
-    if (leaves_ && !std::exchange(said_goodbye, true)) control_->send(FrameKind::leave, {});
-    if (!said_goodbye && since_beat++ >= ticks_a_beat) {
-      since_beat = 1;
-      MessageWriter beat;
+    if (is_leaving_ && !std::exchange(has_sent_leave, true)) control_->send(FrameKind::leave, {});
+    if (!has_sent_leave && ticks_since_heartbeat++ >= heartbeat_ticks) {
+      ticks_since_heartbeat = 1;
+      MessageWriter heartbeat;
       for (const Rank& rank : own_ranks_)
-        beat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
+        heartbeat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
             .add(rank.steps.load(std::memory_order_relaxed))
             .add(rank.issued.operations())
             .add(rank.issued.bytes());
-      control_->send(FrameKind::heartbeat, beat.bytes());
+      control_->send(FrameKind::heartbeat, heartbeat.bytes());
     }
     const auto received = control_->receive(kTickMs);
     if (!received) {
       if (control_->ended()) {
         control_is_silent_ = true;
-        if (!said_goodbye) on_store_lost("its connection closed before the job had ended");
+        if (!has_sent_leave) on_store_lost("its connection closed before the job ended");
         return;
       }
       if (!control_->idle()) continue;
-      if (said_goodbye) ++leaving_ticks;
+      if (has_sent_leave) ++leaving_ticks;
       if (++silent_ticks <= max_silent_ticks) continue;
       control_is_silent_ = true;
-      if (!said_goodbye)
-        on_store_lost(fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
-                               max_silent_ticks * kTickMs * 1e-3));
+      if (!has_sent_leave)
+        on_store_lost(fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
+                                  max_silent_ticks * kTickMs * 1e-3));
       return;
     }
     silent_ticks = 0;
@@ -328,21 +330,21 @@ void LaunchedJob::exchange_control_frames() {
       MessageReader reader(received->body);
       record_failure(unpack_failure(reader));
     }
-    if (received->kind == FrameKind::leave && said_goodbye) return;
+    if (received->kind == FrameKind::leave && has_sent_leave) return;
   }
 }
 
-/// Whether processes that have not come yet should still hear why the job ends, and not look for process 0 in vain.
-bool LaunchedJob::others_may_come() const {
-  const auto why = failure();
-  return why && (why->exit == ExitCode::usage || why->exit == ExitCode::environment);
+/// True if processes that have not joined yet should still receive the failure, instead of searching for process 0.
+bool LaunchedJob::others_may_join() const {
+  const auto first_failure = failure();
+  return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
 }
 
 void LaunchedJob::leave() noexcept {
-  if (leaves_.exchange(true)) return;
+  if (is_leaving_.exchange(true)) return;
   if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
-  if (server_) server_->wait_until_all_left(kGraceTicks, others_may_come());
-  if (server_) meeting_.close();
+  if (server_) server_->wait_until_all_left(kGraceTicks, others_may_join());
+  if (server_) rendezvous_.close();
 }
 
 }  // namespace busbw

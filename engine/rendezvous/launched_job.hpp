@@ -1,5 +1,5 @@
 #pragma once
-// A job whose processes were started apart, on one host or many: they meet in process 0's store.
+// A job of separately started processes, on one or more hosts. They communicate through the store in process 0.
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -16,7 +16,7 @@ namespace busbw {
 
 class LaunchedJob final : public Job {
  public:
-  /// Returns when every process has come. Throws Error naming who is missing, what was tried and what to do.
+  /// Returns when every process has joined. Throws Error with the missing processes, the attempts and a remedy.
   LaunchedJob(const Membership& membership, JoinCallbacks callbacks);
   ~LaunchedJob() override;
 
@@ -30,19 +30,19 @@ class LaunchedJob final : public Job {
   std::string with_rank_name(int rank, const std::string& sentence) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }
 
-  /// What process 0 decides once it has every process's words, at every process. Each process calls it as often, before
-  /// its ranks are started. An error that `decide` throws aborts the job, at all processes.
-  Bytes agree(const Bytes& words, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
-  /// While `error` is handled, of which `told` is to be said: the job ends for it, unless another process was the
-  /// first. Throws what all processes end with: `error` again, or that one's reason.
-  [[noreturn]] void fail_with(const std::exception& error, const std::string& told);
-  /// Where this process reached the store: "10.0.0.1:4711".
-  const std::string& store_reached_at() const { return reached_at_; }
-  /// To be called when this process's ranks have ended and its output is complete: process 0 waits for the others.
+  /// Gathers `own_message` from every process and returns the result of `decide`, which runs in process 0. Every
+  /// process must call it equally often, before its ranks start. An exception from `decide` aborts the job.
+  Bytes agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
+  /// Aborts the job with `message`. Call it from a catch block for `error`. Throws the first failure of the job:
+  /// `error` itself, or the failure of another process.
+  [[noreturn]] void fail_with(const std::exception& error, const std::string& message);
+  /// Returns the address at which this process reached the store: "10.0.0.1:4711".
+  const std::string& store_address_text() const { return store_address_text_; }
+  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. Process 0 waits for all.
   void leave() noexcept;
 
  private:
-  /// On a line of its own: each is written by one rank's thread all the time.
+  /// State of one local rank, on its own cache line because the rank's thread writes it constantly.
   struct alignas(64) Rank {
     std::atomic<int> phase{0};
     std::atomic<std::uint64_t> steps{0};
@@ -52,37 +52,37 @@ class LaunchedJob final : public Job {
   void serve();
   void tick_while_joining();
   void wait_for_all();
-  bool others_may_come() const;
+  bool others_may_join() const;
   void run_control_thread() noexcept;
   void exchange_control_frames();
-  void record_failure(const Failure& why) noexcept;
+  void record_failure(const Failure& failure) noexcept;
   void close_control() noexcept;
-  void on_store_lost(const std::string& how) noexcept;
-  bool is_mine(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
+  void on_store_lost(const std::string& cause) noexcept;
+  bool is_local_rank(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
   std::unique_ptr<TcpStore> new_store();
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  RendezvousPoint meeting_;
-  std::unique_ptr<TcpStoreServer> server_;  // in process 0
-  std::string reached_at_;
-  std::string first_host_;  // of process 0
+  RendezvousPoint rendezvous_;
+  std::unique_ptr<TcpStoreServer> server_;  // only in process 0
+  std::string store_address_text_;
+  std::string first_host_;  // host of process 0
   std::vector<Rank> own_ranks_;
-  std::vector<std::unique_ptr<TcpStore>> stores_;  // one a rank of this process
-  std::unique_ptr<Team> processes_;                // what `agree` uses, over the first of them
-  std::atomic<bool> agrees_{true};                 // until the ranks are started
+  std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
+  std::unique_ptr<Team> processes_;                // team of all processes for `agree`, over the first store
+  std::atomic<bool> is_agreeing_{true};            // until the ranks start
 
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> control_is_silent_{false};  // from process 0, over this process's own connection
-  mutable std::mutex mutex_;  // of what follows
-  mutable std::condition_variable heard_;
+  std::atomic<bool> control_is_silent_{false};  // process 0 is silent on the control connection
+  mutable std::mutex mutex_;  // guards the members up to is_control_open_
+  mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
-  bool reports_failure_ = false;         // the failure began here
-  bool is_proposed_ = false;  // and the store has not said yet that no other one came first
-  bool is_in_touch_ = false;  // the thread talks to the store
+  bool reports_failure_ = false;  // the failure began here and must be sent to the store
+  bool is_unconfirmed_ = false;   // the store may still answer with an earlier failure
+  bool is_control_open_ = false;  // the control thread is connected to the store
 
-  std::unique_ptr<TcpChannel> control_;  // the thread's own
-  std::atomic<bool> leaves_{false};
+  std::unique_ptr<TcpChannel> control_;  // used only by the control thread
+  std::atomic<bool> is_leaving_{false};
   std::thread thread_;
 };
 

@@ -18,11 +18,12 @@
 namespace busbw {
 namespace {
 
-constexpr int kTryTicks = 2 * kTicksPerS;     // for one address
-constexpr int kFirstTryTicks = 3;             // at first, where there are several, of which some may lead nowhere
-constexpr int kRetryTicks = 10 * kTicksPerS;  // while an earlier job may still be closing the same port
-constexpr int kFirstSayTicks = 3 * kTicksPerS;
-constexpr int kSayTicks = 10 * kTicksPerS;
+constexpr int kAttemptTicks = 2 * kTicksPerS;  // time for one address
+constexpr int kFirstAttemptTicks =
+    3;  // for one of several addresses in the first round, because some may be unreachable
+constexpr int kRetryTicks = 10 * kTicksPerS;  // an earlier job may still be closing the same port
+constexpr int kFirstStatusTicks = 3 * kTicksPerS;
+constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr std::uint64_t kMaxTicks = 1'000'000;
 
 constexpr const char* kAddressKey = "address of process 0";
@@ -31,30 +32,30 @@ bool names_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-bool is_here(const Endpoint& endpoint) {
+bool is_own_address(const Endpoint& endpoint) {
   return std::ranges::any_of(interfaces(), [&](const Interface& one) { return one.address.host() == endpoint.host(); });
 }
 
-/// Where process 0 listens: at the addresses that its name stands for, and only there. A name that stands for no
-/// address of this host, or for loopback alone as /etc/hosts often has it, says nothing about how others reach it.
+/// Listens at the addresses of this host that the given names resolve to. If no name resolves to such an address,
+/// listens on all addresses. Loopback counts only if named, because /etc/hosts often maps the host name to it.
 std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
-  std::vector<Endpoint> here;
+  std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {
     std::string ignored;
     for (const Endpoint& endpoint : resolve_host(host, address.port, ignored)) {
-      if (!is_here(endpoint) || (endpoint.is_loopback() && !names_loopback(host))) continue;
-      if (std::ranges::none_of(here, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
-        here.push_back(endpoint);
+      if (!is_own_address(endpoint) || (endpoint.is_loopback() && !names_loopback(host))) continue;
+      if (std::ranges::none_of(own_endpoints, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
+        own_endpoints.push_back(endpoint);
     }
   }
   std::vector<Descriptor> listeners;
-  for (const Endpoint& endpoint : here) listeners.push_back(listen_at(endpoint));
+  for (const Endpoint& endpoint : own_endpoints) listeners.push_back(listen_at(endpoint));
   if (listeners.empty()) listeners.push_back(listen_everywhere(address.port));
   return listeners;
 }
 
-/// The same, with patience for the port of a job that is just ending.
-std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
+/// Like listen_for, but retries for `ticks`, because an ending job may still use the port.
+std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
   for (int tick = 0;; ++tick) {
     callbacks.on_tick();
     try {
@@ -62,13 +63,14 @@ std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address, const J
     } catch (const EnvironmentError&) {
       if (tick >= ticks) throw;
     }
-    if (tick == kFirstSayTicks)
-      callbacks.on_status(fmt::format("process 0 is waiting for port {}, which another program still uses", address.port));
+    if (tick == kFirstStatusTicks)
+      callbacks.on_status(
+          fmt::format("process 0 is waiting for port {}, which another program still uses", address.port));
     sleep_tick();
   }
 }
 
-Endpoint reachable_from_here(const Endpoint& listening) {
+Endpoint local_connect_endpoint(const Endpoint& listening) {
   const std::string host = listening.host();
   if (host == "0.0.0.0" || host == "::") return endpoint_of("127.0.0.1", listening.port());
   return listening;
@@ -79,88 +81,89 @@ Endpoint reachable_from_here(const Endpoint& listening) {
 RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks callbacks)
     : membership_(membership), callbacks_(std::move(callbacks)), has_own_token_(!membership.token.empty()) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
-    folder_ =
-        std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.on_tick, membership_.process == 0);
+    file_store_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.on_tick,
+                                              membership_.process == 0);
 }
 
 RendezvousPoint::~RendezvousPoint() = default;
 
 std::vector<Descriptor> RendezvousPoint::open() {
   std::vector<Descriptor> listeners;
-  if (folder_) {
+  if (file_store_) {
     listeners.push_back(listen_everywhere(0));
-    own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
+    own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
     if (!has_own_token_) membership_.token = random_token();
-    const std::string told = has_own_token_ ? std::string() : membership_.token;
+    const std::string shared_token = has_own_token_ ? std::string() : membership_.token;
     std::string addresses;
     for (const Interface& one : interfaces()) addresses += one.address.host() + " ";
-    folder_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(told).bytes());
+    file_store_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(shared_token).bytes());
   } else {
-    listeners = listen_patiently(std::get<TcpStoreAddress>(membership_.store), callbacks_,
-                                 std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
-    own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
+    listeners = listen_with_retries(std::get<TcpStoreAddress>(membership_.store), callbacks_,
+                                    std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
+    own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
   }
   for (const Descriptor& listener : listeners) {
     const Endpoint endpoint = local_endpoint(listener);
     const bool is_everywhere = endpoint.host() == "0.0.0.0" || endpoint.host() == "::";
-    listens_at_ += (listens_at_.empty() ? "" : ", ") +
-                   (is_everywhere ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text());
+    listen_text_ += (listen_text_.empty() ? "" : ", ") +
+                    (is_everywhere ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text());
   }
   return listeners;
 }
 
 void RendezvousPoint::close() {
-  if (folder_ && membership_.process == 0) folder_->clear();
+  if (file_store_ && membership_.process == 0) file_store_->clear();
 }
 
-/// Where the store may be. With a folder they are known once process 0 has written them down.
-std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::places(std::string& why) {
+/// Returns the addresses at which the store may listen. With a folder, none until process 0 has published them.
+std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::candidate_addresses(std::string& error) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};
   std::vector<CandidateAddress> all;
-  if (folder_) {
-    const auto message = folder_->try_get(kAddressKey);
+  if (file_store_) {
+    const auto message = file_store_->try_get(kAddressKey);
     const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
     if (!message) {
-      why = fmt::format("it has not written its address to {}", folder);
+      error = fmt::format("it has not written its address to {}", folder);
       return all;
     }
     try {
       MessageReader reader(*message);
       std::string hosts = reader.take_text();
       const int port = reader.take<int>();
-      const std::string told = reader.take_text();
-      if (!has_own_token_) membership_.token = told;
+      const std::string shared_token = reader.take_text();
+      if (!has_own_token_) membership_.token = shared_token;
       for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
         all.push_back({endpoint_of(hosts.substr(0, end), port), {}});
         hosts.erase(0, end + 1);
       }
     } catch (const BrokenMessage&) {
       throw EnvironmentError(
-          fmt::format("the address in {} is not what process 0 of this version writes; remove the folder "
-                      "or name another one in BUSBW_RENDEZVOUS",
+          fmt::format("the address in {} was not written by process 0 of this version; remove the folder, "
+                      "or set another one in BUSBW_RENDEZVOUS",
                       folder));
     }
     return all;
   }
   const auto& address = std::get<TcpStoreAddress>(membership_.store);
   for (const std::string& host : address.hosts)
-    for (const Endpoint& endpoint : resolve_host(host, address.port, why))
+    for (const Endpoint& endpoint : resolve_host(host, address.port, error))
       all.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
   return all;
 }
 
-/// Whether process 0 answers there within `ticks` and takes this process in; else `tried` says what does. Throws Error
-/// where process 0 says that this process does not fit in.
-bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, JoinAttempt& tried) {
+/// Runs the client's handshake. True if process 0 welcomes this process within `ticks`, else sets the reason in
+/// `attempt`. Throws Error if process 0 proves its identity and refuses this process.
+bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks,
+                                    JoinAttempt& attempt) {
   using Kind = ClientHandshake::HandshakeResult::Kind;
-  const ClientInfo who{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
-                     getpid(),   host_name()};
-  ClientHandshake handshake(membership_.token);  // a folder may just have told it
+  const ClientInfo client{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
+                          getpid(),   host_name()};
+  ClientHandshake handshake(membership_.token);  // the folder may have just provided the token
   channel.send(FrameKind::hello, handshake.hello());
-  ClientHandshake::HandshakeResult verdict;
-  // Who has greeted process 0 is in the job once that has been read, and lost where it goes away before the answer.
-  bool has_greeted = false;
-  for (int waited = 0; waited < (has_greeted ? ticks : std::min(kRetryTicks, ticks)) && !channel.ended();) {
+  ClientHandshake::HandshakeResult result;
+  // After a greeting, process 0 counts this process as joined, and as lost if it disconnects. So wait longer.
+  bool has_sent_greeting = false;
+  for (int waited = 0; waited < (has_sent_greeting ? ticks : std::min(kRetryTicks, ticks)) && !channel.ended();) {
     callbacks_.on_tick();
     const auto received = channel.receive(kTickMs);
     if (!received) {
@@ -168,96 +171,97 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
       continue;
     }
     if (received->kind != FrameKind::challenge) {
-      verdict = handshake.result_of(received->kind, received->body);
+      result = handshake.result_of(received->kind, received->body);
       break;
     }
     try {
-      channel.send(FrameKind::greeting, handshake.greeting(received->body, who));
-      has_greeted = true;
+      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
+      has_sent_greeting = true;
     } catch (const BrokenMessage&) {
       break;
     }
   }
-  const auto turned_away = [&](const std::string& reason) {
-    return fmt::format("process {} was turned away by {}: {}", membership_.process, endpoint.text(), reason);
+  const auto rejection = [&](const std::string& reason) {
+    return fmt::format("process {} was rejected by {}: {}", membership_.process, endpoint.text(), reason);
   };
-  switch (verdict.kind) {
-    case Kind::welcome: first_host_ = verdict.host; return true;
+  switch (result.kind) {
+    case Kind::welcome: first_host_ = result.host; return true;
     case Kind::refused: {
-      // In a job without a token anybody can say this.
-      const bool is_possible = verdict.why.exit == ExitCode::usage || verdict.why.exit == ExitCode::environment;
-      throw Error(is_possible ? verdict.why.exit : ExitCode::environment, turned_away(verdict.why.message));
+      // Without a token, any program can send this frame, so other exit codes are not trusted.
+      const bool is_possible = result.failure.exit == ExitCode::usage || result.failure.exit == ExitCode::environment;
+      throw Error(is_possible ? result.failure.exit : ExitCode::environment, rejection(result.failure.message));
     }
     case Kind::other_token:
-      // Not proved: it may be a stranger, and process 0 at another address.
-      tried.turned_away =
-          turned_away("the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
-      tried.why = fmt::format("{}: the token differs", endpoint.text());
+      // Not authenticated: the sender may not belong to the job, and process 0 may listen at another address.
+      attempt.rejection =
+          rejection("the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
+      attempt.error = fmt::format("{}: the token differs", endpoint.text());
       return false;
     case Kind::other_version:
-      tried.turned_away = turned_away(
-          fmt::format("it speaks version {} of busbw's protocol, this process version {}; install the same busbw "
+      attempt.rejection = rejection(
+          fmt::format("it uses version {} of busbw's protocol, this process version {}; install the same busbw "
                       "everywhere",
-                      verdict.version, kWireVersion));
-      tried.why = fmt::format("{}: another version of busbw", endpoint.text());
+                      result.version, kWireVersion));
+      attempt.error = fmt::format("{}: another version of busbw", endpoint.text());
       return false;
-    case Kind::stranger: tried.why = fmt::format("{}: what listens there is no store of this job", endpoint.text());
+    case Kind::not_authenticated:
+      attempt.error = fmt::format("{}: the listener is not the store of this job", endpoint.text());
   }
   return false;
 }
 
 TcpChannel RendezvousPoint::join(bool is_process) {
   const int limit = std::max(1, ticks_of(membership_.join_limit_s));
-  const auto look = [this] {
+  const auto on_tick = [this] {
     callbacks_.on_tick();
     return false;
   };
-  JoinAttempt tried;
-  int next_say = kFirstSayTicks;
-  // Where process 0 has been reached is known from then on, and where it is busy it may take its time there.
-  int try_ticks = first_host_.empty() ? kFirstTryTicks : kTryTicks;
-  Backoff pace(membership_.process, places_.empty(), limit);
+  JoinAttempt attempt;
+  int next_status_tick = kFirstStatusTicks;
+  // After the first join the address is known, and a busy process 0 gets more time.
+  int multi_attempt_ticks = first_host_.empty() ? kFirstAttemptTicks : kAttemptTicks;
+  Backoff backoff(membership_.process, candidates_.empty(), limit);
   const Ticker ticker;
   int tick = 0;
   const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks)); };
   while (count(), tick < limit) {
-    look();
-    const std::string said_before = std::exchange(tried.turned_away, {});
-    const bool is_fresh = pace.is_due(tick);
+    on_tick();
+    const std::string previous_rejection = std::exchange(attempt.rejection, {});
+    const bool is_fresh = backoff.is_due(tick);
     if (is_fresh)
-      if (auto found = places(tried.why); !found.empty()) places_ = std::move(found);
-    const int one_try = places_.size() > 1 ? try_ticks : kTryTicks;
-    for (auto place = places_.begin(); place != places_.end(); ++place) {
+      if (auto found = candidate_addresses(attempt.error); !found.empty()) candidates_ = std::move(found);
+    const int attempt_ticks = candidates_.size() > 1 ? multi_attempt_ticks : kAttemptTicks;
+    for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
       if (count(), tick >= limit) {
-        if (tried.turned_away.empty()) tried.turned_away = said_before;
+        if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
         break;
       }
-      ConnectResult connected = connect_to(place->endpoint, std::min(one_try, limit - tick), look);
+      ConnectResult connected = connect_to(candidate->endpoint, std::min(attempt_ticks, limit - tick), on_tick);
       if (!connected.socket.is_open()) {
-        tried.why = place->name + connected.why;
+        attempt.error = candidate->name + connected.message;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
-      if (count(); run_handshake(channel, place->endpoint, is_process, std::max(1, limit - tick), tried)) {
-        std::rotate(places_.begin(), place, std::next(place));  // what comes next begins where this was welcomed
+      if (count(); run_handshake(channel, candidate->endpoint, is_process, std::max(1, limit - tick), attempt)) {
+        std::rotate(candidates_.begin(), candidate, std::next(candidate));  // the next join starts with this address
         return channel;
       }
     }
-    if (!places_.empty()) try_ticks = std::min(2 * try_ticks, kTryTicks);
-    // Before, an earlier job at this address may be about to end, and this one's be at another.
-    if (is_fresh && tick >= kRetryTicks && !tried.turned_away.empty()) break;
-    if (tick >= next_say) {
-      callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, tried.why));
-      next_say = tick + kSayTicks;
+    if (!candidates_.empty()) multi_attempt_ticks = std::min(2 * multi_attempt_ticks, kAttemptTicks);
+    // Until then, an earlier job may still listen at this address, or this job at another one.
+    if (is_fresh && tick >= kRetryTicks && !attempt.rejection.empty()) break;
+    if (tick >= next_status_tick) {
+      callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, attempt.error));
+      next_status_tick = tick + kStatusTicks;
     }
     sleep_tick();
   }
-  if (!tried.turned_away.empty()) throw EnvironmentError(tried.turned_away);
+  if (!attempt.rejection.empty()) throw EnvironmentError(attempt.rejection);
   throw Error(
       ExitCode::rank_lost,
-      fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
-                  "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
-                  membership_.process, host_name(), membership_.join_limit_s, tried.why));
+      fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); check that process 0 runs, that no "
+                  "firewall blocks it, and that BUSBW_RENDEZVOUS names an address of its host",
+                  membership_.process, host_name(), membership_.join_limit_s, attempt.error));
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// Where the processes of a job meet: process 0 listens there, and each process finds it and is welcomed.
+// The address at which processes of a job join: process 0 listens there, the others search and connect.
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,70 +13,70 @@ namespace busbw {
 
 class FileStore;
 
-/// One process's place in such a job.
+/// Place of one process in a launched job, with its limits.
 struct Membership {
   int process = 0;
   int processes = 1;
   int ranks_per_process = 1;
   StoreAddress store;
   std::string token;
-  /// How long the others may take to come.
+  /// Time limit for all processes to join.
   double join_limit_s = 60;
-  /// How long one that has come may take to say what it is (-T).
+  /// Time limit for each wait before the ranks start (-T).
   double step_limit_s = 600;
-  /// How long a process may be silent before it is given up.
+  /// Time without a frame after which a process is lost.
   double silence_s = 30;
 };
 
-/// Called while the processes come together and agree, in the thread that waits.
+/// Callbacks while processes join and agree, called in the waiting thread.
 struct JoinCallbacks {
-  /// A sentence now and then about who is waited for.
+  /// Receives a status message from time to time, with the missing processes.
   std::function<void(const std::string&)> on_status;
-  /// At least ten times a second; what it throws ends the wait, and the job.
+  /// Called at least ten times a second. An exception ends the wait and the job.
   std::function<void()> on_tick;
 };
 
 class RendezvousPoint {
  public:
-  /// `look`: called at least ten times a second by whatever waits; what it throws ends the wait.
+  /// Does not connect yet. `callbacks` are called during `open` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
   ~RendezvousPoint();
 
-  /// In process 0: sockets that listen where the others look. Throws EnvironmentError where they cannot.
+  /// Process 0: returns listening sockets and publishes their address. Throws EnvironmentError if it cannot listen.
   std::vector<Descriptor> open();
-  /// In process 0, once it is open: "10.8.0.3:25000", "port 25000 of every address".
-  const std::string& listen_address_text() const { return listens_at_; }
-  /// In process 0: takes away what `open` wrote down.
+  /// Process 0, after `open`: returns "10.8.0.3:25000" or "port 25000 of every address".
+  const std::string& listen_address_text() const { return listen_text_; }
+  /// Process 0: removes the address that `open` published.
   void close();
-  /// A connection that process 0 has welcomed: of this process, or of one of its ranks. Throws Error naming what was
-  /// tried and what to do.
+  /// Returns a connection that process 0 has accepted, for this process or for one of its ranks. Throws Error with the
+  /// attempts and a remedy.
   TcpChannel join(bool is_process);
-  /// The job's token. With a folder it is known once process 0 has been found.
+  /// Returns the job's token. With a folder, it is known after process 0 has been found.
   const std::string& token() const { return membership_.token; }
-  /// Process 0's host, once it has been joined.
+  /// Returns the host of process 0, or an empty string before the first join.
   const std::string& first_host() const { return first_host_; }
 
  private:
-  /// What became of the last round over all addresses.
+  /// Result of the last round over all addresses.
   struct JoinAttempt {
-    std::string why;          // the last one of them did not answer
-    std::string turned_away;  // one of them says that it has another token or version, and which; it may be a stranger
+    std::string error;      // reason of the last failed attempt
+    std::string rejection;  // token or version mismatch at an address; not authenticated
   };
-  /// Where process 0 may be.
+  /// One address at which process 0 may listen.
   struct CandidateAddress {
     Endpoint endpoint;
-    std::string name;  // "node1 at " where a name stands for it, for sentences
+    std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
-  std::vector<CandidateAddress> places(std::string& why);
-  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, JoinAttempt& tried);
+  std::vector<CandidateAddress> candidate_addresses(std::string& error);
+  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, JoinAttempt& attempt);
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  const bool has_own_token_;  // it is not told, nor taken from the folder
-  std::unique_ptr<FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
-  std::vector<CandidateAddress> places_;  // as they were found last, where process 0 was reached before all others
-  Endpoint own_endpoint_;  // of the store, from process 0
-  std::string listens_at_;
+  const bool has_own_token_;  // true: the token is neither written to nor read from the folder
+  std::unique_ptr<FileStore> file_store_;  // null unless BUSBW_RENDEZVOUS=file:...
+  std::vector<CandidateAddress> candidates_;  // from the last lookup; the last successful address first
+  Endpoint own_endpoint_;  // of the store, as process 0 reaches it
+  std::string listen_text_;
   std::string first_host_;
 };
 

@@ -17,37 +17,43 @@ std::size_t part_bytes(std::size_t members) {
 
 }  // namespace
 
-StoreTeam::StoreTeam(Store& store, MemberCallbacks state, std::vector<int> members, int mine, std::string name)
-    : store_(store), state_(std::move(state)), members_(std::move(members)), mine_(mine), name_(std::move(name)) {}
+StoreTeam::StoreTeam(Store& store, MemberCallbacks callbacks, std::vector<int> members, int own_index, std::string name)
+    : store_(store),
+      callbacks_(std::move(callbacks)),
+      members_(std::move(members)),
+      own_index_(own_index),
+      name_(std::move(name)) {}
 
-std::string StoreTeam::next_key(const char* what) { return fmt::format("{} {} of {}", what, ++calls_, name_); }
-
-void StoreTeam::barrier() {
-  state_.on_step(std::nullopt);
-  store_.barrier(next_key("barrier"), mine_, size());
+std::string StoreTeam::next_key(const char* operation) {
+  return fmt::format("{} {} of {}", operation, ++calls_, name_);
 }
 
-// A first part says how long the whole is. Member 0 has all of one round before it asks for the next, and only those
-// send in it that have more.
-std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> mine) {
-  state_.on_step(std::nullopt);
+void StoreTeam::barrier() {
+  callbacks_.on_step(std::nullopt);
+  store_.barrier(next_key("barrier"), own_index_, size());
+}
+
+// The first part of each member starts with the total size. Member 0 collects all parts of a round before it requests
+// the next one, and only members with more data take part in it.
+std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
+  callbacks_.on_step(std::nullopt);
   const std::string key = next_key("gather");
   const std::size_t part = part_bytes(members_.size());
-  if (mine_ != 0) {
-    for (std::size_t done = 0; done == 0 || done < mine.size(); done += part) {
+  if (own_index_ != 0) {
+    for (std::size_t done = 0; done == 0 || done < own_bytes.size(); done += part) {
       if (done > 0) store_.get(fmt::format("{} go on to byte {}", key, done));
       MessageWriter message;
-      if (done == 0) message.add(mine.size());
+      if (done == 0) message.add(own_bytes.size());
       Bytes bytes = message.bytes();
-      const auto rest = mine.subspan(done, std::min(part, mine.size() - done));
+      const auto rest = own_bytes.subspan(done, std::min(part, own_bytes.size() - done));
       bytes.insert(bytes.end(), rest.begin(), rest.end());
-      store_.set(fmt::format("{} from rank {} byte {}", key, members_[static_cast<std::size_t>(mine_)], done), bytes,
-                 1);
+      store_.set(fmt::format("{} from rank {} byte {}", key, members_[static_cast<std::size_t>(own_index_)], done),
+                 bytes, 1);
     }
     return {};
   }
   std::vector<Bytes> all(members_.size());
-  all[0].assign(mine.begin(), mine.end());
+  all[0].assign(own_bytes.begin(), own_bytes.end());
   std::vector<std::size_t> sizes(members_.size());
   std::vector<std::size_t> pending;
   for (std::size_t member = 1; member < members_.size(); ++member) pending.push_back(member);
@@ -72,11 +78,11 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> mine) {
 }
 
 Bytes StoreTeam::broadcast(std::span<const std::byte> from_first) {
-  state_.on_step(std::nullopt);
+  callbacks_.on_step(std::nullopt);
   const std::string key = next_key("broadcast");
   const auto part_key = [&](std::size_t done) { return fmt::format("{} byte {}", key, done); };
   constexpr std::size_t part = kBroadcastPartBytes;
-  if (mine_ == 0) {
+  if (own_index_ == 0) {
     for (std::size_t done = 0; size() > 1 && (done == 0 || done < from_first.size()); done += part) {
       MessageWriter message;
       message.add(from_first.size()).add(from_first.subspan(done, std::min(part, from_first.size() - done)));
@@ -95,21 +101,21 @@ Bytes StoreTeam::broadcast(std::span<const std::byte> from_first) {
   return received;
 }
 
-std::unique_ptr<Team> StoreTeam::split(int colour) {
-  const std::vector<Bytes> given = gather(MessageWriter().add(colour).bytes());
+std::unique_ptr<Team> StoreTeam::split(int color) {
+  const std::vector<Bytes> gathered = gather(MessageWriter().add(color).bytes());
   MessageWriter all;
-  for (const Bytes& one : given) all.add(MessageReader(one).take<int>());
-  const Bytes colours = broadcast(all.bytes());
-  MessageReader reader(colours);
+  for (const Bytes& one : gathered) all.add(MessageReader(one).take<int>());
+  const Bytes colors = broadcast(all.bytes());
+  MessageReader reader(colors);
   std::vector<int> same;
   int position = 0;
   for (std::size_t member = 0; member < members_.size(); ++member) {
-    if (reader.take<int>() != colour) continue;
-    if (static_cast<int>(member) == mine_) position = static_cast<int>(same.size());
+    if (reader.take<int>() != color) continue;
+    if (static_cast<int>(member) == own_index_) position = static_cast<int>(same.size());
     same.push_back(members_[member]);
   }
-  return std::make_unique<StoreTeam>(store_, state_, std::move(same), position,
-                                     fmt::format("group {} of split {} of {}", colour, calls_, name_));
+  return std::make_unique<StoreTeam>(store_, callbacks_, std::move(same), position,
+                                     fmt::format("group {} of split {} of {}", color, calls_, name_));
 }
 
 }  // namespace busbw

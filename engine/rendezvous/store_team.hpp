@@ -1,5 +1,5 @@
 #pragma once
-// A team whose members reach each other through a store.
+// A team that communicates through a rendezvous store.
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,43 +9,42 @@
 
 namespace busbw {
 
-/// What a member tells of itself as it goes.
+/// Callbacks and counters of the member that uses the team.
 struct MemberCallbacks {
   std::function<bool()> aborted;
-  /// The rank has come to a phase; missing: it has made a step within one.
+  /// The rank entered a phase, or made a step within its phase if empty.
   std::function<void(std::optional<Phase>)> on_step;
   IssuedOperations& issued;
 };
 
-/// Data is gathered in rounds in which all members together send at most kRoundBytes, so that no store and no member
-/// ever holds more of what is on its way.
+/// Gathers in rounds of at most kRoundBytes over all members. This bounds the memory in the store and in each member.
 class StoreTeam final : public Team {
  public:
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;
 
-  /// `members`: the job's ranks of the members; `mine`: this one's place among them; `name`: for keys and messages.
-  /// The store must outlive the team and all that it splits into.
-  StoreTeam(Store& store, MemberCallbacks state, std::vector<int> members, int mine, std::string name);
+  /// `members`: ranks of the members in the job; `own_index`: this member's index; `name`: for keys and messages.
+  /// The store must outlive the team and all teams split from it.
+  StoreTeam(Store& store, MemberCallbacks callbacks, std::vector<int> members, int own_index, std::string name);
 
-  int rank() const override { return mine_; }
+  int rank() const override { return own_index_; }
   int size() const override { return static_cast<int>(members_.size()); }
   void barrier() override;
-  std::vector<Bytes> gather(std::span<const std::byte> mine) override;
+  std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override;
   Bytes broadcast(std::span<const std::byte> from_first) override;
-  std::unique_ptr<Team> split(int colour) override;
-  bool aborted() const override { return state_.aborted(); }
-  void enter(Phase phase) override { state_.on_step(phase); }
-  IssuedOperations& issued() override { return state_.issued; }
+  std::unique_ptr<Team> split(int color) override;
+  bool aborted() const override { return callbacks_.aborted(); }
+  void enter(Phase phase) override { callbacks_.on_step(phase); }
+  IssuedOperations& issued() override { return callbacks_.issued; }
 
  private:
-  std::string next_key(const char* what);
+  std::string next_key(const char* operation);
 
   Store& store_;
-  MemberCallbacks state_;
+  MemberCallbacks callbacks_;
   std::vector<int> members_;
-  int mine_;
+  int own_index_;
   std::string name_;
-  std::uint64_t calls_ = 0;  // the same at all members: part of the keys
+  std::uint64_t calls_ = 0;  // equal in all members; part of the keys
 };
 
 }  // namespace busbw

@@ -84,7 +84,7 @@ ProcessInfo facts_of(const Options& options, const Backend& backend, const Launc
     facts.library_path = library->path;
     facts.library_sha256 = library->sha256.value_or("");
   }
-  facts.store_address = job.store_reached_at();
+  facts.store_address = job.store_address_text();
   facts.max_bytes = memory.max_bytes;
   facts.tuning = tuning();
   facts.lacked = lacked;

@@ -17,37 +17,37 @@
 namespace busbw {
 namespace {
 
-constexpr int kLookMs = 50;
+constexpr int kPollMs = 50;
 
-std::optional<CallFailure> after(double waited_s, double limit_s, const std::string& what) {
+std::optional<CallFailure> failure_after(double waited_s, double limit_s, const std::string& activity) {
   try {
     throw_if_interrupted();
   } catch (const Error& error) {
-    return CallFailure{error.exit(), fmt::format("{} while {}", error.what(), what)};
+    return CallFailure{error.exit(), fmt::format("{} while {}", error.what(), activity)};
   }
   if (waited_s < limit_s) return std::nullopt;
   return CallFailure{
       ExitCode::rank_lost,
-      fmt::format("no answer for {:g} s (-T) while {}: raise -T where it only takes long; where the driver hangs, look "
-                  "at nvidia-smi and dmesg, end what holds a GPU or restart the machine, or use --backend host",
-                  limit_s, what)};
+      fmt::format("no answer for {:g} s (-T) while {}; raise -T if the call is only slow; if the driver hangs, check "
+                  "nvidia-smi and dmesg, stop programs that hold a GPU, restart the machine, or use --backend host",
+                  limit_s, activity)};
 }
 
 }  // namespace
 
-CallWatchdog::CallWatchdog(std::string what, double limit_s, std::function<void(const CallFailure&)> last_words)
-    : what_(std::move(what)),
+CallWatchdog::CallWatchdog(std::string activity, double limit_s, std::function<void(const CallFailure&)> on_failure)
+    : activity_(std::move(activity)),
       limit_s_(limit_s),
-      last_words_(std::move(last_words)),
+      on_failure_(std::move(on_failure)),
       answered_(eventfd(0, EFD_CLOEXEC)) {
   if (answered_.number() < 0)
-    throw EnvironmentError(
-        fmt::format("no descriptor is left: {}; raise the limit on open files (ulimit -n)", std::strerror(errno)));
+    throw EnvironmentError(fmt::format("cannot open an event descriptor: {}; raise the limit on open files (ulimit -n)",
+                                       std::strerror(errno)));
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
     throw EnvironmentError(
-        fmt::format("no thread could be started: {}; raise the limit on threads (ulimit -u)", error.what()));
+        fmt::format("cannot start a thread: {}; raise the limit on threads (ulimit -u)", error.what()));
   }
 }
 
@@ -59,10 +59,10 @@ CallWatchdog::~CallWatchdog() {
 void CallWatchdog::watch() const {
   const double start_s = monotonic_s();
   pollfd answer{answered_.number(), POLLIN, 0};
-  while (poll(&answer, 1, kLookMs) <= 0) {
-    if (const auto end = after(monotonic_s() - start_s, limit_s_, what_)) {
-      last_words_(*end);
-      _exit(static_cast<int>(end->exit));
+  while (poll(&answer, 1, kPollMs) <= 0) {
+    if (const auto failure = failure_after(monotonic_s() - start_s, limit_s_, activity_)) {
+      on_failure_(*failure);
+      _exit(static_cast<int>(failure->exit));
     }
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Ends a program whose driver or library does not answer before there are ranks that a watchdog could look at.
+// Time limit for driver and library calls made before the job watchdog runs.
 #include <functional>
 #include <string>
 #include <thread>
@@ -9,21 +9,19 @@
 
 namespace busbw {
 
-/// Why the process is to end: a sentence and its exit code.
+/// Message and exit code with which the process ends.
 struct CallFailure {
   ExitCode exit;
   std::string sentence;
 };
 
-/// While one exists, its thread ends the process when `limit_s` has passed, or when a signal comes that a SignalMask
-/// holds back: the thread that asked cannot, since a call into a driver has no limit. Nothing is measured or open by
-/// then.
+/// Ends the process from its own thread after `limit_s`, or on a signal that a SignalMask blocks. The calling thread
+/// cannot do this, because a driver call may never return. Use it only while nothing is measured and no output is open.
 class CallWatchdog {
  public:
-  /// `what`: what is going on, as in "looking for GPUs". `last_words` is called in the guard's thread just before the
-  /// end, and may end the process itself. Throws EnvironmentError where the system has no thread or descriptor left for
-  /// it.
-  CallWatchdog(std::string what, double limit_s, std::function<void(const CallFailure&)> last_words);
+  /// `activity` completes "while ...", for example "looking for GPUs". `on_failure` runs in the watchdog's thread just
+  /// before the process ends, and may end it itself. Throws EnvironmentError if no thread or descriptor is available.
+  CallWatchdog(std::string activity, double limit_s, std::function<void(const CallFailure&)> on_failure);
   ~CallWatchdog();
   CallWatchdog(const CallWatchdog&) = delete;
   CallWatchdog& operator=(const CallWatchdog&) = delete;
@@ -31,10 +29,10 @@ class CallWatchdog {
  private:
   void watch() const;
 
-  const std::string what_;
+  const std::string activity_;
   const double limit_s_;
-  const std::function<void(const CallFailure&)> last_words_;
-  const Descriptor answered_;  // readable once there is an answer
+  const std::function<void(const CallFailure&)> on_failure_;
+  const Descriptor answered_;  // readable when the call has returned
   std::thread thread_;
 };
 

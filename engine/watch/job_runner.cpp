@@ -22,21 +22,21 @@
 namespace busbw {
 namespace {
 
-constexpr double kAskingS = 8.0;           // that a diagnosis may take
-constexpr double kGraceS = 2.0;            // for ranks to end by themselves once the job is aborted
-constexpr long kTickNs = 100'000'000;      // between two looks; ends of ranks and signals wake earlier
+constexpr double kDiagnosisS = 8.0;    // time limit of a diagnosis
+constexpr double kGraceS = 2.0;        // for ranks to end by themselves after an abort
+constexpr long kTickNs = 100'000'000;  // polling interval; signals and the end of a rank wake earlier
 
 sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
-  // Under nohup the run goes on when its terminal is closed.
+  // nohup ignores SIGHUP, so the run must survive a closed terminal.
   struct sigaction hangup{};
   if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
-/// Waits up to a tick for a signal; 0 without one.
+/// Waits at most one tick. Returns the signal, or 0.
 int wait_for_signal() {
   const sigset_t signals = watched_signals();
   const timespec tick{0, kTickNs};
@@ -44,7 +44,7 @@ int wait_for_signal() {
   return signal > 0 ? signal : 0;
 }
 
-/// The ranks of one process, each in a thread.
+/// Threads of the ranks of one process.
 class RankThreads {
  public:
   RankThreads(Job& job, int first_rank, int count, const JobCallbacks& callbacks)
@@ -60,7 +60,7 @@ class RankThreads {
       } catch (const std::system_error& error) {
         running_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
         job.abort(ExitCode::environment,
-                  fmt::format("the thread of rank {} could not be started: {}; use fewer ranks, or raise "
+                  fmt::format("cannot start the thread of rank {}: {}; use fewer ranks, or raise "
                               "the limit on threads (ulimit -u)",
                               rank, error.what()));
         return;
@@ -77,7 +77,7 @@ class RankThreads {
   }
 
  private:
-  /// A rank's error ends the job: its reason goes to all, the other ranks only unwind.
+  /// Runs a rank. An exception aborts the job, and the other ranks then unwind with JobAborted.
   static void run_guarded(Job& job, const JobCallbacks& callbacks, int rank) {
     try {
       callbacks.run_rank(rank);
@@ -90,7 +90,7 @@ class RankThreads {
   std::vector<std::thread> threads_;
 };
 
-/// How long ago a job was aborted.
+/// Time limit for ranks to end after the job was aborted.
 class AbortGracePeriod {
  public:
   bool over(const Job& job) {
@@ -103,40 +103,40 @@ class AbortGracePeriod {
   std::optional<double> since_s_;
 };
 
-/// Asks what the ranks are doing when one was lost and, where all ranks can be watched, when they do not get on.
+/// Diagnoses the ranks once: after a rank is lost, or after a stall if this process watches all ranks.
 class JobMonitor {
  public:
   JobMonitor(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
       : job_(job), layout_(layout), callbacks_(callbacks), watchdog_(job, layout.limit_s, monotonic_s()) {}
 
   void check() {
-    if (asked_) return;
-    if (const auto why = job_.failure()) {
-      if (why->exit == ExitCode::rank_lost) ask();
+    if (has_diagnosed_) return;
+    if (const auto failure = job_.failure()) {
+      if (failure->exit == ExitCode::rank_lost) diagnose();
       return;
     }
     if (!job_.watches_all_ranks()) return;
-    if (const auto stalled = watchdog_.check_progress(monotonic_s())) {
-      ask();  // while they hang: once the job is aborted they do something else
-      job_.abort(ExitCode::rank_lost, *stalled);
-      stalled_ = *stalled;
+    if (const auto stall = watchdog_.check_progress(monotonic_s())) {
+      diagnose();  // before the abort, while the ranks still hang
+      job_.abort(ExitCode::rank_lost, *stall);
+      stall_message_ = *stall;
     }
   }
 
-  /// Why the job ended early, if it did, with what was found out.
+  /// Returns the failure with the diagnosis, or nothing if the job has not failed.
   std::optional<Failure> failure() const {
-    auto why = job_.failure();
-    if (why && why->exit == ExitCode::rank_lost) {
-      why->details = details_;
-      // Another reason may have been given first; a long one is kept in part.
-      why->timed_out = !stalled_.empty() && stalled_.starts_with(why->message);
+    auto failure = job_.failure();
+    if (failure && failure->exit == ExitCode::rank_lost) {
+      failure->details = details_;
+      // Another failure may have been recorded first. A long message is recorded in part, so compare the beginning.
+      failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);
     }
-    return why;
+    return failure;
   }
 
  private:
-  void ask() {
-    asked_ = true;
+  void diagnose() {
+    has_diagnosed_ = true;
     if (job_.watches_all_ranks()) {
       std::string operations = last_operations(job_, layout_.collective);
       if (!operations.empty()) details_.push_back(std::move(operations));
@@ -148,18 +148,18 @@ class JobMonitor {
   const JobLayout& layout_;
   const JobCallbacks& callbacks_;
   Watchdog watchdog_;
-  bool asked_ = false;
-  std::string stalled_;  // empty: the time limit has not passed
+  bool has_diagnosed_ = false;
+  std::string stall_message_;  // empty: no stall
   std::vector<std::string> details_;
 };
 
-/// Signals that end the whole job.
+/// Aborts the job on signals.
 class SignalMonitor {
  public:
   explicit SignalMonitor(Job& job) : job_(job) {}
 
-  /// Waits a tick, or until something happens.
-  void watch() {
+  /// Waits until a signal or one tick.
+  void wait() {
     switch (wait_for_signal()) {
       case SIGINT: interrupt(ExitCode::interrupted, "interrupted"); break;
       case SIGHUP:
@@ -169,46 +169,46 @@ class SignalMonitor {
   }
 
  private:
-  /// The first signal ends the ranks in an orderly way, a second one at once.
+  /// Aborts the job on the first signal, and ends the process at once on the second.
   void interrupt(ExitCode exit, const char* message) {
-    // Counted here: that another process was told first, and has aborted the job, makes no second signal of this one.
-    if (std::exchange(has_come_, true)) _exit(static_cast<int>(exit));
+    // Counts signals to this process only. An abort by another process is not a first signal.
+    if (std::exchange(has_received_signal_, true)) _exit(static_cast<int>(exit));
     job_.abort(exit, message);
   }
 
   Job& job_;
-  bool has_come_ = false;
+  bool has_received_signal_ = false;
 };
 
 JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
   RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
-  SignalMonitor supervisor(job);
-  JobMonitor diagnostician(job, layout, callbacks);
+  SignalMonitor signal_monitor(job);
+  JobMonitor job_monitor(job, layout, callbacks);
   AbortGracePeriod grace;
   while (threads.running() && !grace.over(job)) {
-    supervisor.watch();
-    diagnostician.check();
+    signal_monitor.wait();
+    job_monitor.check();
   }
   const bool abandoned = threads.running();
   abandoned ? threads.abandon() : threads.join();
-  const auto failure = diagnostician.failure();
+  const auto failure = job_monitor.failure();
   return {{callbacks.finish(failure), failure ? failure->message : std::string()}, abandoned};
 }
 
-/// A process of a job of several: its ranks, and rank 0's also the end of the output. Does not return.
+/// Runs the ranks of one forked process, and finishes the output in the process of rank 0. Does not return.
 [[noreturn]] void run_child(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks, int process,
                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::rank_lost));  // it died before that took effect
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::rank_lost));  // the parent ended before prctl
   RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
-  JobMonitor diagnostician(job, layout, callbacks);
+  JobMonitor job_monitor(job, layout, callbacks);
   AbortGracePeriod grace;
   while (threads.running() && !grace.over(job)) {
     wait_for_signal();
-    if (process == 0) diagnostician.check();
+    if (process == 0) job_monitor.check();
   }
   if (!threads.running()) threads.join();
-  _exit(process == 0 ? callbacks.finish(diagnostician.failure()) : 0);
+  _exit(process == 0 ? callbacks.finish(job_monitor.failure()) : 0);
 }
 
 class ChildProcesses {
@@ -219,8 +219,8 @@ class ChildProcesses {
       const pid_t pid = fork();
       if (pid == 0) run_child(job, layout, callbacks, process, parent);
       if (pid < 0) {
-        job.abort(ExitCode::environment, fmt::format("process {} of {} could not be started: {}; use fewer processes",
-                                                 process, layout.processes, std::strerror(errno)));
+        job.abort(ExitCode::environment, fmt::format("cannot start process {} of {}: {}; use fewer processes", process,
+                                                     layout.processes, std::strerror(errno)));
         return;
       }
       pids_.push_back(pid);
@@ -245,7 +245,7 @@ class ChildProcesses {
     }
   }
 
-  /// Those from process `first` on.
+  /// Kills the running processes from number `first`.
   void kill_from(std::size_t first) {
     for (std::size_t process = first; process < pids_.size(); ++process)
       if (pids_[process] != 0) kill(pids_[process], SIGKILL);
@@ -256,15 +256,15 @@ class ChildProcesses {
   }
 
  private:
-  void report_loss(std::size_t process, const std::string& how) {
+  void report_loss(std::size_t process, const std::string& ending) {
     const int first = static_cast<int>(process) * layout_.ranks_per_process;
     const int last = first + layout_.ranks_per_process - 1;
     const std::string ranks =
         first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
     job_.abort(
         ExitCode::rank_lost,
-        fmt::format("{} (process {}, pid {}) {} in phase {}; see the kernel's log for a reason such as lack of memory",
-                    ranks, process, pids_[process], how, name(job_.progress(first).phase)));
+        fmt::format("{} (process {}, pid {}) {} in phase {}; check the kernel log for a cause such as lack of memory",
+                    ranks, process, pids_[process], ending, name(job_.progress(first).phase)));
   }
 
   LocalJob& job_;
@@ -276,20 +276,20 @@ class ChildProcesses {
 
 JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   ChildProcesses children(job, layout, callbacks);
-  SignalMonitor supervisor(job);
-  // Process 0 looks at the ranks itself and asks them; this is for when it cannot.
-  Watchdog watchdog(job, layout.limit_s + kAskingS, monotonic_s());
+  SignalMonitor signal_monitor(job);
+  // Process 0 watches and diagnoses the ranks itself. This watchdog is for a process 0 that hangs.
+  Watchdog watchdog(job, layout.limit_s + kDiagnosisS, monotonic_s());
   AbortGracePeriod grace;
-  // Children have a grace of their own in which rank 0 finishes the output.
+  // Children have their own grace period, in which rank 0 finishes the output.
   bool killed = false;
   for (children.reap(); children.running(); children.reap()) {
-    supervisor.watch();
-    if (const auto stalled = watchdog.check_progress(monotonic_s())) job.abort(ExitCode::rank_lost, *stalled);
+    signal_monitor.wait();
+    if (const auto stall = watchdog.check_progress(monotonic_s())) job.abort(ExitCode::rank_lost, *stall);
     if (grace.over(job) && !std::exchange(killed, true)) {
       children.wait_until(monotonic_s() + kGraceS);
       children.kill_from(1);
-      // It may be asking what the ranks were doing.
-      children.wait_until(monotonic_s() + kAskingS);
+      // Process 0 may still diagnose the ranks.
+      children.wait_until(monotonic_s() + kDiagnosisS);
       children.kill_from(0);
     }
   }
@@ -304,23 +304,23 @@ SignalMask::SignalMask() {
   pthread_sigmask(SIG_BLOCK, &signals, &before_);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  // Where it is ignored, as some launchers leave it, children vanish without a word.
+  // Some launchers ignore SIGCHLD. Exit statuses of children would then be lost.
   std::signal(SIGCHLD, SIG_DFL);
 }
 
 SignalMask::~SignalMask() {
-  // A second Ctrl-C that comes while the outputs are ended has nothing left to end.
+  // Discard a second Ctrl-C that arrives while the outputs are closed.
   const sigset_t signals = watched_signals();
-  const timespec at_once{};
-  while (sigtimedwait(&signals, nullptr, &at_once) > 0) {
+  const timespec no_wait{};
+  while (sigtimedwait(&signals, nullptr, &no_wait) > 0) {
   }
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 void throw_if_interrupted() {
   const sigset_t signals = watched_signals();
-  const timespec at_once{};
-  switch (sigtimedwait(&signals, nullptr, &at_once)) {
+  const timespec no_wait{};
+  switch (sigtimedwait(&signals, nullptr, &no_wait)) {
     case SIGINT: throw Error(ExitCode::interrupted, "interrupted");
     case SIGHUP:
     case SIGTERM: throw Error(ExitCode::terminated, "terminated");
@@ -336,7 +336,7 @@ void report_failure(Job& job, int rank) {
     job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const std::exception& error) {
     job.abort(ExitCode::environment, fmt::format("{} failed in phase {}: {}", job.rank_name(rank),
-                                             name(job.progress(rank).phase), error.what()));
+                                                 name(job.progress(rank).phase), error.what()));
   }
 }
 

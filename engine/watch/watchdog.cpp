@@ -10,13 +10,13 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kNamedRanks = 8;
-constexpr std::size_t kNamedOperations = 4;
+constexpr std::size_t kMaxListedRanks = 8;
+constexpr std::size_t kMaxListedOperations = 4;
 
 std::string names_of(const Job& job, const std::vector<int>& ranks) {
   std::string text = job.rank_name(ranks.front());
-  for (std::size_t i = 1; i < std::min(ranks.size(), kNamedRanks); ++i) text += ", " + job.rank_name(ranks[i]);
-  if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
+  for (std::size_t i = 1; i < std::min(ranks.size(), kMaxListedRanks); ++i) text += ", " + job.rank_name(ranks[i]);
+  if (ranks.size() > kMaxListedRanks) text += fmt::format(" and {} more", ranks.size() - kMaxListedRanks);
   return text;
 }
 
@@ -30,16 +30,16 @@ std::string last_operations(const Job& job, const std::string& collective) {
   }
   if (by_operation.begin()->first.first == 0) return {};
   std::string text;
-  std::size_t named = 0;
+  std::size_t listed = 0;
   for (const auto& [operation, ranks] : by_operation) {
-    if (++named > kNamedOperations) break;
+    if (++listed > kMaxListedOperations) break;
     text += text.empty() ? "last issued: " : "; ";
     text += operation.first == 0 ? "none by " + names_of(job, ranks)
                                  : fmt::format("operation {} ({}, {} bytes) by {}", operation.first, collective,
                                                operation.second, names_of(job, ranks));
   }
-  if (by_operation.size() > kNamedOperations)
-    text += fmt::format("; {} others by other ranks", by_operation.size() - kNamedOperations);
+  if (by_operation.size() > kMaxListedOperations)
+    text += fmt::format("; {} others by other ranks", by_operation.size() - kMaxListedOperations);
   return text;
 }
 
@@ -57,19 +57,19 @@ std::optional<std::string> Watchdog::check_progress(double now_s) {
 }
 
 std::string Watchdog::stall_message() const {
-  const auto [fewest, most] = std::ranges::minmax(last_steps_);
-  std::vector<int> missing;
+  const auto [min_steps, max_steps] = std::ranges::minmax(last_steps_);
+  std::vector<int> slowest;
   for (int rank = 0; rank < job_.ranks(); ++rank)
-    if (last_steps_[rank] == fewest) missing.push_back(rank);
-  const std::string_view phase = name(job_.progress(missing.front()).phase);
-  if (fewest == most)
+    if (last_steps_[rank] == min_steps) slowest.push_back(rank);
+  const std::string_view phase = name(job_.progress(slowest.front()).phase);
+  if (min_steps == max_steps)
     return fmt::format(
-        "no rank got on for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
+        "no rank made progress for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
         limit_s_, phase);
   return fmt::format(
-      "no rank got on for {:g} s: {} did not get past phase {}, the others wait; look at its process and host, "
+      "no rank made progress for {:g} s: {} did not get past phase {}, the others wait; check its process and host, "
       "or raise -T",
-      limit_s_, names_of(job_, missing), phase);
+      limit_s_, names_of(job_, slowest), phase);
 }
 
 }  // namespace busbw

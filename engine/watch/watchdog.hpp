@@ -1,5 +1,5 @@
 #pragma once
-// Notices that a job does not get on, and says who is missing.
+// Detects a stalled job and names the ranks that made no progress.
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace busbw {
 
-/// The limit when -T is not given.
+/// Limit without the flag -T.
 inline constexpr double kDefaultLimitS = 600;
 
 class Watchdog {
  public:
-  /// `limit_s`: how long no rank may get on, from the first wait on.
+  /// `limit_s`: maximum time without progress on any rank, starting at `now_s`.
   Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
-  /// Looks at the ranks; a sentence when none has made a step for the limit.
+  /// Checks the progress of all ranks. Returns a message if no rank made a step within the limit.
   std::optional<std::string> check_progress(double now_s);
 
  private:
@@ -28,8 +28,7 @@ class Watchdog {
   std::vector<std::uint64_t> last_steps_;
 };
 
-/// Which operation each rank issued last, ranks that issued the same one named together; empty where none has issued
-/// any.
+/// Lists the last operation that each rank issued, grouped by operation. Empty if no rank has issued one.
 std::string last_operations(const Job& job, const std::string& collective);
 
 }  // namespace busbw

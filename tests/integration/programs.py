@@ -21,7 +21,7 @@ ROOTED = ["broadcast", "reduce", "gather", "scatter"]
 OUTPUTS = ["-J", "out.json", "--records", "out.jsonl"]
 
 _WAITS = re.compile(
-    r"\w+: (\d+ of \d+ processes ha(s|ve) not come: [^;]*; process 0 listens at .*|"
+    r"\w+: (\d+ of \d+ processes ha(s|ve) not joined: [^;]*; process 0 listens at .*|"
     r"process \d+ is waiting for process 0 \(.*)"
 )
 """What a process says every few seconds while another one has not come; not the error that ends such a wait."""

@@ -179,7 +179,7 @@ def expect_lost(running: Running, finished: Finished, phase: str) -> None:
         assert records[-1] == end
         assert (end["exit_code"], end["rows"], end["message"]) == (4, rows, message)
         assert "# Run ended early: rank lost or timed out\n" in finished.stdout
-        why = "Test timeout" if "got on for" in message else "rank lost or timed out"
+        why = "Test timeout" if "made progress for" in message else "rank lost or timed out"
         assert finished.stdout.endswith(f"# error: {message}\n# Test failure: {why}\n")
         # Scripts take these words as a sign that the run has completed.
         for word in ("Out of bounds", "Avg bus", "concluded"):
@@ -204,7 +204,7 @@ def test_silence_in_every_phase(programs: Programs, ranks: list[object]) -> None
     runs = start_all(programs, "hang", *ranks, "-T", LIMIT_S)
     for phase, running in runs.items():
         finished = running.finish()
-        stalled = f"no rank got on for {LIMIT_S} s: rank 1 did not get past phase {phase}, the others wait; "
+        stalled = f"no rank made progress for {LIMIT_S} s: rank 1 did not get past phase {phase}, the others wait; "
         assert stalled in finished.stderr
         assert "-T" in finished.sentence()
         expect_lost(running, finished, phase)

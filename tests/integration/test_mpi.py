@@ -272,5 +272,5 @@ def test_the_others_end_when_one_hangs(installed: Mpi, collective: str) -> None:
         collective, *SMALL, "-T", LIMIT_S, "--fault", "hang:rank=1,phase=timing", starter=installed.words(2)
     )
     assert finished.code == 4
-    assert f"{collective}_perf: no rank got on for {LIMIT_S} s: rank 1 on " in finished.stderr
+    assert f"{collective}_perf: no rank made progress for {LIMIT_S} s: rank 1 on " in finished.stderr
     assert "did not get past phase timing" in finished.stderr

@@ -22,15 +22,15 @@ namespace busbw {
 namespace {
 
 constexpr std::string_view kSuffix = ".busbw";
-constexpr std::size_t kMaxNameBytes = 160;  // of the key's part; file systems allow 255 for all
+constexpr std::size_t kMaxNameBytes = 160;  // bound for the key's part; file systems allow 255 bytes in all
 constexpr int kFirstPauseMs = 1;
-constexpr int kLongestPauseMs = 50;
+constexpr int kMaxPauseMs = 50;
 
-[[noreturn]] void fail(const char* doing, const std::string& path) {
+[[noreturn]] void fail(const char* action, const std::string& path) {
   throw EnvironmentError(
-      fmt::format("{} {}: {}; the folder of BUSBW_RENDEZVOUS must be one that every process of the job may "
+      fmt::format("{} {}: {}; set BUSBW_RENDEZVOUS to a folder that every process of the job can "
                   "write to",
-                  doing, path, std::strerror(errno)));
+                  action, path, std::strerror(errno)));
 }
 
 void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
@@ -42,20 +42,20 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
   }
 }
 
-/// Whether it was made by who we are on that file system, which may have numbers of its own for users: what counts is
-/// whose a file is that we make beside it.
+/// True if the file belongs to this user. File systems may map user ids, so the fallback compares the owner with that
+/// of a new file in the same folder.
 bool is_of_this_user(const struct stat& status, const std::string& folder) {
   if (status.st_uid == geteuid()) return true;
   std::string draft = folder + "/draft-XXXXXX";
   const Descriptor own(mkostemp(draft.data(), O_CLOEXEC));
   if (!own.is_open()) return false;
   unlink(draft.c_str());
-  struct stat mine{};
-  return fstat(own.number(), &mine) == 0 && mine.st_uid == status.st_uid;
+  struct stat own_status{};
+  return fstat(own.number(), &own_status) == 0 && own_status.st_uid == status.st_uid;
 }
 
-/// Has the next look into the folder be at what it holds now. NFS remembers for up to a minute what was looked for in
-/// vain (acdirmax in nfs(5)), and asks its server anew when a folder is opened, unless it is mounted with nocto.
+/// Refreshes the client's cache of a folder by opening it. NFS caches failed lookups for up to a minute (acdirmax in
+/// nfs(5)), and opening a folder revalidates it unless it is mounted with nocto.
 void refresh(const std::string& folder) {
   const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.is_open() || errno != ENOENT) return;
@@ -63,8 +63,8 @@ void refresh(const std::string& folder) {
   if (slash != std::string::npos && slash > 0) refresh(folder.substr(0, slash));
 }
 
-/// The whole file; missing where there is none. Throws EnvironmentError where another user made it, as anybody may who
-/// can write to the folder.
+/// Reads a whole file. Nothing if it does not exist. Throws EnvironmentError if it belongs to another user, because
+/// anyone with access to the folder could have created it.
 std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {
@@ -74,10 +74,10 @@ std::optional<Bytes> read_file(const std::string& folder, const std::string& pat
   struct stat status{};
   if (fstat(file.number(), &status) != 0) fail("cannot read", path);
   if (!is_of_this_user(status, folder))
-    throw EnvironmentError(fmt::format(
-        "{} was written by user {}, and this process runs as user {}; remove it, or name in BUSBW_RENDEZVOUS "
-        "a folder that no other user may write to",
-        path, status.st_uid, geteuid()));
+    throw EnvironmentError(
+        fmt::format("{} was written by user {}, and this process runs as user {}; remove it, or set BUSBW_RENDEZVOUS "
+                    "to a folder that no other user can write to",
+                    path, status.st_uid, geteuid()));
   Bytes all;
   std::byte part[4096];
   for (;;) {
@@ -93,7 +93,7 @@ std::optional<Bytes> read_file(const std::string& folder, const std::string& pat
   }
 }
 
-/// A complete file appears under `path`, or none: false where there is one already.
+/// Creates a file atomically with its whole content. False if the file already exists.
 bool create_whole(const std::string& folder, const std::string& path, std::span<const std::byte> bytes) {
   std::string draft = folder + "/draft-XXXXXX";
   {
@@ -112,21 +112,21 @@ bool create_whole(const std::string& folder, const std::string& path, std::span<
 
 [[noreturn]] void refuse_content(const std::string& path) {
   throw EnvironmentError(
-      fmt::format("{} is not what a process of this job wrote; remove the folder or name another one in "
+      fmt::format("{} was not written by a process of this job; remove the folder, or set another one in "
                   "BUSBW_RENDEZVOUS",
                   path));
 }
 
 }  // namespace
 
-FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look, bool makes_folder)
-    : folder_(std::move(folder)), limit_s_(limit_s), on_wait_(std::move(look)) {
+FileStore::FileStore(std::string folder, double limit_s, std::function<void()> on_wait, bool makes_folder)
+    : folder_(std::move(folder)), limit_s_(limit_s), on_wait_(std::move(on_wait)) {
   if (!makes_folder) return;
   made_folder_ = mkdir(folder_.c_str(), 0700) == 0;
-  if (!made_folder_ && errno != EEXIST) fail("cannot make the folder", folder_);
+  if (!made_folder_ && errno != EEXIST) fail("cannot create the folder", folder_);
 }
 
-std::string FileStore::path_of(const std::string& key, const std::string& what) const {
+std::string FileStore::path_of(const std::string& key, const std::string& suffix) const {
   if (key.empty() || key.size() > kMaxKeyBytes)
     throw EnvironmentError(fmt::format("a key of {} bytes; allowed are 1 to {}", key.size(), kMaxKeyBytes));
   std::string name;
@@ -138,43 +138,44 @@ std::string FileStore::path_of(const std::string& key, const std::string& what) 
     }
   }
   if (name.size() > kMaxNameBytes) name = fmt::format("{}~{:016x}", name.substr(0, kMaxNameBytes), fnv1a(key));
-  return fmt::format("{}/{}{}{}", folder_, name, what, kSuffix);
+  return fmt::format("{}/{}{}{}", folder_, name, suffix, kSuffix);
 }
 
-// No key's file has this name: they write "+" as "_2b".
+// No key can map to this name, because "+" in keys is written as "_2b".
 std::string FileStore::failure_path() const { return fmt::format("{}/+failure{}", folder_, kSuffix); }
 
-template <class Look>
-auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
+template <class Attempt>
+auto FileStore::wait_for(const Attempt& attempt, const StoreRequest& request) {
   int pause_ms = kFirstPauseMs;
   for (double waited_s = 0;; waited_s += pause_ms * 1e-3) {
     on_wait_();
     if (failure()) throw JobAborted();
-    if (auto found = look()) return std::move(*found);
+    if (auto found = attempt()) return std::move(*found);
     if (waited_s >= limit_s_) {
       MessageWriter missing;
-      for (int member = 0; member < what.amount; ++member)
-        if (!read_file(folder_, path_of(what.key, fmt::format("@{}", member))))
+      for (int member = 0; member < request.amount; ++member)
+        if (!read_file(folder_, path_of(request.key, fmt::format("@{}", member))))
           missing.add(static_cast<std::int32_t>(member));
-      throw wait_timeout_error(what, missing.bytes(), limit_s_);
+      throw wait_timeout_error(request, missing.bytes(), limit_s_);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
-    pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
+    pause_ms = std::min(2 * pause_ms, kMaxPauseMs);
   }
 }
 
 void FileStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
   if (failure()) throw JobAborted();
   if (value.size() > kMaxValueBytes)
-    throw EnvironmentError(fmt::format("{}: a value of {} bytes; allowed are {}", key, value.size(), kMaxValueBytes));
+    throw EnvironmentError(
+        fmt::format("{}: a value of {} bytes; allowed are up to {}", key, value.size(), kMaxValueBytes));
   Bytes file = MessageWriter().add(reads).bytes();
   file.insert(file.end(), value.begin(), value.end());
   if (!create_whole(folder_, path_of(key), file))
     throw EnvironmentError(
-        fmt::format("{} is there already, from another job; remove the folder or name another one in "
+        fmt::format("{} already exists, from another job; remove the folder, or set another one in "
                     "BUSBW_RENDEZVOUS",
                     path_of(key)));
-  set_here_.push_back(path_of(key));
+  own_paths_.push_back(path_of(key));
 }
 
 std::optional<Bytes> FileStore::try_get(const std::string& key) {
@@ -213,20 +214,20 @@ std::int64_t FileStore::add(const std::string& key, std::int64_t amount) {
 void FileStore::barrier(const std::string& key, int member, int members) {
   if (failure()) throw JobAborted();
   if (member < 0 || member >= members || !create_whole(folder_, path_of(key, fmt::format("@{}", member)), {}))
-    throw EnvironmentError(fmt::format("{}: member {} of {} came twice", key, member, members));
-  const auto all_came = [&]() -> std::optional<bool> {
+    throw EnvironmentError(fmt::format("{}: member {} of {} is invalid or arrived twice", key, member, members));
+  const auto all_arrived = [&]() -> std::optional<bool> {
     for (int other = 0; other < members; ++other)
       if (access(path_of(key, fmt::format("@{}", other)).c_str(), F_OK) != 0) return std::nullopt;
     return true;
   };
-  wait_for(all_came, {StoreRequest::Op::barrier, 0, key, {}, members, member});
+  wait_for(all_arrived, {StoreRequest::Op::barrier, 0, key, {}, members, member});
 }
 
-void FileStore::abort(const Failure& why) noexcept {
+void FileStore::abort(const Failure& failure) noexcept {
   try {
-    create_whole(folder_, failure_path(), MessageWriter().add(why.exit).add(why.message).bytes());
+    create_whole(folder_, failure_path(), MessageWriter().add(failure.exit).add(failure.message).bytes());
   } catch (const std::exception&) {
-    // Without the folder there is nobody to tell.
+    // The folder is inaccessible, so no other process can be informed.
   }
 }
 
@@ -243,7 +244,7 @@ std::optional<Failure> FileStore::failure() {
 }
 
 void FileStore::clear() noexcept {
-  for (const std::string& path : set_here_) unlink(path.c_str());
+  for (const std::string& path : own_paths_) unlink(path.c_str());
   if (made_folder_) rmdir(folder_.c_str());
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A store in a folder that all members see, such as one on a shared file system: for where nothing else is known of
-// each other. A wait looks at the folder again and again, so it is slow; processes use it to find process 0's address.
+// A store in a folder that all members see, for example on a shared file system. Waits poll the folder and are slow.
+// Launched processes use it only to find the address of process 0.
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,39 +10,39 @@
 
 namespace busbw {
 
-/// A value is a file, readable by its owner only; one that another user made is refused. Values with one read are
-/// removed by it, all others stay until `clear`.
+/// Each value is a file that only its owner can read; files of other users are rejected. A value set for one read is
+/// removed by that read, all others by `clear`.
 class FileStore final : public Store {
  public:
-  /// Makes the folder where it is missing and `makes_folder` says so. Throws EnvironmentError. `limit_s`: the longest
-  /// wait. `look` is called often while something is waited for, and may throw.
-  FileStore(std::string folder, double limit_s, std::function<void()> look = [] {}, bool makes_folder = true);
+  /// Creates the folder if it is missing and `makes_folder` is true. Throws EnvironmentError. `limit_s`: longest wait.
+  /// `on_wait` is called repeatedly during waits and may throw.
+  FileStore(std::string folder, double limit_s, std::function<void()> on_wait = [] {}, bool makes_folder = true);
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
   Bytes get(const std::string& key) override;
   std::vector<Bytes> get_all(std::span<const std::string> keys) override;
   std::int64_t add(const std::string& key, std::int64_t amount) override;
   void barrier(const std::string& key, int member, int members) override;
-  void abort(const Failure& why) noexcept override;
+  void abort(const Failure& failure) noexcept override;
   std::optional<Failure> failure() override;
-  /// What `get` would give, if it is there by now.
+  /// Returns the value if it exists, without waiting.
   std::optional<Bytes> try_get(const std::string& key);
-  /// Removes the values that were set here, and the folder if it was made here and nothing else is in it.
+  /// Removes the values set by this object. Also removes the folder if this object created it and it is empty.
   void clear() noexcept;
 
  private:
-  /// `what` tells files of one key apart: "" its value, "+" its sum, "@3" that member 3 has come to it.
-  std::string path_of(const std::string& key, const std::string& what = "") const;
+  /// `suffix` selects a file of the key: "" its value, "+" its sum, "@3" the arrival of member 3 at its barrier.
+  std::string path_of(const std::string& key, const std::string& suffix = "") const;
   std::string failure_path() const;
-  /// Looks until `look` gives something, or throws.
-  template <class Look>
-  auto wait_for(const Look& look, const StoreRequest& what);
+  /// Calls `attempt` until it returns a value. Throws on an abort and at the limit.
+  template <class Attempt>
+  auto wait_for(const Attempt& attempt, const StoreRequest& request);
 
   std::string folder_;
   double limit_s_;
   std::function<void()> on_wait_;
   bool made_folder_ = false;
-  std::vector<std::string> set_here_;  // paths
+  std::vector<std::string> own_paths_;  // paths of the values set by this object
 };
 
 }  // namespace busbw

@@ -1,16 +1,18 @@
 #pragma once
-// How the two ends of a connection show each other that both know the job's token, without saying it: each end draws a
-// number (a nonce), and proves that it knows the token by what HMAC-SHA-256 makes of it, of both numbers and of what it
-// says. What was heard on one connection is worth nothing on another one.
+// Mutual authentication of a connection. Each side proves that it knows the job's token, without sending it. A proof is
+// the HMAC-SHA-256 with the token as key over the frame kind, both sides' nonces and the frame body. Each proof covers
+// both nonces, so a recorded handshake cannot be replayed.
 //
-//   client: hello      its number
-//   server: challenge  its number
-//   client: greeting   proof, who it is
-//   server: welcome    proof, its host          or refused: proof, why          or refused: nothing, for a wrong proof
+//   client: hello      version, client nonce
+//   server: challenge  server nonce
+//   client: greeting   proof, ClientInfo
+//   server: welcome    proof, host of process 0
+//           or refused proof, failure
+//           or refused empty, if the greeting's proof was wrong
 //
-// In all versions, the first frame is a hello, and it begins with "bswbrol" and one letter or digit, the version. Who
-// hears another one than its own says this beginning of a hello back and ends the connection, so that both can name
-// both.
+// In all versions the first frame is a hello that begins with "bswbrol" and one letter or digit, the version. A server
+// that receives another version answers with this prefix and its own version, and closes the connection. Both sides can
+// then report both versions.
 #include <array>
 #include <span>
 #include <string>
@@ -22,68 +24,68 @@ namespace busbw {
 
 using Nonce = std::array<std::byte, 16>;
 
-/// The version that a hello is of. Throws BrokenMessage where it is no hello of busbw.
+/// Returns the version in a hello. Throws BrokenMessage if the body is not a hello of busbw.
 char version_of_hello(std::span<const std::byte> hello);
-/// The body of the Frame::hello that answers one of another version.
+/// Returns the body of the FrameKind::hello that answers a client of another version.
 Bytes version_mismatch_hello();
 
-/// The two ends' numbers.
+/// Random numbers of both sides.
 struct Nonces {
   Nonce client;
   Nonce server;
 };
 
-/// The end in a process that joins.
+/// Client side of the handshake, in a joining process.
 class ClientHandshake {
  public:
   explicit ClientHandshake(std::string token);
-  /// The body of Frame::hello.
+  /// Returns the body of FrameKind::hello.
   Bytes hello() const;
-  /// The body of Frame::greeting, once the server's challenge is there. Throws BrokenMessage where that is none, or a
+  /// Returns the body of FrameKind::greeting for a challenge. Throws BrokenMessage if the challenge is invalid or the
   /// second one.
-  Bytes greeting(std::span<const std::byte> challenge, const ClientInfo& who);
+  Bytes greeting(std::span<const std::byte> challenge, const ClientInfo& client);
 
-  /// What the other end's last word means.
+  /// Result of a handshake.
   struct HandshakeResult {
     enum class Kind {
       welcome,
-      refused,      // by the job's process 0
-      other_token,  // the other end says so of the greeting, which is not proved: anybody can say it
-      other_version,  // it speaks another version; not proved either
-      stranger,     // it is no store of busbw, or does not know the token
+      refused,            // authenticated refusal by the job's process 0
+      other_token,        // the server reports a wrong proof; not authenticated
+      other_version,      // the server has another version; not authenticated
+      not_authenticated,  // not a busbw store, or a server without the token
     };
-    Kind kind = Kind::stranger;
-    std::string host;  // welcome: process 0's
-    Failure why{};     // refused
-    char version = kWireVersion;  // other_version: its own
+    Kind kind = Kind::not_authenticated;
+    std::string host;             // if welcome: host of process 0
+    Failure failure{};            // if refused
+    char version = kWireVersion;  // if other_version: the server's version
   };
-  /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger`
-  /// and `other_version` before a greeting.
+  /// Evaluates the server's last frame. Without a valid proof, the result is `other_token`, `other_version` or
+  /// `not_authenticated`; before a greeting, one of the last two.
   HandshakeResult result_of(FrameKind kind, std::span<const std::byte> body) const;
 
  private:
   std::string token_;
   Nonces nonces_;
-  bool has_greeted_ = false;
+  bool has_sent_greeting_ = false;
 };
 
-/// The end in process 0.
+/// Server side of the handshake, in process 0.
 class ServerHandshake {
  public:
-  /// From the body of a hello of this version. Throws BrokenMessage where it is none.
+  /// Reads the body of a hello of this version. Throws BrokenMessage if it is invalid.
   explicit ServerHandshake(std::span<const std::byte> hello);
-  /// The body of Frame::challenge.
+  /// Returns the body of FrameKind::challenge.
   Bytes challenge() const;
-  /// Who greets, by the body of a greeting, and whether it knows the token. Throws BrokenMessage.
+  /// Identity in a greeting, and whether the client proved that it knows the token.
   struct ClientIdentity {
-    ClientInfo who;
+    ClientInfo client;
     bool knows_token = false;
   };
   ClientIdentity read_greeting(const std::string& token, std::span<const std::byte> greeting) const;
-  /// The body of Frame::welcome.
+  /// Returns the body of FrameKind::welcome.
   Bytes welcome(const std::string& token, const std::string& host) const;
-  /// The body of Frame::refused, for one that knows the token.
-  Bytes refused(const std::string& token, const Failure& why) const;
+  /// Returns the body of FrameKind::refused for a client that knows the token.
+  Bytes refused(const std::string& token, const Failure& failure) const;
 
  private:
   Nonces nonces_;

@@ -12,10 +12,10 @@ namespace busbw {
 Bytes MemoryStore::ask(StoreRequest request) {
   std::unique_lock lock(mutex_);
   if (failure_) throw JobAborted();
-  const StoreRequest asked = request;
+  const StoreRequest original = request;
   const std::uint32_t number = request.number = next_number_++;
-  const auto deliver = [&](StoreRequest what) {
-    for (StoreReply& answer : state_.take(0, std::move(what))) answers_[answer.number] = std::move(answer);
+  const auto deliver = [&](StoreRequest pending) {
+    for (StoreReply& answer : state_.take(0, std::move(pending))) answers_[answer.number] = std::move(answer);
     answered_.notify_all();
   };
   deliver(std::move(request));
@@ -23,10 +23,10 @@ Bytes MemoryStore::ask(StoreRequest request) {
                                           [&] { return failure_ || answers_.contains(number); });
   if (failure_) throw JobAborted();
   if (in_time) return value_of(answers_.extract(number).mapped());
-  StoreRequest missing{StoreRequest::Op::missing, next_number_++, asked.key, {}, 0, 0};
-  const std::uint32_t asked_as = missing.number;
+  StoreRequest missing{StoreRequest::Op::missing, next_number_++, original.key, {}, 0, 0};
+  const std::uint32_t missing_number = missing.number;
   deliver(std::move(missing));
-  throw wait_timeout_error(asked, value_of(answers_.extract(asked_as).mapped()), limit_s_);
+  throw wait_timeout_error(original, value_of(answers_.extract(missing_number).mapped()), limit_s_);
 }
 
 void MemoryStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
@@ -49,9 +49,9 @@ void MemoryStore::barrier(const std::string& key, int member, int members) {
   ask({StoreRequest::Op::barrier, 0, key, {}, members, member});
 }
 
-void MemoryStore::abort(const Failure& why) noexcept {
+void MemoryStore::abort(const Failure& failure) noexcept {
   const std::scoped_lock lock(mutex_);
-  if (!failure_) failure_ = why;
+  if (!failure_) failure_ = failure;
   answered_.notify_all();
 }
 

@@ -9,10 +9,10 @@
 
 namespace busbw {
 
-/// One object for all members, which call it from their threads.
+/// One object is shared by all members and called from their threads.
 class MemoryStore final : public Store {
  public:
-  /// `limit_s`: the longest wait.
+  /// `limit_s`: longest wait.
   explicit MemoryStore(double limit_s) : limit_s_(limit_s) {}
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
@@ -20,7 +20,7 @@ class MemoryStore final : public Store {
   std::vector<Bytes> get_all(std::span<const std::string> keys) override;
   std::int64_t add(const std::string& key, std::int64_t amount) override;
   void barrier(const std::string& key, int member, int members) override;
-  void abort(const Failure& why) noexcept override;
+  void abort(const Failure& failure) noexcept override;
   std::optional<Failure> failure() override;
 
  private:

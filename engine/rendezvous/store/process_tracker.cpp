@@ -26,14 +26,14 @@ ProcessTracker::ProcessTracker(int processes, int ranks_per_process, int silence
   for (Process& process : processes_) process.ranks.resize(static_cast<std::size_t>(ranks_per_process));
 }
 
-// ---- what process 0 asks --------------------------------------------------------------------------------------------
+// ---- queries of process 0 -------------------------------------------------------------------------------------------
 
 std::vector<int> ProcessTracker::missing() const {
   const std::scoped_lock lock(mutex_);
-  std::vector<int> absent;
+  std::vector<int> numbers;
   for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].state == Process::State::absent) absent.push_back(static_cast<int>(i));
-  return absent;
+    if (processes_[i].state == Process::State::absent) numbers.push_back(static_cast<int>(i));
+  return numbers;
 }
 
 RankProgress ProcessTracker::progress(int rank) const {
@@ -41,14 +41,14 @@ RankProgress ProcessTracker::progress(int rank) const {
   return at(rank / ranks_per_process_).ranks[static_cast<std::size_t>(rank % ranks_per_process_)];
 }
 
-/// "rank 3 (process 3, pid 123 on n2)"
+/// Returns the name for messages: "rank 3 (process 3, pid 123 on n2)".
 std::string ProcessTracker::name_of(int process) const {
-  const Process& it = at(process);
+  const Process& entry = at(process);
   const int first = process * ranks_per_process_;
   const int last = first + ranks_per_process_ - 1;
   const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
-  if (it.host.empty()) return fmt::format("{} (process {})", ranks, process);
-  return fmt::format("{} (process {}, pid {} on {})", ranks, process, it.pid, it.host);
+  if (entry.host.empty()) return fmt::format("{} (process {})", ranks, process);
+  return fmt::format("{} (process {}, pid {} on {})", ranks, process, entry.pid, entry.host);
 }
 
 std::string ProcessTracker::host_of_process(int process) const {
@@ -80,32 +80,33 @@ std::optional<Failure> ProcessTracker::first_refusal() const {
 
 bool ProcessTracker::wait_until_all_left(int ticks, bool also_absent) {
   std::unique_lock lock(mutex_);
-  const auto is_awaited = [also_absent](const Process& it) {
-    return it.state == Process::State::joined || (also_absent && it.state == Process::State::absent && !it.is_refused);
+  const auto is_awaited = [also_absent](const Process& entry) {
+    return entry.state == Process::State::joined ||
+           (also_absent && entry.state == Process::State::absent && !entry.is_refused);
   };
   return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs),
                            [&] { return std::ranges::none_of(processes_, is_awaited); });
 }
 
-// ---- what the one who serves tells ----------------------------------------------------------------------------------
+// ---- updates by the server thread -----------------------------------------------------------------------------------
 
-bool ProcessTracker::fail(const Failure& why) {
+bool ProcessTracker::fail(const Failure& failure) {
   const std::scoped_lock lock(mutex_);
   if (failure_) return false;
-  failure_ = why;
+  failure_ = failure;
   return true;
 }
 
-bool ProcessTracker::report_token_mismatch(const ClientInfo& who) {
+bool ProcessTracker::report_token_mismatch(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
-  if (!is_of_job(who.process)) return true;
-  Process& process = at(who.process);
+  if (!is_of_job(client.process)) return true;
+  Process& process = at(client.process);
   if (process.state != Process::State::absent) return true;
   if (!process.other_token.empty()) return false;
   process.other_token = fmt::format(
-      "one that says it is process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
+      "a client that identifies as process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
       "everywhere",
-      who.process, printable_value(who.host));
+      client.process, printable_value(client.host));
   return true;
 }
 
@@ -113,46 +114,47 @@ bool ProcessTracker::report_version_mismatch(const std::string& address, char ve
   const std::scoped_lock lock(mutex_);
   if (!other_version_.empty()) return false;
   other_version_ = fmt::format(
-      "one at {} speaks version {} of busbw's protocol, process 0 version {}; install the same busbw everywhere",
+      "a client at {} uses version {} of busbw's protocol, process 0 version {}; install the same busbw everywhere",
       address, version, kWireVersion);
   return true;
 }
 
-std::optional<Failure> ProcessTracker::refusal(const ClientInfo& who) const {
-  const std::string name = fmt::format("process {} on {}", who.process, printable_value(who.host));
+std::optional<Failure> ProcessTracker::refusal(const ClientInfo& client) const {
+  const std::string name = fmt::format("process {} on {}", client.process, printable_value(client.host));
   const int processes = static_cast<int>(processes_.size());
-  if (who.processes != processes)
-    return Failure{ExitCode::environment, fmt::format("{} was told of {} processes, process 0 of {}; give all the same "
-                                                  "number (BUSBW_SIZE)",
-                                                  name, who.processes, processes)};
-  if (who.ranks_per_process != ranks_per_process_)
-    return Failure{ExitCode::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", name,
-                                            who.ranks_per_process, ranks_per_process_)};
-  if (!is_of_job(who.process))
-    return Failure{ExitCode::environment, fmt::format("there is no process {} in a job of {}; number them from 0 "
-                                                  "(BUSBW_RANK)",
-                                                  who.process, processes)};
-  if (!who.is_process || at(who.process).state == Process::State::absent) return std::nullopt;
-  return Failure{ExitCode::environment, fmt::format("{} is here already, and {} has the same number; number them apart "
-                                                "(BUSBW_RANK)",
-                                                name_of(who.process), name)};
+  if (client.processes != processes)
+    return Failure{ExitCode::environment, fmt::format("{} expects {} processes, process 0 expects {}; set the same "
+                                                      "BUSBW_SIZE everywhere",
+                                                      name, client.processes, processes)};
+  if (client.ranks_per_process != ranks_per_process_)
+    return Failure{ExitCode::usage, fmt::format("{} has {} ranks, process 0 has {}; use the same -t and -g everywhere",
+                                                name, client.ranks_per_process, ranks_per_process_)};
+  if (!is_of_job(client.process))
+    return Failure{ExitCode::environment, fmt::format("no process {} in a job of {}; number the processes from 0 "
+                                                      "(BUSBW_RANK)",
+                                                      client.process, processes)};
+  if (!client.is_process || at(client.process).state == Process::State::absent) return std::nullopt;
+  return Failure{ExitCode::environment,
+                 fmt::format("{} has already joined, and {} has the same number; set a different "
+                             "BUSBW_RANK for each",
+                             name_of(client.process), name)};
 }
 
-std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& who) {
+std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
-  if (const auto why = refusal(who)) {
-    if (!first_refusal_) first_refusal_ = why;
-    if (is_of_job(who.process)) at(who.process).is_refused = true;
-    return why;
+  if (const auto failure = refusal(client)) {
+    if (!first_refusal_) first_refusal_ = failure;
+    if (is_of_job(client.process)) at(client.process).is_refused = true;
+    return failure;
   }
-  Process& process = at(who.process);
-  if (!who.is_process) {
+  Process& process = at(client.process);
+  if (!client.is_process) {
     ++process.rank_connections;
     return std::nullopt;
   }
   process.state = Process::State::joined;
-  process.pid = static_cast<long>(who.pid);
-  process.host = printable_value(who.host);
+  process.pid = static_cast<long>(client.pid);
+  process.host = printable_value(client.host);
   changed_.notify_all();
   return std::nullopt;
 }
@@ -187,11 +189,12 @@ void ProcessTracker::mark_left(int process) {
 bool ProcessTracker::connection_closed(int process_number, bool is_process) {
   const std::scoped_lock lock(mutex_);
   Process& process = at(process_number);
-  if (!is_process && process.rank_connections-- > ranks_per_process_) return false;  // one too many
+  if (!is_process && process.rank_connections-- > ranks_per_process_)
+    return false;  // a surplus connection, which is not needed
   if (process.state != Process::State::joined) return false;
-  mark_lost(process_number, fmt::format("its connection closed before it had ended; look at its own output, and at the "
-                                   "kernel's log of {} for a reason such as lack of memory",
-                                   process.host));
+  mark_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
+                                        "kernel log of {} for a cause such as lack of memory",
+                                        process.host));
   return true;
 }
 
@@ -202,19 +205,20 @@ bool ProcessTracker::tick() {
     Process& process = processes_[i];
     if (process.state != Process::State::joined || ++process.silent_ticks <= silence_ticks_) continue;
     mark_lost(static_cast<int>(i),
-         fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
-                     silence_ticks_ * kTickMs * 1e-3));
+              fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
+                          silence_ticks_ * kTickMs * 1e-3));
     lost = true;
   }
   return lost;
 }
 
-/// With the mutex held.
-void ProcessTracker::mark_lost(int process, const std::string& how) {
+/// Marks a process as lost. Call it with the mutex locked.
+void ProcessTracker::mark_lost(int process, const std::string& cause) {
   at(process).state = Process::State::lost;
   const Phase phase = std::ranges::min(at(process).ranks, {}, &RankProgress::steps).phase;
   if (!failure_)
-    failure_ = Failure{ExitCode::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), how)};
+    failure_ =
+        Failure{ExitCode::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), cause)};
   changed_.notify_all();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Who of a job's processes has come to process 0, how far each is, who was lost, and why the job ends.
+// Tracks in process 0 which processes have joined, their progress, which are lost, and the job's failure.
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -11,58 +11,58 @@
 
 namespace busbw {
 
-/// Written by the thread that serves, read by process 0's others.
+/// Written by the server thread, read by other threads of process 0. Thread-safe.
 class ProcessTracker {
  public:
-  /// `silence_ticks`: how long a process may say nothing.
+  /// `silence_ticks`: ticks without a heartbeat after which a process is lost.
   ProcessTracker(int processes, int ranks_per_process, int silence_ticks);
 
-  // ---- what process 0 asks ----
-  /// The processes that have not come yet.
+  // ---- queries of process 0 ----
+  /// Returns the processes that have not joined yet.
   std::vector<int> missing() const;
-  /// How far the rank is, by what its process told last.
+  /// Returns the progress of a rank, from the last heartbeat or phase report of its process.
   RankProgress progress(int rank) const;
   std::string host_of_process(int process) const;
-  /// Why the job ends, if it does.
+  /// Returns the job's failure, or nothing.
   std::optional<Failure> failure() const;
-  /// Waits until every process has left or is gone, for at most `ticks`; false where some are still there.
-  /// `also_absent`: those that have not come must come and leave, too, but for those that were refused.
+  /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
+  /// for absent processes, except refused ones, to join and leave.
   bool wait_until_all_left(int ticks, bool also_absent = false);
-  /// Who of those that are missing came with another token; empty where nobody did. It may be a stranger, so that
-  /// nothing but words follows from it.
+  /// Message about a missing process with a token mismatch, or empty. It is used only in messages, because the client
+  /// is not authenticated.
   std::string other_token() const;
-  /// Who speaks another version of the protocol; empty where nobody did. Nothing but words follows from it, either.
+  /// Message about a client of another protocol version, or empty. Used only in messages as well.
   std::string other_version() const;
-  /// What was said to the first process that knows the job's token and yet does not fit in.
+  /// Failure sent to the first client that knows the token but does not fit into the job.
   std::optional<Failure> first_refusal() const;
 
-  // ---- what the one who serves tells ----
-  /// The job ends; false where it does already: the first reason stands.
-  bool fail(const Failure& why);
-  /// Somebody with another token says that it is this one. False where that is known: a process that is missing, and of
-  /// which it was said before.
-  bool report_token_mismatch(const ClientInfo& who);
-  /// Somebody at this address speaks another version. False where that was said of one before.
+  // ---- updates by the server thread ----
+  /// Records the job's failure. False if it already has one; the first failure is kept.
+  bool fail(const Failure& failure);
+  /// Records a client with a wrong token. Returns false if the same missing process was reported before.
+  bool report_token_mismatch(const ClientInfo& client);
+  /// Records a client of another version at `address`. Returns false if one was reported before.
   bool report_version_mismatch(const std::string& address, char version);
-  /// Takes in a process, or a rank's connection of one; or says why it does not fit.
-  std::optional<Failure> add_connection(const ClientInfo& who);
-  /// How far the ranks of a process are. Throws BrokenMessage.
+  /// Adds the connection of a process or of one of its ranks. Returns a failure if the client does not fit into the
+  /// job.
+  std::optional<Failure> add_connection(const ClientInfo& client);
+  /// Records the progress of all ranks of a process. Throws BrokenMessage.
   void record_heartbeat(int process, MessageReader& reader);
-  /// To which phase a rank of a process has come. Throws BrokenMessage.
+  /// Records the phase of one rank of a process. Throws BrokenMessage.
   void record_phase(int process, MessageReader& reader);
-  /// A process has said goodbye.
+  /// Records that a process has left the job.
   void mark_left(int process);
-  /// A connection has ended: a process's own, or one of its ranks'. Whether the process is lost with it.
+  /// Records the end of a process's or rank's connection. True if the process is lost because of it.
   bool connection_closed(int process, bool is_process);
-  /// A tick is over. Whether somebody has been silent for too long, and is lost.
+  /// Counts one tick of silence for every joined process. True if a process is lost because of it.
   bool tick();
 
  private:
   struct Process {
     enum class State { absent, joined, left, lost };
     State state = State::absent;
-    bool is_refused = false;  // it has heard why it does not fit
-    std::string other_token;  // what is said of one that says it is this process
+    bool is_refused = false;  // the process received a refusal
+    std::string other_token;  // message about a client with this process number and another token
     int rank_connections = 0;
     int silent_ticks = 0;
     long pid = 0;
@@ -70,16 +70,16 @@ class ProcessTracker {
     std::vector<RankProgress> ranks;
   };
 
-  std::optional<Failure> refusal(const ClientInfo& who) const;
+  std::optional<Failure> refusal(const ClientInfo& client) const;
   bool is_of_job(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
-  void mark_lost(int process, const std::string& how);
+  void mark_lost(int process, const std::string& cause);
   std::string name_of(int process) const;
   Process& at(int process) { return processes_[static_cast<std::size_t>(process)]; }
   const Process& at(int process) const { return processes_[static_cast<std::size_t>(process)]; }
 
   int ranks_per_process_;
   int silence_ticks_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;

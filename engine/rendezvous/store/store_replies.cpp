@@ -11,22 +11,23 @@ namespace busbw {
 Bytes value_of(StoreReply answer) {
   if (answer.kind == StoreReply::Kind::done) return std::move(answer.value);
   const auto* text = reinterpret_cast<const char*>(answer.value.data());
-  throw EnvironmentError(fmt::format("the job's store refused: {}; are all processes of one version of busbw?",
+  throw EnvironmentError(fmt::format("the job's store refused a request: {}; install the same busbw everywhere",
                                      std::string_view(text, answer.value.size())));
 }
 
 std::int64_t sum_of(const Bytes& value) { return MessageReader(value).take<std::int64_t>(); }
 
-Error wait_timeout_error(const StoreRequest& asked, const Bytes& missing, double limit_s) {
-  const std::string remedy = "look at their processes and hosts, or raise the limit with -T";
-  if (asked.op != StoreRequest::Op::barrier)
-    return Error(ExitCode::rank_lost, fmt::format("waited {:g} s for {}; {}", limit_s, asked.key, remedy));
+Error wait_timeout_error(const StoreRequest& request, const Bytes& missing, double limit_s) {
+  const std::string remedy = "check their processes and hosts, or raise the limit with -T";
+  if (request.op != StoreRequest::Op::barrier)
+    return Error(ExitCode::rank_lost, fmt::format("waited {:g} s for {}; {}", limit_s, request.key, remedy));
   std::vector<int> members;
   MessageReader reader(missing);
   for (std::size_t i = 0; i < missing.size() / sizeof(std::int32_t); ++i)
     members.push_back(reader.take<std::int32_t>());
-  return Error(ExitCode::rank_lost, fmt::format("waited {:g} s at {} for {} {}; {}", limit_s, asked.key,
-                                            members.size() == 1 ? "member" : "members", number_list_text(members), remedy));
+  return Error(ExitCode::rank_lost,
+               fmt::format("waited {:g} s at {} for {} {}; {}", limit_s, request.key,
+                           members.size() == 1 ? "member" : "members", number_list_text(members), remedy));
 }
 
 }  // namespace busbw

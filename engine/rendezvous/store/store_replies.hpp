@@ -1,15 +1,15 @@
 #pragma once
-// What a store's answers mean to the member that asked.
+// Conversion of store replies to results and errors.
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/store/store_state.hpp"
 
 namespace busbw {
 
-/// The answer's value. Throws EnvironmentError where the store refused.
+/// Returns the value of a reply. Throws EnvironmentError if the store refused the request.
 Bytes value_of(StoreReply answer);
-/// The answer to `add`.
+/// Returns the sum in the reply to `add`.
 std::int64_t sum_of(const Bytes& value);
-/// The error of a wait that took too long; `missing` is the answer to the question who has not come.
-Error wait_timeout_error(const StoreRequest& asked, const Bytes& missing, double limit_s);
+/// Error of a wait beyond the limit; `missing` is the reply to a `missing` request for the same key.
+Error wait_timeout_error(const StoreRequest& request, const Bytes& missing, double limit_s);
 
 }  // namespace busbw

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t kMaxMembers = 1 << 24;
 
-/// What a key and its value take; the rest of a node of a hash table is estimated.
-std::size_t room_for(const std::string& key, std::size_t value_bytes) { return 64 + key.size() + value_bytes; }
+/// Estimated memory of a key and its value, including the hash table's node.
+std::size_t entry_bytes(const std::string& key, std::size_t value_bytes) { return 64 + key.size() + value_bytes; }
 
 Bytes bytes_of(const std::string& text) {
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
@@ -52,21 +52,21 @@ std::string StoreState::refusal(const StoreRequest& request) const {
   if (request.value.size() > Store::kMaxValueBytes)
     return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(),
                        Store::kMaxValueBytes);
-  const std::size_t more = request.op == StoreRequest::Op::barrier
-                               ? static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8
-                               : 0;
-  if (bytes_ + room_for(request.key, request.value.size()) + more > kMaxBytes)
-    return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMaxBytes);
+  const std::size_t barrier_bytes =
+      request.op == StoreRequest::Op::barrier
+          ? static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8
+          : 0;
+  if (bytes_ + entry_bytes(request.key, request.value.size()) + barrier_bytes > kMaxBytes)
+    return fmt::format("the store is full ({} bytes); values were set and not read", kMaxBytes);
   switch (request.op) {
     case StoreRequest::Op::set:
       if (entries_.contains(request.key)) return fmt::format("{} is set twice", request.key);
       if (request.amount < 0 || request.amount > kMaxMembers)
-        return fmt::format("{}: bad number of reads", request.key);
+        return fmt::format("{}: invalid number of reads", request.key);
       return {};
     case StoreRequest::Op::barrier:
-      if (request.amount < 1 || request.amount > max_members_ || request.member < 0 ||
-          request.member >= request.amount)
-        return fmt::format("{}: member {} of {}", request.key, request.member, request.amount);
+      if (request.amount < 1 || request.amount > max_members_ || request.member < 0 || request.member >= request.amount)
+        return fmt::format("{}: invalid member {} of {}", request.key, request.member, request.amount);
       return {};
     default: return {};
   }
@@ -74,8 +74,8 @@ std::string StoreState::refusal(const StoreRequest& request) const {
 
 std::vector<StoreReply> StoreState::take(std::uint64_t client, StoreRequest request) {
   std::vector<StoreReply> answers;
-  if (const std::string why = refusal(request); !why.empty()) {
-    answers.push_back({client, request.number, StoreReply::Kind::refused, bytes_of(why)});
+  if (const std::string reason = refusal(request); !reason.empty()) {
+    answers.push_back({client, request.number, StoreReply::Kind::refused, bytes_of(reason)});
     return answers;
   }
   switch (request.op) {
@@ -84,7 +84,7 @@ std::vector<StoreReply> StoreState::take(std::uint64_t client, StoreRequest requ
     case StoreRequest::Op::barrier: arrive(client, request, answers); break;
     case StoreRequest::Op::add: {
       const auto [at, is_new] = sums_.try_emplace(request.key, 0);
-      if (is_new) bytes_ += room_for(request.key, 0);
+      if (is_new) bytes_ += entry_bytes(request.key, 0);
       const std::int64_t sum = at->second += request.amount;
       answers.push_back({client, request.number, StoreReply::Kind::done, MessageWriter().add(sum).bytes()});
       break;
@@ -92,8 +92,8 @@ std::vector<StoreReply> StoreState::take(std::uint64_t client, StoreRequest requ
     case StoreRequest::Op::missing: {
       MessageWriter missing;
       if (const auto found = barriers_.find(request.key); found != barriers_.end())
-        for (std::size_t member = 0; member < found->second.has_come.size(); ++member)
-          if (!found->second.has_come[member]) missing.add(static_cast<std::int32_t>(member));
+        for (std::size_t member = 0; member < found->second.has_arrived.size(); ++member)
+          if (!found->second.has_arrived[member]) missing.add(static_cast<std::int32_t>(member));
       answers.push_back({client, request.number, StoreReply::Kind::done, missing.bytes()});
       break;
     }
@@ -103,59 +103,60 @@ std::vector<StoreReply> StoreState::take(std::uint64_t client, StoreRequest requ
 
 void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& answers) {
   answers.push_back({client, request.number, StoreReply::Kind::done, {}});
-  bytes_ += room_for(request.key, request.value.size());
+  bytes_ += entry_bytes(request.key, request.value.size());
   entries_.emplace(request.key, Entry{std::move(request.value), request.amount});
   const auto waiting = waiting_.find(request.key);
   if (waiting == waiting_.end()) return;
   const auto all = std::move(waiting->second);
   waiting_.erase(waiting);
-  bytes_ -= all.size() * room_for(request.key, 0);
-  for (const Waiter& who : all) get(who, request.key, answers);
+  bytes_ -= all.size() * entry_bytes(request.key, 0);
+  for (const Waiter& waiter : all) get(waiter, request.key, answers);
 }
 
-void StoreState::get(const Waiter& who, const std::string& key, std::vector<StoreReply>& answers) {
+void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& answers) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) {
-    waiting_[key].push_back(who);
-    bytes_ += room_for(key, 0);
+    waiting_[key].push_back(waiter);
+    bytes_ += entry_bytes(key, 0);
     return;
   }
   Entry& entry = found->second;
   if (entry.reads_left != 1) {
-    answers.push_back({who.client, who.number, StoreReply::Kind::done, entry.value});
+    answers.push_back({waiter.client, waiter.number, StoreReply::Kind::done, entry.value});
     if (entry.reads_left > 0) --entry.reads_left;
     return;
   }
-  bytes_ -= room_for(key, entry.value.size());
-  answers.push_back({who.client, who.number, StoreReply::Kind::done, std::move(entry.value)});
+  bytes_ -= entry_bytes(key, entry.value.size());
+  answers.push_back({waiter.client, waiter.number, StoreReply::Kind::done, std::move(entry.value)});
   entries_.erase(found);
 }
 
 void StoreState::arrive(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& answers) {
   BarrierState& barrier = barriers_[request.key];
-  if (barrier.has_come.empty()) {
-    barrier.has_come.resize(static_cast<std::size_t>(request.amount));
-    bytes_ += room_for(request.key, barrier.has_come.size() / 8);
+  if (barrier.has_arrived.empty()) {
+    barrier.has_arrived.resize(static_cast<std::size_t>(request.amount));
+    bytes_ += entry_bytes(request.key, barrier.has_arrived.size() / 8);
   }
   const auto member = static_cast<std::size_t>(request.member);
-  if (barrier.has_come.size() != static_cast<std::size_t>(request.amount) || barrier.has_come[member]) {
+  if (barrier.has_arrived.size() != static_cast<std::size_t>(request.amount) || barrier.has_arrived[member]) {
     answers.push_back({client, request.number, StoreReply::Kind::refused,
-                       bytes_of(fmt::format("{}: member {} of {} came twice, or counts differ", request.key,
+                       bytes_of(fmt::format("{}: member {} of {} arrived twice, or member counts differ", request.key,
                                             request.member, request.amount))});
     return;
   }
-  barrier.has_come[member] = true;
+  barrier.has_arrived[member] = true;
   barrier.waiting.push_back({client, request.number});
-  if (++barrier.arrive < static_cast<int>(barrier.has_come.size())) return;
-  for (const Waiter& who : barrier.waiting) answers.push_back({who.client, who.number, StoreReply::Kind::done, {}});
-  bytes_ -= room_for(request.key, barrier.has_come.size() / 8);
+  if (++barrier.arrived < static_cast<int>(barrier.has_arrived.size())) return;
+  for (const Waiter& waiter : barrier.waiting)
+    answers.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
+  bytes_ -= entry_bytes(request.key, barrier.has_arrived.size() / 8);
   barriers_.erase(request.key);
 }
 
 void StoreState::forget(std::uint64_t client) {
-  const auto is_it = [client](const Waiter& who) { return who.client == client; };
-  for (auto& [key, waiting] : waiting_) bytes_ -= std::erase_if(waiting, is_it) * room_for(key, 0);
-  for (auto& [key, barrier] : barriers_) std::erase_if(barrier.waiting, is_it);
+  const auto is_client = [client](const Waiter& waiter) { return waiter.client == client; };
+  for (auto& [key, waiting] : waiting_) bytes_ -= std::erase_if(waiting, is_client) * entry_bytes(key, 0);
+  for (auto& [key, barrier] : barriers_) std::erase_if(barrier.waiting, is_client);
 }
 
 }  // namespace busbw

@@ -19,7 +19,7 @@ void TcpChannel::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (sent <= 0) {
-      // What the other side said before it closed can still be read.
+      // Frames that the other side sent before it closed can still be received.
       out_.clear();
       sent_ = 0;
       return;

@@ -1,5 +1,5 @@
 #pragma once
-// One connection of a job's member to the store in process 0.
+// A connection of a process or rank to the store in process 0.
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// Frames over a socket. Not safe for several threads.
+/// Frames over a socket. Not thread-safe.
 class TcpChannel {
  public:
   struct ReceivedFrame {
@@ -19,15 +19,15 @@ class TcpChannel {
 
   explicit TcpChannel(Descriptor socket) : socket_(std::move(socket)) {}
 
-  /// Queues a frame and sends what can be sent at once.
+  /// Queues a frame and sends as much as possible without blocking.
   void send(FrameKind kind, std::span<const std::byte> body);
-  /// The next frame, waiting for it at most `wait_ms`; missing where none came. After `ended` none will.
+  /// Returns the next frame, waiting at most `wait_ms`. Nothing on timeout, and always nothing after `ended`.
   std::optional<ReceivedFrame> receive(int wait_ms);
-  /// The other side has closed the connection, or sent what is no frame.
+  /// True if the other side closed the connection or sent an invalid frame.
   bool ended() const { return ended_; }
-  /// The last `receive` waited all its time and nothing came, not even a part of a frame.
+  /// True if the last `receive` timed out without receiving any bytes.
   bool idle() const { return idle_; }
-  /// "10.0.0.1:4711": where the store was reached.
+  /// Returns the address of the store: "10.0.0.1:4711".
   std::string peer() const;
 
  private:

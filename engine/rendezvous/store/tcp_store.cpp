@@ -9,33 +9,33 @@
 namespace busbw {
 
 std::uint32_t TcpStore::send(StoreRequest request) {
-  if (job_.aborted()) throw JobAborted();
+  if (callbacks_.aborted()) throw JobAborted();
   request.number = next_number_++;
   channel_.send(FrameKind::request, request.packed());
   return request.number;
 }
 
-StoreReply TcpStore::wait(const StoreRequest& what) {
+StoreReply TcpStore::wait(const StoreRequest& request) {
   for (double waited_s = 0;;) {
-    // What was answered before the job was aborted still counts: a last row may be in it.
-    const bool aborted = job_.aborted();
+    // Replies sent before the abort still count, because they may complete the last row.
+    const bool aborted = callbacks_.aborted();
     const auto received = channel_.receive(aborted ? 0 : kTickMs);
     if (!received) {
       if (aborted && (channel_.idle() || channel_.ended())) throw JobAborted();
       if (channel_.ended()) {
-        job_.on_lost_store("its connection closed before the job had ended");
+        callbacks_.on_lost_store("its connection closed before the job ended");
         throw JobAborted();
       }
       if (channel_.idle()) waited_s += kTickMs * 1e-3;
       if (waited_s < limit_s_) continue;
-      if (what.op == StoreRequest::Op::missing) throw wait_timeout_error(what, {}, limit_s_);
-      const Bytes missing = ask({StoreRequest::Op::missing, 0, what.key, {}, 0, 0});
-      throw wait_timeout_error(what, missing, limit_s_);
+      if (request.op == StoreRequest::Op::missing) throw wait_timeout_error(request, {}, limit_s_);
+      const Bytes missing = ask({StoreRequest::Op::missing, 0, request.key, {}, 0, 0});
+      throw wait_timeout_error(request, missing, limit_s_);
     }
     try {
       if (auto answer = answer_in(*received)) return std::move(*answer);
     } catch (const BrokenMessage&) {
-      job_.on_lost_store("what it said cannot be understood");
+      callbacks_.on_lost_store("it sent an invalid message");
       throw JobAborted();
     }
   }
@@ -45,7 +45,7 @@ std::optional<StoreReply> TcpStore::answer_in(const TcpChannel::ReceivedFrame& r
   MessageReader reader(received.body);
   if (received.kind == FrameKind::failure) {
     failure_ = unpack_failure(reader);
-    job_.on_failure(*failure_);
+    callbacks_.on_failure(*failure_);
     throw JobAborted();
   }
   if (received.kind != FrameKind::answer) return std::nullopt;
@@ -71,15 +71,15 @@ void TcpStore::set(const std::string& key, std::span<const std::byte> value, int
 Bytes TcpStore::get(const std::string& key) { return ask({StoreRequest::Op::get, 0, key, {}, 0, 0}); }
 
 std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
-  std::map<std::uint32_t, std::size_t> asked;
-  for (std::size_t i = 0; i < keys.size(); ++i) asked[send({StoreRequest::Op::get, 0, keys[i], {}, 0, 0})] = i;
+  std::map<std::uint32_t, std::size_t> pending;
+  for (std::size_t i = 0; i < keys.size(); ++i) pending[send({StoreRequest::Op::get, 0, keys[i], {}, 0, 0})] = i;
   std::vector<Bytes> values(keys.size());
-  while (!asked.empty()) {
-    StoreReply answer = wait({StoreRequest::Op::get, 0, keys[asked.begin()->second], {}, 0, 0});
-    const auto found = asked.find(answer.number);
-    if (found == asked.end()) continue;
+  while (!pending.empty()) {
+    StoreReply answer = wait({StoreRequest::Op::get, 0, keys[pending.begin()->second], {}, 0, 0});
+    const auto found = pending.find(answer.number);
+    if (found == pending.end()) continue;
     values[found->second] = value_of(std::move(answer));
-    asked.erase(found);
+    pending.erase(found);
   }
   return values;
 }
@@ -96,11 +96,11 @@ void TcpStore::report_phase(int index, Phase phase) {
   channel_.send(FrameKind::phase, MessageWriter().add(index).add(static_cast<std::uint8_t>(phase)).bytes());
 }
 
-void TcpStore::abort(const Failure& why) noexcept {
+void TcpStore::abort(const Failure& failure) noexcept {
   try {
-    channel_.send(FrameKind::abort, packed(why));
+    channel_.send(FrameKind::abort, packed(failure));
   } catch (const std::exception&) {
-    // Without memory for a few bytes nobody can be told.
+    // Out of memory: the store cannot be informed.
   }
 }
 

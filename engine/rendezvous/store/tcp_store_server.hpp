@@ -1,6 +1,6 @@
 #pragma once
-// The store of a job as process 0 holds it for all: a thread that answers over TCP, sees who has come and who is lost,
-// and tells everybody when the job is aborted. Strangers are turned away.
+// TCP server for the rendezvous store of process 0. Its thread answers requests, tracks joined and lost processes, and
+// broadcasts the job's failure. It rejects connections without the job's token.
 #include <atomic>
 #include <map>
 #include <optional>
@@ -20,46 +20,45 @@ struct ServerSettings {
   std::string token;
   int processes = 1;
   int ranks_per_process = 1;
-  /// How long a process may be silent, in ticks in which this one runs itself.
+  /// Ticks of this process without a heartbeat after which a process is lost.
   int silence_ticks = 30 * kTicksPerS;
-  /// This process's, for those who come.
+  /// Host of process 0, sent to every client.
   std::string host;
 };
 
 class TcpStoreServer {
  public:
-  /// Serves at these listening sockets, in a thread of its own. Throws EnvironmentError where the machine allows too
-  /// few open files for the job.
+  /// Starts a thread that serves the listening sockets. Throws EnvironmentError if the limit on open files is too low.
   TcpStoreServer(std::vector<Descriptor> listeners, const ServerSettings& settings);
-  /// Tells nobody: connections just end.
+  /// Closes all connections without a message.
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
-  /// Who has come, and what became of them.
-  const ProcessTracker& attendance() const { return attendance_; }
-  /// Aborts the job: everybody is told.
-  void abort(const Failure& why) noexcept;
-  /// See Attendance.
+  /// Returns the states of all processes.
+  const ProcessTracker& tracker() const { return tracker_; }
+  /// Aborts the job and informs all clients.
+  void abort(const Failure& failure) noexcept;
+  /// See ProcessTracker.
   bool wait_until_all_left(int ticks, bool also_absent = false) {
-    return attendance_.wait_until_all_left(ticks, also_absent);
+    return tracker_.wait_until_all_left(ticks, also_absent);
   }
-  /// Connections that were turned away: wrong token, no greeting in time, not our protocol or another version of it.
-  int rejected_connections() const { return strangers_.load(); }
+  /// Returns the number of rejected connections: wrong token, no greeting in time, or another protocol or version.
+  int rejected_connections() const { return rejected_connections_.load(); }
 
  private:
   struct Connection {
     Descriptor socket;
     FrameReader in;
     Bytes out;
-    std::size_t sent = 0;      // of out
-    int silent_ticks = 0;      // before it is known
+    std::size_t sent = 0;      // bytes of `out`
+    int silent_ticks = 0;      // before authentication
     std::optional<ServerHandshake> handshake;
     bool is_known = false;
     bool is_process = false;
     int process = 0;
-    bool knows_failure = false;      // of the failure
-    bool closes_when_sent = false;         // once everything is sent
+    bool knows_failure = false;     // the failure was sent to this client
+    bool closes_when_sent = false;  // rejected client: close when `out` is sent
     bool waits_to_write = false;
   };
   struct ClosedConnection {
@@ -69,8 +68,8 @@ class TcpStoreServer {
   void serve();
   void answer_all();
   void accept_all(const Descriptor& listener);
-  bool make_room();
-  void listen_again(bool on);
+  bool reject_oldest_unknown();
+  void set_accepting(bool accepting);
   void tick();
   void read(std::uint64_t id);
   void read_all_of(int process);
@@ -81,7 +80,7 @@ class TcpStoreServer {
   void take_frame(std::uint64_t id, std::span<const std::byte> body);
   void take_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void reject_version(std::uint64_t id, char version);
-  void greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
+  void take_greeting(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
   void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void broadcast_failure();
   void wake() noexcept;
@@ -92,17 +91,17 @@ class TcpStoreServer {
   Descriptor poller_;
   Ticker ticker_;
   Descriptor wake_;
-  Bytes part_;                                       // what was read last; this and what follows is the thread's own
+  Bytes buffer_;  // receive buffer; this and the following members belong to the thread
   std::map<std::uint64_t, Connection> connections_;
-  std::set<std::uint64_t> unknown_;                  // of them, those that have not said who they are
-  std::vector<ClosedConnection> ended_;                         // closed, and not made known yet
+  std::set<std::uint64_t> unknown_;  // connections that are not authenticated
+  std::vector<ClosedConnection> closed_;  // closed, not reported to the tracker yet
   std::uint64_t next_id_;
   StoreState state_;
-  bool accepts_ = true;  // false for a moment where no more files can be opened
-  std::atomic<int> strangers_{0};
+  bool accepts_ = true;  // false while no more files can be opened
+  std::atomic<int> rejected_connections_{0};
   std::atomic<bool> stops_{false};
 
-  ProcessTracker attendance_;
+  ProcessTracker tracker_;
   std::thread thread_;
 };
 

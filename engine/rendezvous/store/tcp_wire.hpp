@@ -1,6 +1,6 @@
 #pragma once
-// What goes over the wire between the processes of a job and the store in process 0: frames of a length and a body. A
-// connection begins with a handshake (handshake.hpp); nothing else is answered before it.
+// Wire format between processes and the store in process 0. Each frame is a length and a body. A connection starts with
+// the handshake (handshake.hpp), and other frames are rejected before it.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,32 +10,31 @@
 
 namespace busbw {
 
-/// The version of all that goes over the wire.
+/// Version of the wire format.
 inline constexpr char kWireVersion = '2';
 
-/// The first byte of a body.
+/// First byte of a frame's body.
 enum class FrameKind : std::uint8_t {
-  hello,      // client: version, nonce; server, to one of another version: its own
+  hello,      // client: version, nonce; server, to a client of another version: its own version
   challenge,  // server: nonce
-  greeting,   // client: proof, Greeting
-  welcome,    // server: proof, process 0's host
-  refused,    // server: proof, exit code and sentence; or nothing, where the greeting's proof was wrong
+  greeting,   // client: proof, ClientInfo
+  welcome,    // server: proof, host of process 0
+  refused,    // server: proof, exit code and message; or empty, if the greeting's proof was wrong
   request,    // client: StoreRequest
-  answer,     // server: number, kind, value
-  phase,      // client: which of its process's ranks has come to which phase, at once
-  heartbeat,       // client: phase and steps of each of its ranks; server: nothing
-  abort,      // client: exit code and sentence
-  failure,    // server: exit code and sentence
-  leave,      // client: its ranks have ended; server: nothing
+  answer,     // server: request number, kind, value
+  phase,      // client: local rank and its new phase
+  heartbeat,  // client: progress of each local rank; server: empty reply
+  abort,      // client: exit code and message
+  failure,    // server: exit code and message
+  leave,      // client: its ranks have ended; server: empty reply
 };
 
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
-/// A stranger cannot make the server keep more than this.
+/// Bound for frames of clients that are not authenticated. It limits the memory that they can use.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;
 inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
-/// Who connects. A process keeps one connection for itself, over which it tells how far its ranks are, and one for each
-/// of its ranks.
+/// Identity of a client. A process has one control connection for heartbeats and one connection for each of its ranks.
 struct ClientInfo {
   bool is_process = false;
   std::int32_t process = 0;
@@ -56,18 +55,18 @@ struct ClientInfo {
   }
   /// Throws BrokenMessage.
   static ClientInfo unpack(MessageReader& reader) {
-    ClientInfo greeting;
-    greeting.is_process = reader.take<std::uint8_t>() != 0;
-    greeting.process = reader.take<std::int32_t>();
-    greeting.processes = reader.take<std::int32_t>();
-    greeting.ranks_per_process = reader.take<std::int32_t>();
-    greeting.pid = reader.take<std::int64_t>();
-    greeting.host = reader.take_text();
-    return greeting;
+    ClientInfo client;
+    client.is_process = reader.take<std::uint8_t>() != 0;
+    client.process = reader.take<std::int32_t>();
+    client.processes = reader.take<std::int32_t>();
+    client.ranks_per_process = reader.take<std::int32_t>();
+    client.pid = reader.take<std::int64_t>();
+    client.host = reader.take_text();
+    return client;
   }
 };
 
-/// A body with its length before it.
+/// Appends a frame to `out`: length, kind, body.
 inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> body) {
   const auto length = static_cast<std::uint32_t>(body.size() + 1);
   const auto* first = reinterpret_cast<const std::byte*>(&length);
@@ -77,7 +76,7 @@ inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> 
 }
 
 inline Bytes packed(const Failure& failure) { return MessageWriter().add(failure.exit).add(failure.message).bytes(); }
-/// Throws BrokenMessage, also where the exit code is none with which a job fails.
+/// Throws BrokenMessage, also if the exit code is not valid for a failure.
 inline Failure unpack_failure(MessageReader& reader) {
   const auto exit = reader.take<ExitCode>();
   switch (exit) {
@@ -94,12 +93,12 @@ inline Failure unpack_failure(MessageReader& reader) {
   throw BrokenMessage();
 }
 
-/// The bytes of a connection that have come, taken out frame by frame.
+/// Received bytes of a connection, read frame by frame.
 class FrameReader {
  public:
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  /// The next whole frame's body, valid until bytes are appended; false where there is none yet. Throws BrokenMessage
-  /// on a frame that is longer than `max_bytes` or empty.
+  /// Sets `body` to the next complete frame, valid until the next append. False if it is not complete yet. Throws
+  /// BrokenMessage if a frame is empty or longer than `max_bytes`.
   bool next(std::span<const std::byte>& body, std::size_t max_bytes) {
     const auto left = std::span<const std::byte>(bytes_).subspan(taken_);
     std::uint32_t length = 0;

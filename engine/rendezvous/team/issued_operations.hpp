@@ -1,20 +1,20 @@
 #pragma once
-// Which operation a rank issued last, for who watches over it.
+// Counter of the operations that a rank has issued, read by the watchdog.
 #include <atomic>
 #include <cstdint>
 
 namespace busbw {
 
-/// Written by the rank alone, in the loop that is timed; read by any thread, or process that shares its memory.
+/// Written only by the rank, in the timed loop. Read by any thread or process that shares the memory.
 class IssuedOperations {
  public:
-  /// The rank issues its next operation, on so many bytes.
+  /// Counts one more operation, of `bytes` bytes.
   void next(std::uint64_t bytes) noexcept {
     operations_.store(operations() + 1, std::memory_order_relaxed);
     bytes_.store(bytes, std::memory_order_relaxed);
   }
   std::uint64_t operations() const noexcept { return operations_.load(std::memory_order_relaxed); }
-  /// Of the last of them.
+  /// Returns the size of the last operation.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A job as the one who runs its ranks sees it: its teams, how far its ranks are, and why it ends early.
+// Interface of a job for the code that runs its ranks: teams, progress of the ranks, and the failure.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,40 +12,40 @@
 
 namespace busbw {
 
-/// Why a job was aborted: the first reason given stands.
+/// First failure of a job.
 struct Failure {
   ExitCode exit = ExitCode::good;
   std::string message;
-  std::vector<std::string> details = {};  // what is known of the ranks besides, in this process alone
-  bool timed_out = false;                 // no rank got on for the time limit; known where that was noticed
+  std::vector<std::string> details = {};  // diagnosis of the ranks, only in the process that made it
+  bool timed_out = false;                 // -T ended the job; known only in the process that detected the stall
 };
 
-/// How far a rank has got; steps are comparable between ranks, since all take the same.
+/// Progress of one rank. All ranks take the same steps, so the numbers are comparable.
 struct RankProgress {
   Phase phase = Phase::rendezvous;
   std::uint64_t steps = 0;
-  std::uint64_t operations = 0;       // that it has issued
-  std::uint64_t operation_bytes = 0;  // of the last of them
+  std::uint64_t operations = 0;       // issued operations
+  std::uint64_t operation_bytes = 0;  // size of the last operation
 };
 
 class Job {
  public:
   virtual ~Job() = default;
-  /// Of the whole job.
+  /// Returns the number of ranks of the job.
   virtual int ranks() const = 0;
-  /// The team of all ranks, as `rank` sees it.
+  /// Returns the team of all ranks, for use by `rank`.
   virtual std::unique_ptr<Team> team(int rank) = 0;
-  /// Makes every wait in the job end with Aborted. Safe from any thread; the first call's reason is kept.
+  /// Ends every wait in the job with JobAborted. Thread-safe; the first failure is kept.
   virtual void abort(ExitCode exit, const std::string& message) noexcept = 0;
   virtual bool aborted() const noexcept = 0;
-  /// Missing while the job is not aborted.
+  /// Returns nothing while the job is not aborted.
   virtual std::optional<Failure> failure() const = 0;
   virtual RankProgress progress(int rank) const = 0;
-  /// How a rank is named to a person: "rank 3", with its host where ranks are on several.
+  /// Returns the rank's name for messages: "rank 3", with its host in a launched job.
   virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
-  /// A sentence that a rank says of itself, with its name where it is not plain who says it.
+  /// Returns a message of a rank, with the rank's name in front in a launched job.
   virtual std::string with_rank_name(int /*rank*/, const std::string& sentence) const { return sentence; }
-  /// Whether this process sees how far every rank is, and so has to notice that the job does not get on.
+  /// True if this process sees the progress of all ranks. It must then detect a stall.
   virtual bool watches_all_ranks() const { return true; }
 };
 

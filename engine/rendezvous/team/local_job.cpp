@@ -20,12 +20,12 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-/// What a rank shows to the others. Barriers of a team live in the block of its first member.
+/// Shared state of one rank. A team uses the barrier in the block of its first member.
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
   IssuedOperations issued;
-  Barrier world_barrier;  // used in rank 0's block only
+  Barrier world_barrier;  // used only in rank 0's block
   Barrier group_barrier;
   std::uint64_t message_bytes;
   std::array<std::byte, kMailboxBytes> mailbox;
@@ -38,48 +38,49 @@ struct LocalJob::SharedState {
   std::array<char, kMessageBytes> message;
 };
 
-/// Some of a job's ranks, as one of them sees them.
+/// Team of some or all ranks of the job, for use by one of them.
 class LocalJob::LocalTeam final : public Team {
  public:
-  LocalTeam(LocalJob& job, std::vector<int> members, int mine, bool world)
-      : job_(job), members_(std::move(members)), mine_(mine), world_(world) {}
+  LocalTeam(LocalJob& job, std::vector<int> members, int own_index, bool world)
+      : job_(job), members_(std::move(members)), own_index_(own_index), world_(world) {}
 
-  int rank() const override { return mine_; }
+  int rank() const override { return own_index_; }
   int size() const override { return static_cast<int>(members_.size()); }
   bool aborted() const override { return job_.aborted(); }
 
   void enter(Phase phase) override {
-    RankBlock& own = job_.block(members_[mine_]);
+    RankBlock& own = job_.block(members_[own_index_]);
     own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
     own.steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
   }
 
-  IssuedOperations& issued() override { return job_.block(members_[mine_]).issued; }
+  IssuedOperations& issued() override { return job_.block(members_[own_index_]).issued; }
 
   void barrier() override {
     RankBlock& first = job_.block(members_.front());
-    job_.block(members_[mine_]).steps.fetch_add(1, std::memory_order_relaxed);
+    job_.block(members_[own_index_]).steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
-    // Once all have come it is passed, even if the job is aborted then: a rank may be lost right behind the last row.
+    // A complete barrier passes even after an abort, because a rank may be lost just after the last row.
     (world_ ? first.world_barrier : first.group_barrier).arrive_and_wait(size(), *this);
   }
 
-  std::vector<Bytes> gather(std::span<const std::byte> mine) override {
-    std::vector<Bytes> all(mine_ == 0 ? members_.size() : 0);
-    RankBlock& own = job_.block(members_[mine_]);
-    own.message_bytes = mine.size();
+  std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override {
+    std::vector<Bytes> all(own_index_ == 0 ? members_.size() : 0);
+    RankBlock& own = job_.block(members_[own_index_]);
+    own.message_bytes = own_bytes.size();
     std::uint64_t longest = 0;
     for (std::size_t done = 0; done == 0 || done < longest; done += kMailboxBytes) {
-      if (done < mine.size())
-        std::ranges::copy(mine.subspan(done, std::min(kMailboxBytes, mine.size() - done)), own.mailbox.begin());
+      if (done < own_bytes.size())
+        std::ranges::copy(own_bytes.subspan(done, std::min(kMailboxBytes, own_bytes.size() - done)),
+                          own.mailbox.begin());
       barrier();
       for (std::size_t member = 0; member < members_.size(); ++member) {
-        const RankBlock& theirs = job_.block(members_[member]);
-        longest = std::max(longest, theirs.message_bytes);
-        if (mine_ == 0 && done < theirs.message_bytes) {
-          const std::size_t part = std::min<std::size_t>(kMailboxBytes, theirs.message_bytes - done);
-          all[member].insert(all[member].end(), theirs.mailbox.begin(), theirs.mailbox.begin() + part);
+        const RankBlock& other = job_.block(members_[member]);
+        longest = std::max(longest, other.message_bytes);
+        if (own_index_ == 0 && done < other.message_bytes) {
+          const std::size_t part = std::min<std::size_t>(kMailboxBytes, other.message_bytes - done);
+          all[member].insert(all[member].end(), other.mailbox.begin(), other.mailbox.begin() + part);
         }
       }
       barrier();
@@ -89,11 +90,11 @@ class LocalJob::LocalTeam final : public Team {
 
   Bytes broadcast(std::span<const std::byte> from_first) override {
     RankBlock& first = job_.block(members_.front());
-    if (mine_ == 0) first.message_bytes = from_first.size();
+    if (own_index_ == 0) first.message_bytes = from_first.size();
     Bytes received;
     std::uint64_t total = 0;
     for (std::size_t done = 0; done == 0 || done < total; done += kMailboxBytes) {
-      if (mine_ == 0 && done < from_first.size())
+      if (own_index_ == 0 && done < from_first.size())
         std::ranges::copy(from_first.subspan(done, std::min(kMailboxBytes, from_first.size() - done)),
                           first.mailbox.begin());
       barrier();
@@ -105,14 +106,14 @@ class LocalJob::LocalTeam final : public Team {
     return received;
   }
 
-  std::unique_ptr<Team> split(int colour) override {
-    job_.block(members_[mine_]).message_bytes = static_cast<std::uint64_t>(colour);
+  std::unique_ptr<Team> split(int color) override {
+    job_.block(members_[own_index_]).message_bytes = static_cast<std::uint64_t>(color);
     barrier();
     std::vector<int> same;
     int position = 0;
     for (std::size_t member = 0; member < members_.size(); ++member) {
-      if (job_.block(members_[member]).message_bytes != static_cast<std::uint64_t>(colour)) continue;
-      if (static_cast<int>(member) == mine_) position = static_cast<int>(same.size());
+      if (job_.block(members_[member]).message_bytes != static_cast<std::uint64_t>(color)) continue;
+      if (static_cast<int>(member) == own_index_) position = static_cast<int>(same.size());
       same.push_back(members_[member]);
     }
     barrier();
@@ -121,8 +122,8 @@ class LocalJob::LocalTeam final : public Team {
 
  private:
   LocalJob& job_;
-  std::vector<int> members_;  // world ranks
-  int mine_;                  // index into members_
+  std::vector<int> members_;  // ranks in the job
+  int own_index_;             // index into members_
   bool world_;
 };
 
@@ -131,7 +132,7 @@ LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(SharedState)
   if (memory == MAP_FAILED)
     throw EnvironmentError(fmt::format("no shared memory for {} ranks ({} bytes): {}; free memory or use fewer ranks",
                                        ranks, mapped_bytes_, std::strerror(errno)));
-  // Fresh anonymous memory is zero, which is the initial value of every member.
+  // New anonymous memory is zero, which is the initial value of every member.
   shared_ = static_cast<SharedState*>(memory);
 }
 
@@ -142,9 +143,9 @@ LocalJob::RankBlock& LocalJob::block(int world_rank) const {
 }
 
 std::unique_ptr<Team> LocalJob::team(int rank) {
-  std::vector<int> everybody(ranks_);
-  std::iota(everybody.begin(), everybody.end(), 0);
-  return std::make_unique<LocalTeam>(*this, std::move(everybody), rank, true);
+  std::vector<int> all_ranks(ranks_);
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  return std::make_unique<LocalTeam>(*this, std::move(all_ranks), rank, true);
 }
 
 void LocalJob::abort(ExitCode exit, const std::string& message) noexcept {
@@ -155,7 +156,9 @@ void LocalJob::abort(ExitCode exit, const std::string& message) noexcept {
   shared_->state.store(SharedState::aborted, std::memory_order_release);
 }
 
-bool LocalJob::aborted() const noexcept { return shared_->state.load(std::memory_order_acquire) == SharedState::aborted; }
+bool LocalJob::aborted() const noexcept {
+  return shared_->state.load(std::memory_order_acquire) == SharedState::aborted;
+}
 
 std::optional<Failure> LocalJob::failure() const {
   if (!aborted()) return std::nullopt;
@@ -163,9 +166,9 @@ std::optional<Failure> LocalJob::failure() const {
 }
 
 RankProgress LocalJob::progress(int rank) const {
-  const RankBlock& shown = block(rank);
-  return {static_cast<Phase>(shown.phase.load(std::memory_order_relaxed)), shown.steps.load(std::memory_order_relaxed),
-          shown.issued.operations(), shown.issued.bytes()};
+  const RankBlock& rank_block = block(rank);
+  return {static_cast<Phase>(rank_block.phase.load(std::memory_order_relaxed)),
+          rank_block.steps.load(std::memory_order_relaxed), rank_block.issued.operations(), rank_block.issued.bytes()};
 }
 
 }  // namespace busbw

@@ -1,6 +1,6 @@
 #pragma once
-// A job on one machine: what its ranks, threads and processes alike, share to find, wait for and stop each other. It
-// lives in an anonymous shared mapping that is made before any process is forked.
+// A job on one host. Threads and forked processes share its state in an anonymous shared mapping, which is created
+// before the first fork.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@ namespace busbw {
 
 class LocalJob final : public Job {
  public:
-  /// Maps the shared state for `ranks` ranks.
+  /// Maps shared memory for `ranks` ranks. Throws EnvironmentError if there is not enough.
   explicit LocalJob(int ranks);
   ~LocalJob() override;
   LocalJob(const LocalJob&) = delete;
@@ -22,7 +22,7 @@ class LocalJob final : public Job {
 
   int ranks() const override { return ranks_; }
   std::unique_ptr<Team> team(int rank) override;
-  /// From any process, too.
+  /// Callable from any process of the job.
   void abort(ExitCode exit, const std::string& message) noexcept override;
   bool aborted() const noexcept override;
   std::optional<Failure> failure() const override;

@@ -1,5 +1,5 @@
 #pragma once
-// RANKS FIND EACH OTHER HERE: what the ranks of a job can do together before and beside the collectives they measure.
+// Communication between ranks before and besides the measured collectives.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -11,9 +11,8 @@
 
 namespace busbw {
 
-/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issued` is
-/// made by all members in the same order. A wait for what has not come ends with `Aborted` once any rank has aborted
-/// the job.
+/// The ranks of a job, or of one group of it, for use by one of them. All members must call the functions in the same
+/// order, except `aborted`, `enter` and `issued`. Waits throw JobAborted after any rank has aborted the job.
 class Team {
  public:
   virtual ~Team() = default;
@@ -21,18 +20,18 @@ class Team {
   virtual int size() const = 0;
   /// Returns when all members have called it.
   virtual void barrier() = 0;
-  /// Every member's bytes in rank order at member 0; empty elsewhere.
-  virtual std::vector<Bytes> gather(std::span<const std::byte> mine) = 0;
-  /// Member 0's bytes at every member.
+  /// Returns every member's bytes in rank order at member 0. Empty at other members.
+  virtual std::vector<Bytes> gather(std::span<const std::byte> own_bytes) = 0;
+  /// Returns member 0's bytes at every member.
   virtual Bytes broadcast(std::span<const std::byte> from_first) = 0;
-  /// The members that gave the same colour, ordered by rank.
-  virtual std::unique_ptr<Team> split(int colour) = 0;
-  /// True once some rank, or the watchdog, gave up.
+  /// Returns the team of members with the same color, ordered by rank.
+  virtual std::unique_ptr<Team> split(int color) = 0;
+  /// True after a rank or the watchdog has aborted the job.
   virtual bool aborted() const = 0;
-  /// Tells the watchdog how far this rank is: a phase, and one step of progress within it. Throws Aborted once the job
-  /// is, so that a rank which never has to wait ends, too.
+  /// Reports a phase and one step of progress to the watchdog. Throws JobAborted after an abort, so that ranks without
+  /// waits also end.
   virtual void enter(Phase phase) = 0;
-  /// Where this rank tells the watchdog of each operation that it issues; there as long as this team.
+  /// Returns the counter that tells the watchdog about issued operations. Valid while the team exists.
   virtual IssuedOperations& issued() = 0;
 };
 

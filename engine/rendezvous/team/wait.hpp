@@ -1,5 +1,5 @@
 #pragma once
-// How ranks wait for each other.
+// Busy waiting between ranks.
 #include <sched.h>
 
 #include "common/support/error.hpp"
@@ -7,8 +7,8 @@
 
 namespace busbw {
 
-/// Looks at `ready` this often before giving the core to another rank. More ranks than cores is normal, and then the
-/// rank waited for may need this very core: spinning for long would only delay it.
+/// Number of polls before a waiting rank yields the core. There are often more ranks than cores, and the awaited rank
+/// may need this core.
 inline constexpr int kSpins = 128;
 
 inline void pause_briefly() {
@@ -19,7 +19,7 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Returns once `ready()` holds; throws Aborted if the team is aborted first.
+/// Returns when `ready()` is true. Throws JobAborted if the team is aborted first.
 template <class Ready>
 void wait_until(const Team& team, Ready ready) {
   for (int spin = 0; spin < kSpins; ++spin) {
@@ -28,7 +28,7 @@ void wait_until(const Team& team, Ready ready) {
   }
   while (!ready()) {
     if (team.aborted()) {
-      // It may have become ready since it was looked at, and the team aborted only then.
+      // The condition may have become true between its last check and the abort.
       if (ready()) return;
       throw JobAborted{};
     }

@@ -1,11 +1,11 @@
 #pragma once
-// A port that the processes of a job agree on without asking each other.
+// Port that all processes of a job derive from a common number, without communication.
 #include <cstdint>
 
 namespace busbw {
 
-/// From 23,000 to 30,999, below the ports that Linux gives to outgoing connections (32,768 on). Numbers that follow
-/// each other have different ports.
+/// Returns a port from 23,000 to 30,999, below Linux's ephemeral ports (32,768 and up). Consecutive numbers have
+/// different ports.
 constexpr int derived_port(std::uint64_t number) {
   constexpr int kFirst = 23000;
   constexpr int kCount = 8000;

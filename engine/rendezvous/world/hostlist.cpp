@@ -12,12 +12,12 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kLongestName = 255;
-constexpr std::size_t kMaxDigits = 18;  // fits into 64 bits
+constexpr std::size_t kMaxNameBytes = 255;
+constexpr std::size_t kMaxDigits = 18;  // always fits into 64 bits
 
-[[noreturn]] void refuse(std::string_view list, std::string_view why) {
+[[noreturn]] void refuse(std::string_view list, std::string_view problem) {
   throw UsageError(fmt::format("the list of hosts \"{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
-                               printable_value(list), why));
+                               printable_value(list), problem));
 }
 
 struct Number {
@@ -29,17 +29,17 @@ Number number(std::string_view text, std::string_view list) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.size() > kMaxDigits || error != std::errc{} || end != text.data() + text.size())
-    refuse(list, "has something else than numbers in brackets");
+    refuse(list, "has something other than numbers in brackets");
   return {value, text.size()};
 }
 
-/// Calls visit(part) for each part of `text` between commas, those within brackets aside.
+/// Calls visit(part) for each comma-separated part of `text`. Commas in brackets do not separate.
 template <class Visit>
 void for_each_part(std::string_view text, std::string_view list, Visit visit) {
   bool inside = false;
   std::size_t start = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '[' && std::exchange(inside, true)) refuse(list, "has a bracket in brackets");
+    if (i < text.size() && text[i] == '[' && std::exchange(inside, true)) refuse(list, "has nested brackets");
     if (i < text.size() && text[i] == ']' && !std::exchange(inside, false)) refuse(list, "has a ] without a [");
     if (i < text.size() && (text[i] != ',' || inside)) continue;
     if (inside) refuse(list, "has a [ without a ]");
@@ -49,14 +49,14 @@ void for_each_part(std::string_view text, std::string_view list, Visit visit) {
   }
 }
 
-/// "1-3,07-09" -> "1", "2", "3", "07", "08", "09".
+/// Expands "1-3,07-09" to "1", "2", "3", "07", "08", "09".
 std::vector<std::string> numbers_of(std::string_view ranges, std::string_view list) {
   std::vector<std::string> all;
   for_each_part(ranges, list, [&](std::string_view range) {
     const std::size_t dash = range.find('-');
     const Number first = number(range.substr(0, dash), list);
     const Number last = dash == range.npos ? first : number(range.substr(dash + 1), list);
-    if (last.value < first.value) refuse(list, "has a range that goes down");
+    if (last.value < first.value) refuse(list, "has a descending range");
     if (last.value - first.value >= kMaxHosts - all.size())
       refuse(list, fmt::format("names more than {} hosts", kMaxHosts));
     for (std::uint64_t value = first.value; value <= last.value; ++value)
@@ -65,7 +65,7 @@ std::vector<std::string> numbers_of(std::string_view ranges, std::string_view li
   return all;
 }
 
-/// One name with brackets, appended to `hosts`.
+/// Expands one name and appends the results to `hosts`.
 void expand_name(std::string_view name, std::string_view list, std::vector<std::string>& hosts) {
   std::vector<std::string> stems{""};
   const auto extend = [&](const std::vector<std::string>& endings) {
@@ -75,7 +75,7 @@ void expand_name(std::string_view name, std::string_view list, std::vector<std::
     for (const std::string& stem : stems)
       for (const std::string& ending : endings) {
         longer.push_back(stem + ending);
-        if (longer.back().size() > kLongestName) refuse(list, "has a name of more than 255 letters");
+        if (longer.back().size() > kMaxNameBytes) refuse(list, "has a name of more than 255 characters");
       }
     stems = std::move(longer);
   };

@@ -9,16 +9,17 @@
 namespace busbw {
 namespace {
 
-/// torchrun's agent itself listens at MASTER_PORT when its workers share its store; the next one is then ours.
+/// Returns MASTER_PORT, or the next port if torchrun's agent listens there because its workers share its store.
 int torchrun_port(Environment environment) {
   const auto text = environment("MASTER_PORT");
   if (!text)
     throw UsageError(
         "MASTER_PORT is not set, but RANK, WORLD_SIZE and MASTER_ADDR are; set it, or "
         "BUSBW_RENDEZVOUS=tcp://HOST:PORT");
-  const bool taken = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const bool agent_listens = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = parse_port(*text, "MASTER_PORT");
-  return taken ? parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there") : port;
+  return agent_listens ? parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there")
+                       : port;
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ const std::vector<LauncherEntry>& launcher_table() {
   static const std::vector<LauncherEntry> launchers{
       {.name = "busbw",
        .title = "busbw launch",
-       .start_remedy = "give each process BUSBW_RANK, BUSBW_SIZE and BUSBW_RENDEZVOUS, or use busbw launch",
+       .start_remedy = "set BUSBW_RANK, BUSBW_SIZE and BUSBW_RENDEZVOUS for each process, or use busbw launch",
        .required_any = {"BUSBW_RANK", "BUSBW_SIZE"},
        .rank = {"BUSBW_RANK"},
        .size = {"BUSBW_SIZE"},
@@ -39,9 +40,9 @@ const std::vector<LauncherEntry>& launcher_table() {
        .daemons = {}},
       {.name = "kubernetes",
        .title = "Kubernetes",
-       .start_remedy = "set BUSBW_SIZE to the Job's completions and BUSBW_RENDEZVOUS=tcp://<job>-0.<service>:PORT in its "
-                "pods, or use "
-                "busbw launch kubernetes",
+       .start_remedy =
+           "set BUSBW_SIZE to the Job's completions and BUSBW_RENDEZVOUS=tcp://<job>-0.<service>:PORT in its "
+           "pods, or use busbw launch kubernetes",
        .required_any = {"JOB_COMPLETION_INDEX"},
        .rank = {"JOB_COMPLETION_INDEX"},
        .size = {"BUSBW_SIZE"},
@@ -70,7 +71,7 @@ const std::vector<LauncherEntry>& launcher_table() {
       {.name = "torchrun",
        .title = "torchrun",
        .start_remedy =
-           "start it with torchrun --no-python, or give each process RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+           "start it with torchrun --no-python, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each process",
        .required_any = {"WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"},
        .rank = {"RANK"},
        .size = {"WORLD_SIZE"},
@@ -84,9 +85,9 @@ const std::vector<LauncherEntry>& launcher_table() {
        .agents = "GROUP_WORLD_SIZE"},
       {.name = "openmpi",
        .title = "Open MPI",
-       .start_remedy = "start it with busbw launch mpirun, or with mpirun -x BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the "
-                "first "
-                "host",
+       .start_remedy =
+           "start it with busbw launch mpirun, or with mpirun -x BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the "
+           "first host",
        .required_any = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"},
        .rank = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"},
        .size = {"OMPI_COMM_WORLD_SIZE"},

@@ -1,5 +1,5 @@
 #pragma once
-// ADD A LAUNCHER'S VARIABLES HERE: what each launcher tells the processes that it starts.
+// Table of launchers and their environment variables. To support another launcher, add it here.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,37 +9,37 @@
 
 namespace busbw {
 
-/// VariableNames of one meaning; the first one that is set counts.
+/// Alternative names of one variable. The first one that is set counts.
 using VariableNames = std::vector<const char*>;
 
-/// One launcher. `title` and `start` are for sentences: "... {title} ...; {start}".
+/// One launcher. `title` and `start_remedy` are parts of messages: "... {title} ...; {start_remedy}".
 struct LauncherEntry {
-  std::string_view name;   // as in BUSBW_LAUNCHER
-  std::string_view title;  // "Open MPI"
-  std::string_view start_remedy;  // how to start several processes that find each other
-  /// The row is looked at only where one of these is set: some of the others are everyday words.
+  std::string_view name;          // value of BUSBW_LAUNCHER
+  std::string_view title;         // for example "Open MPI"
+  std::string_view start_remedy;  // remedy that starts the processes correctly
+  /// The entry applies only if one of these is set, because other variables, such as RANK, have common names.
   VariableNames required_any;
   VariableNames rank;
   VariableNames size;
   VariableNames local_rank;
   VariableNames local_size;
   VariableNames node;
-  /// Where process 0 is, and at which port it may listen.
+  /// Host of process 0.
   VariableNames host;
-  /// What all processes of the job have in common, and no other job has.
+  /// Variables that together identify the job: equal in all its processes, different in other jobs.
   VariableNames identity;
-  /// The commands that start processes on a node: the nearest among a process's ancestors is the one that counts.
+  /// Commands of the launcher's daemons on a node. The daemon that is the nearest ancestor of the process counts.
   std::vector<std::string_view> daemons;
-  /// Where plain variables are not enough; null: they are.
+  /// Functions for values that need more than plain variables. Null if not needed.
   bool (*is_process)(Environment) = nullptr;
   std::optional<int> (*local_size_from)(Environment) = nullptr;
   std::vector<std::string> (*hosts_from)(Environment) = nullptr;
   int (*port_from)(Environment) = nullptr;
-  /// The processes of a launcher may each be the agent of another one: how many agents there are.
+  /// Variable with the number of agents, if each process of another launcher may be an agent of this one.
   const char* agents = nullptr;
 };
 
-/// All launchers; of several that agree the first one counts.
+/// Returns all launchers. The first of several launchers that agree counts.
 const std::vector<LauncherEntry>& launcher_table();
 
 }  // namespace busbw

@@ -17,7 +17,7 @@
 namespace busbw {
 namespace {
 
-/// Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
+/// First of the special step numbers: batch, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
 constexpr int kMaxTasks = 1 << 24;
 constexpr std::uint64_t kMaxComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
@@ -35,7 +35,7 @@ std::optional<std::uint64_t> number_of(Environment environment, std::initializer
   return std::nullopt;
 }
 
-/// Tasks on node `node` from "2(x3),1": two on each of the first three nodes, one on the fourth.
+/// Parses the tasks on node `node` from "2(x3),1": two on each of the first three nodes, one on the fourth.
 std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
   std::uint64_t first = 0;
   while (!text.empty()) {
@@ -55,8 +55,8 @@ std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
   return std::nullopt;
 }
 
-/// Throws where a step spans several components of a heterogeneous job: its list of nodes is sorted over all of them,
-/// so its first one need not have task 0.
+/// Throws if a step spans several components of a heterogeneous job. Its node list is sorted over all components, so
+/// the first node need not run task 0.
 void refuse_several_components(Environment environment, const std::vector<std::string>& nodes) {
   const std::uint64_t components = number_of(environment, {"SLURM_HET_SIZE"}).value_or(1);
   if (components < 2) return;
@@ -64,12 +64,12 @@ void refuse_several_components(Environment environment, const std::vector<std::s
     const auto list = environment(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i).c_str());
     if (!list) continue;
     const std::vector<std::string> all = expand_hostlist(*list);
-    const std::set<std::string> its(all.begin(), all.end());
-    if (std::ranges::all_of(nodes, [&](const std::string& node) { return its.contains(node); })) return;
+    const std::set<std::string> component_nodes(all.begin(), all.end());
+    if (std::ranges::all_of(nodes, [&](const std::string& node) { return component_nodes.contains(node); })) return;
   }
   throw UsageError(fmt::format(
-      "SLURM_HET_SIZE={} with SLURM_STEP_NODELIST={}: the step spans several components of Slurm's job, and "
-      "nothing says where its first task is; set BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first node "
+      "SLURM_HET_SIZE={} with SLURM_STEP_NODELIST={}: the step spans several components of the Slurm job, so "
+      "the node of its first task is unknown; set BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first node "
       "of the first component, and BUSBW_TOKEN_FILE",
       components, printable_value(environment("SLURM_STEP_NODELIST").value_or(""))));
 }
@@ -85,13 +85,13 @@ std::optional<int> slurm_local_size(Environment environment) {
   const auto tasks = environment("SLURM_STEP_TASKS_PER_NODE");
   if (!tasks) return std::nullopt;
   const auto node = number_of(environment, {"SLURM_NODEID"});
-  const auto here = node ? tasks_on_node(*tasks, *node) : std::nullopt;
-  if (!here)
+  const auto local_tasks = node ? tasks_on_node(*tasks, *node) : std::nullopt;
+  if (!local_tasks)
     throw UsageError(
-        fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: Slurm writes the tasks of each "
-                    "node of the step, such as 2(x3),1; leave its variables as srun sets them",
+        fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: not the tasks of each node of "
+                    "the step, such as 2(x3),1; leave Slurm's variables as srun sets them",
                     printable_value(*tasks), printable_value(environment("SLURM_NODEID").value_or("(not set)"))));
-  return here;
+  return local_tasks;
 }
 
 std::vector<std::string> slurm_first_hosts(Environment environment) {
@@ -109,7 +109,7 @@ std::vector<std::string> slurm_first_hosts(Environment environment) {
 int slurm_port(Environment environment) {
   if (const auto ports = environment("SLURM_STEP_RESV_PORTS"))
     return parse_port(std::string_view(*ports).substr(0, ports->find_first_of("-,")), "SLURM_STEP_RESV_PORTS");
-  // Steps of one job and jobs that follow each other get different ports.
+  // The factor gives steps of one job and consecutive jobs different ports.
   constexpr std::uint64_t kStepsApart = 16;
   return derived_port(number_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).value_or(0) * kStepsApart +
                       number_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(0));

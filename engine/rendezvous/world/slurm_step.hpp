@@ -1,5 +1,5 @@
 #pragma once
-// What Slurm's variables say of the step that this process belongs to.
+// Slurm's environment variables of the step that this process belongs to.
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace busbw {
 
-/// Whether srun started this process as a task. A batch script, the shell of salloc and an interactive step have an
-/// allocation, but are no tasks: what the variables count there is what srun would start.
+/// True if srun started this process as a task. In a batch script, salloc's shell or an interactive step it did not.
+/// The task counts in their variables are those that srun would start.
 bool is_slurm_task(Environment environment);
 
-/// Tasks of the step on this process's node, where Slurm says so. Throws UsageError on values that Slurm does not
-/// write.
+/// Returns the tasks of the step on this node, or nothing if Slurm does not set them. Throws UsageError on invalid
+/// values.
 std::optional<int> slurm_local_size(Environment environment);
 
-/// Where task 0 runs: the first node of the step, and as a second try the host of srun, since a batch script's srun
-/// runs on the first node and its address is known even where the names of nodes are not. Throws UsageError where the
-/// step spans several components of a heterogeneous job.
+/// Returns candidates for the host of task 0: the first node of the step, then the host of srun. In a batch script,
+/// srun runs on the first node, and its address works even if node names do not resolve. Throws UsageError if the step
+/// spans several components of a heterogeneous job.
 std::vector<std::string> slurm_first_hosts(Environment environment);
 
-/// The first of the ports that Slurm reserved for the step, or one made of the job's and the step's number.
+/// Returns the first port that Slurm reserved for the step, or a port derived from the job and step numbers.
 int slurm_port(Environment environment);
 
 }  // namespace busbw

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kFile = "file://";
 constexpr std::string_view kVariable = "BUSBW_RENDEZVOUS";
-constexpr std::size_t kLongestHost = 255;
+constexpr std::size_t kMaxHostBytes = 255;
 
 UsageError refuse(std::string_view text) {
   return UsageError(fmt::format(
@@ -26,29 +26,29 @@ UsageError refuse(std::string_view text) {
 
 bool is_v6(const std::string& text) {
   in6_addr address{};
-  // A zone ("fe80::1%eth0") names an interface of one host, so it is no address for others.
+  // A zone ("fe80::1%eth0") is valid only on its own host, so inet_pton's rejection is correct.
   return inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
 }  // namespace
 
 int parse_port(std::string_view text, std::string_view variable) {
-  constexpr int kHighest = 65535;
+  constexpr int kMaxPort = 65535;
   int port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port < 1 || port > kHighest)
-    throw UsageError(
-        fmt::format("{}: \"{}\" is no port; allowed is a number from 1 to {}", variable, printable_value(text), kHighest));
+  if (error != std::errc{} || end != text.data() + text.size() || port < 1 || port > kMaxPort)
+    throw UsageError(fmt::format("{}: \"{}\" is not a port; allowed is a number from 1 to {}", variable,
+                                 printable_value(text), kMaxPort));
   return port;
 }
 
 std::string require_host(std::string_view host, std::string_view variable) {
-  const auto usual = [](unsigned char letter) {
+  const auto is_name_character = [](unsigned char letter) {
     return std::isalnum(letter) || letter == '-' || letter == '.' || letter == '_';
   };
   const std::string text(host);
-  if (text.empty() || text.size() > kLongestHost || !(std::ranges::all_of(text, usual) || is_v6(text)))
-    throw UsageError(fmt::format("{}: \"{}\" is no host; allowed is a host's name or its IPv4 or IPv6 address",
+  if (text.empty() || text.size() > kMaxHostBytes || !(std::ranges::all_of(text, is_name_character) || is_v6(text)))
+    throw UsageError(fmt::format("{}: \"{}\" is not a host; allowed is a host's name or its IPv4 or IPv6 address",
                                  variable, printable_value(text)));
   return text;
 }
@@ -67,7 +67,7 @@ StoreAddress parse_store_address(std::string_view text) {
   host = host.substr(0, colon);
   const bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() >= 2;
   if (bracketed) host = host.substr(1, host.size() - 2);
-  // Without brackets nobody can tell where an IPv6 address ends and the port begins.
+  // Without brackets, the end of an IPv6 address is ambiguous.
   if (bracketed != (host.find(':') != host.npos)) throw refuse(text);
   const std::string where = fmt::format("{}={}", kVariable, printable_value(text));
   return TcpStoreAddress{{require_host(host, where)}, parse_port(port, where)};

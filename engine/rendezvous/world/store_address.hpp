@@ -1,5 +1,5 @@
 #pragma once
-// Where the processes of a job meet, as BUSBW_RENDEZVOUS says it.
+// Address of the rendezvous store, as given in BUSBW_RENDEZVOUS.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -7,31 +7,31 @@
 
 namespace busbw {
 
-/// This process is alone.
+/// No store: a job of one process.
 struct NoStore {
   bool operator==(const NoStore&) const = default;
 };
-/// Process 0 listens at this port of one of these hosts: names (each may have several addresses) or addresses, those of
-/// version 6 without brackets. They are tried in turn.
+/// Process 0 listens at this port of one of the hosts, which are tried in order. A host is a name, possibly with
+/// several addresses, or an address. IPv6 addresses have no brackets here.
 struct TcpStoreAddress {
   std::vector<std::string> hosts;
   int port = 0;
   bool operator==(const TcpStoreAddress&) const = default;
 };
-/// Process 0 leaves its addresses, port and token in this folder, which all processes see.
+/// Process 0 writes its addresses, port and token to this folder, which all processes can read.
 struct FileStoreAddress {
   std::string folder;
   bool operator==(const FileStoreAddress&) const = default;
 };
 using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress>;
 
-/// From "tcp://host:port", "tcp://[v6]:port" or "file:///folder". Throws UsageError on anything else.
+/// Parses "tcp://host:port", "tcp://[v6]:port" or "file:///folder". Throws UsageError on anything else.
 StoreAddress parse_store_address(std::string_view text);
 
-/// A port from 1 to 65535; `variable` and what else is named in the UsageError.
+/// Parses a port from 1 to 65535. Throws UsageError with `variable` and the allowed values.
 int parse_port(std::string_view text, std::string_view variable);
 
-/// `host` as it may stand in an address: throws UsageError on what can be neither name nor address.
+/// Returns `host` if it can be a host name or an IP address, else throws UsageError.
 std::string require_host(std::string_view host, std::string_view variable);
 
 }  // namespace busbw

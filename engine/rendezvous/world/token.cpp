@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kToken = "BUSBW_TOKEN";
 constexpr const char* kTokenFile = "BUSBW_TOKEN_FILE";
-constexpr std::size_t kLongestToken = 1024;
+constexpr std::size_t kMaxTokenBytes = 1024;
 constexpr std::string_view kBlanks = " \t\r\n";
 
 std::string require_token(std::string_view text, std::string_view where) {
@@ -32,26 +32,26 @@ std::string require_token(std::string_view text, std::string_view where) {
                     where));
   const std::string_view token = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
   const bool printable = std::ranges::all_of(token, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
-  if (token.size() > kLongestToken || !printable)
+  if (token.size() > kMaxTokenBytes || !printable)
     throw UsageError(fmt::format("{} holds no token: allowed is one word of at most {} ASCII letters, digits and signs",
-                                 where, kLongestToken));
+                                 where, kMaxTokenBytes));
   return std::string(token);
 }
 
 std::string read_token(const std::string& path) {
   const std::string where = fmt::format("{}={}", kTokenFile, printable_value(path));
-  // Not blocking, because opening a pipe would wait for its writer.
+  // Non-blocking, because opening a named pipe would wait for a writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file.is_open() || fstat(file.number(), &status) != 0)
     throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", where, strerror(errno)));
   if (!S_ISREG(status.st_mode))
-    throw UsageError(fmt::format("{} is no ordinary file; allowed is one with the job's token", where));
+    throw UsageError(fmt::format("{} is not a regular file; allowed is one with the job's token", where));
   if ((status.st_mode & 077) != 0)
-    throw UsageError(fmt::format("{} can be used by others (mode {:04o}); type chmod 600 {}", where,
+    throw UsageError(fmt::format("{} is accessible to other users (mode {:04o}); run chmod 600 {}", where,
                                  static_cast<unsigned>(status.st_mode & 07777), printable_value(path)));
-  // Room for a line break or two beside the longest token; a byte more says that the file is too long.
-  std::array<char, kLongestToken + 8> text;
+  // Accepts a few line breaks after a token of maximum length. A full buffer means that the file is too long.
+  std::array<char, kMaxTokenBytes + 8> text;
   std::size_t length = 0;
   while (length < text.size()) {
     const ssize_t got = read(file.number(), text.data() + length, text.size() - length);
@@ -62,7 +62,7 @@ std::string read_token(const std::string& path) {
     length += static_cast<std::size_t>(got);
   }
   if (length == text.size())
-    throw UsageError(fmt::format("{} is longer than a token; allowed are {} bytes", where, kLongestToken));
+    throw UsageError(fmt::format("{} is too long for a token; allowed are {} bytes", where, kMaxTokenBytes));
   return require_token({text.data(), length}, where);
 }
 
@@ -72,7 +72,8 @@ std::optional<std::string> find_token(Environment environment) {
   const auto token = environment(kToken);
   const auto path = environment(kTokenFile);
   if (token && path)
-    throw UsageError(fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, printable_value(*path)));
+    throw UsageError(
+        fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, printable_value(*path)));
   if (token) return require_token(*token, kToken);
   if (path) return read_token(*path);
   return std::nullopt;

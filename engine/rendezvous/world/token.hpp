@@ -1,5 +1,5 @@
 #pragma once
-// The secret by which the processes of one job know each other.
+// Shared secret of a job's processes.
 #include <optional>
 #include <string>
 
@@ -7,12 +7,12 @@
 
 namespace busbw {
 
-/// The token that BUSBW_TOKEN or the file named by BUSBW_TOKEN_FILE holds, without the blanks around it; none where
-/// neither is set. Throws UsageError on a token that is empty, too long or has blanks, on a file that others may read,
-/// and when both variables are set. The token itself is in no message.
+/// Returns the token from BUSBW_TOKEN or from the file BUSBW_TOKEN_FILE, without surrounding blanks. Nothing if neither
+/// is set. Throws UsageError if both are set, if the token is invalid, or if other users can access the file. Messages
+/// never contain the token.
 std::optional<std::string> find_token(Environment environment);
 
-/// A token that nobody can guess.
+/// Returns a random token of 128 bits.
 std::string random_token();
 
 }  // namespace busbw

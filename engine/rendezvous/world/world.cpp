@@ -21,15 +21,17 @@ constexpr const char* kLauncher = "BUSBW_LAUNCHER";
 constexpr const char* kStore = "BUSBW_RENDEZVOUS";
 constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
 constexpr std::string_view kNone = "none";
-constexpr std::string_view kAlone = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
+constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
-/// A variable as it is set; an empty one is none.
+/// A variable that is set and not empty.
 struct SetVariable {
   std::string variable;
   std::string text;
 };
 
-std::string to_text(const SetVariable& setting) { return fmt::format("{}={}", setting.variable, printable_value(setting.text)); }
+std::string to_text(const SetVariable& setting) {
+  return fmt::format("{}={}", setting.variable, printable_value(setting.text));
+}
 
 std::optional<SetVariable> first_set(Environment environment, const VariableNames& variables) {
   for (const char* variable : variables)
@@ -41,21 +43,21 @@ struct NumericVariable : SetVariable {
   int value = 0;
 };
 
-std::optional<NumericVariable> number_in(Environment environment, const VariableNames& variables, int least = 0) {
+std::optional<NumericVariable> number_in(Environment environment, const VariableNames& variables, int min = 0) {
   const auto setting = first_set(environment, variables);
   if (!setting) return std::nullopt;
   int value = 0;
   const char* const end = setting->text.data() + setting->text.size();
   const auto [stop, error] = std::from_chars(setting->text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < least)
+  if (error != std::errc{} || stop != end || value < min)
     throw UsageError(
         fmt::format("{}: allowed is a whole number from {} to {}; or set BUSBW_LAUNCHER to the launcher "
-                    "whose variables count",
-                    to_text(*setting), least, std::numeric_limits<int>::max()));
+                    "that started this process",
+                    to_text(*setting), min, std::numeric_limits<int>::max()));
   return NumericVariable{*setting, value};
 }
 
-/// What one launcher's variables say of this process.
+/// Rank and size of this process according to one launcher's variables.
 struct LauncherClaim {
   const LauncherEntry* launcher;
   std::optional<NumericVariable> rank;
@@ -89,44 +91,44 @@ const LauncherEntry* launcher_named(std::string_view name) {
   const auto found = std::ranges::find(table, name, &LauncherEntry::name);
   if (found != table.end()) return &*found;
   std::string names;
-  for (const LauncherEntry& row : table) names += fmt::format("{}, ", row.name);
+  for (const LauncherEntry& entry : table) names += fmt::format("{}, ", entry.name);
   throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, printable_value(name), names, kNone));
 }
 
-/// Throws where a launcher says that there are others, but not everything that it takes to be one of them.
-void require_whole(const LauncherClaim& claim) {
+/// Throws if the launcher's variables mean several processes, but rank or size is missing.
+void require_complete(const LauncherClaim& claim) {
   const LauncherEntry& launcher = *claim.launcher;
   if (claim.several() && !claim.rank)
-    throw UsageError(
-        fmt::format("{} says that there are {} processes, but {} does not say which of them this one is, so it would "
-                    "run alone; {}, {}",
-                    to_text(*claim.size), claim.size->value, launcher.rank.front(), launcher.start_remedy, kAlone));
+    throw UsageError(fmt::format(
+        "{} means {} processes, but {} is not set, so this process would "
+        "run alone; {}, {}",
+        to_text(*claim.size), claim.size->value, launcher.rank.front(), launcher.start_remedy, kAloneRemedy));
   if (claim.rank && !claim.size)
     throw UsageError(
-        fmt::format("{} says that this is one of several processes, but {} does not say of how many, so it "
+        fmt::format("{} means one of several processes, but {} is not set, so this process "
                     "would run alone; {}, {}",
-                    to_text(*claim.rank), launcher.size.front(), launcher.start_remedy, kAlone));
+                    to_text(*claim.rank), launcher.size.front(), launcher.start_remedy, kAloneRemedy));
 }
 
-/// A batch script or a shell in an allocation for several tasks: exactly one process runs there.
+/// Throws for a batch script or an allocation's shell with several tasks or nodes, because only one process runs there.
 void refuse_alone_in_allocation(Environment environment, const LauncherEntry& slurm) {
   const auto job = first_set(environment, slurm.required_any);
   if (!job || slurm.is_process(environment)) return;
-  auto many = number_in(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
-  std::string_view what = "tasks";
-  if (!many) {
-    many = number_in(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}, 1);
-    what = "nodes";
+  auto count = number_in(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
+  std::string_view unit = "tasks";
+  if (!count) {
+    count = number_in(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}, 1);
+    unit = "nodes";
   }
-  if (!many || many->value == 1) return;
+  if (!count || count->value == 1) return;
   throw UsageError(
-      fmt::format("{} says that Slurm's job {} has {} {}, but srun did not start this process, so it would "
+      fmt::format("{} means that the Slurm job {} has {} {}, but srun did not start this process, so it would "
                   "run alone; {}, {}",
-                  to_text(*many), printable_value(job->text), many->value, what, slurm.start_remedy, kAlone));
+                  to_text(*count), printable_value(job->text), count->value, unit, slurm.start_remedy, kAloneRemedy));
 }
 
-/// Of launchers that speak of several processes, those that run as processes of another one are what counts: each task
-/// of Slurm may be an agent of torchrun, or carry a daemon of mpirun.
+/// Removes launchers that only started another launcher's agents or daemons. For example, a Slurm task may be an agent
+/// of torchrun or a daemon of mpirun. The inner launcher counts.
 void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<LauncherClaim>& claims,
                           std::vector<std::string>& notes) {
   const auto keep_only = [&](const LauncherEntry* launcher, const auto& is_outer) {
@@ -134,15 +136,17 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
     std::erase_if(claims, [&](const LauncherClaim& claim) {
       if (claim.launcher == launcher || !is_outer(claim)) return false;
       if (!claim.agrees_with(inner))
-        notes.push_back(fmt::format("{} started these processes within {}, whose variables count its daemons",
-                                    launcher->title, claim.launcher->title));
+        notes.push_back(
+            fmt::format("{} started these processes within {}; the variables of the outer launcher count its daemons "
+                        "and are ignored",
+                        launcher->title, claim.launcher->title));
       return true;
     });
   };
-  for (const LauncherEntry& row : launcher_table()) {
-    if (!row.agents || std::ranges::find(claims, &row, &LauncherClaim::launcher) == claims.end()) continue;
-    const auto agents = number_in(environment, {row.agents}, 1);
-    if (agents) keep_only(&row, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
+  for (const LauncherEntry& entry : launcher_table()) {
+    if (!entry.agents || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
+    const auto agents = number_in(environment, {entry.agents}, 1);
+    if (agents) keep_only(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
   const auto has_daemon = [](const LauncherClaim& claim) { return !claim.launcher->daemons.empty(); };
   if (std::ranges::count_if(claims, has_daemon) < 2) return;
@@ -152,26 +156,27 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
         return keep_only(claim.launcher, has_daemon);
 }
 
-/// The claim that counts; none where this process is alone.
-std::optional<LauncherClaim> choose(Environment environment, Ancestors (*ancestors)(), std::vector<std::string>& notes) {
+/// Returns the claim that counts, or nothing if this process is alone.
+std::optional<LauncherClaim> choose_claim(Environment environment, Ancestors (*ancestors)(),
+                                          std::vector<std::string>& notes) {
   if (const auto named = environment(kLauncher)) {
     if (*named == kNone) return std::nullopt;
     const LauncherEntry* const launcher = launcher_named(*named);
     const LauncherClaim claim = read_claim(environment, *launcher);
     if (claim.complete()) return claim;
-    require_whole(claim);
+    require_complete(claim);
     if (launcher->is_process) refuse_alone_in_allocation(environment, *launcher);
-    throw UsageError(fmt::format("{}={}, but {} and {} do not say which of how many processes this one is; {}, {}",
+    throw UsageError(fmt::format("{}={}, but {} and {} do not give the rank and size of this process; {}, {}",
                                  kLauncher, printable_value(*named), launcher->rank.front(), launcher->size.front(),
-                                 launcher->start_remedy, kAlone));
+                                 launcher->start_remedy, kAloneRemedy));
   }
   std::vector<LauncherClaim> complete;
   std::vector<LauncherClaim> partial;
-  for (const LauncherEntry& row : launcher_table()) {
-    const LauncherClaim claim = read_claim(environment, row);
+  for (const LauncherEntry& entry : launcher_table()) {
+    const LauncherClaim claim = read_claim(environment, entry);
     (claim.complete() ? complete : partial).push_back(claim);
   }
-  // Our own variables are meant for this program, whoever else left some.
+  // BUSBW_ variables are meant for this program, so they override those of other launchers.
   if (!complete.empty() && complete.front().launcher->name == "busbw") return complete.front();
 
   std::vector<LauncherClaim> several;
@@ -179,7 +184,7 @@ std::optional<LauncherClaim> choose(Environment environment, Ancestors (*ancesto
   if (several.empty()) {
     if (!complete.empty()) return complete.front();
     for (const LauncherClaim& claim : partial) {
-      require_whole(claim);
+      require_complete(claim);
       if (claim.launcher->is_process) refuse_alone_in_allocation(environment, *claim.launcher);
     }
     return std::nullopt;
@@ -187,29 +192,29 @@ std::optional<LauncherClaim> choose(Environment environment, Ancestors (*ancesto
   drop_outer_launchers(environment, ancestors, several, notes);
   for (const LauncherClaim& other : several)
     if (!other.agrees_with(several.front()))
-      throw UsageError(fmt::format(
-          "{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
-          "started this process, {}",
-          to_text(several.front()), to_text(other), several.front().launcher->name, other.launcher->name, kAlone));
-  // BUSBW_SIZE without BUSBW_RANK counts nobody, but is no accident.
+      throw UsageError(
+          fmt::format("{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
+                      "started this process, {}",
+                      to_text(several.front()), to_text(other), several.front().launcher->name, other.launcher->name,
+                      kAloneRemedy));
+  // BUSBW_SIZE without BUSBW_RANK is not used, but a contradiction is probably a mistake.
   if (const auto size = number_in(environment, {"BUSBW_SIZE"}, 1); size && size->value != several.front().size->value)
-    throw UsageError(fmt::format("{} and {} contradict each other; unset BUSBW_SIZE, or set BUSBW_RANK, too",
+    throw UsageError(fmt::format("{} and {} contradict each other; unset BUSBW_SIZE, or also set BUSBW_RANK",
                                  to_text(*size), to_text(several.front())));
   return several.front();
 }
 
-/// What the processes of this job have in common and others have not: the launcher's own name of the job; empty where
-/// it gives none.
+/// Returns a text that identifies the job among the launcher's jobs. Empty if the launcher has no name for it.
 std::string identity_of(Environment environment, const LauncherEntry& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
-    // "none" is what torchrun calls a job that nobody named.
+    // torchrun calls a job without a name "none".
     if (const auto setting = first_set(environment, {variable}); setting && setting->text != kNone)
       identity += fmt::format("-{}", setting->text);
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
 
-/// Where process 0 of one node's processes listens: no name of its host is needed.
+/// Returns the loopback address of process 0 for a job on one node, or nothing if no unique port can be derived.
 std::optional<StoreAddress> store_on_this_node(Environment environment, const LauncherEntry& launcher,
                                                Ancestors (*ancestors)(), std::string& identity) {
   if (identity.empty()) {
@@ -224,8 +229,9 @@ std::optional<StoreAddress> store_on_this_node(Environment environment, const La
   return TcpStoreAddress{{"127.0.0.1"}, port};
 }
 
-StoreAddress find_store(Environment environment, const LauncherClaim& claim, const std::optional<NumericVariable>& local_size,
-                        Ancestors (*ancestors)(), std::string& identity) {
+StoreAddress find_store(Environment environment, const LauncherClaim& claim,
+                        const std::optional<NumericVariable>& local_size, Ancestors (*ancestors)(),
+                        std::string& identity) {
   const LauncherEntry& launcher = *claim.launcher;
   if (const auto text = environment(kStore)) return parse_store_address(*text);
 
@@ -236,7 +242,7 @@ StoreAddress find_store(Environment environment, const LauncherClaim& claim, con
     address.hosts = {require_host(host->text, host->variable)};
   }
   const bool on_one_node = local_size && local_size->value == claim.size->value;
-  // PyTorchJob tells its master that it is "localhost", while the others come from other nodes.
+  // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
   const bool is_loopback = address.hosts == std::vector<std::string>{"localhost"};
   const bool has_others_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
   if (is_loopback && has_others_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
@@ -247,7 +253,7 @@ StoreAddress find_store(Environment environment, const LauncherClaim& claim, con
     address.port = launcher.port_from(environment);
     return address;
   }
-  throw UsageError(fmt::format("{} says that there are {} processes, but not where process 0 is; {}",
+  throw UsageError(fmt::format("{} means {} processes, but the address of process 0 is unknown; {}",
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
 
@@ -260,8 +266,8 @@ std::optional<NumericVariable> find_local_size(Environment environment, const La
   return number_in(environment, launcher.local_size, 1);
 }
 
-/// Fills in which process this is; gives the processes of this node, where the launcher says how many.
-std::optional<NumericVariable> read_place(Environment environment, const LauncherClaim& claim, World& world) {
+/// Sets rank, size and node of this process. Returns the number of processes on this node, if the launcher gives it.
+std::optional<NumericVariable> read_process(Environment environment, const LauncherClaim& claim, World& world) {
   const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;
   world.rank = claim.rank->value;
@@ -273,8 +279,8 @@ std::optional<NumericVariable> read_place(Environment environment, const Launche
   world.local_size = local_size ? local_size->value : world.local_rank + 1;
   if (world.local_rank >= world.local_size || world.local_size > world.size)
     throw UsageError(
-        fmt::format("{} of {} processes of this node with {} in all ({}): allowed are at most as many "
-                    "processes on a node as there are, counted from 0",
+        fmt::format("{} of {} processes on this node and {} in the job ({}): allowed are at most as many "
+                    "processes on a node as in the job, counted from 0",
                     local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size, launcher.title));
   if (const auto node = number_in(environment, launcher.node)) world.node = node->value;
   world.join_limit_s = find_join_limit_s(environment);
@@ -284,38 +290,39 @@ std::optional<NumericVariable> read_place(Environment environment, const Launche
 }  // namespace
 
 double find_join_limit_s(Environment environment) {
-  constexpr double kUsual = 60;
-  // Pods wait for nodes and images, each for itself.
-  constexpr double kUnderKubernetes = 600;
+  constexpr double kDefaultLimitS = 60;
+  // Pods start at different times, because nodes must be allocated and images pulled.
+  constexpr double kKubernetesLimitS = 600;
   if (const auto text = environment(kJoinTimeout)) {
     const auto seconds = parse_number(*text);
     if (!seconds || *seconds <= 0)
-      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, printable_value(*text)));
+      throw UsageError(
+          fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, printable_value(*text)));
     return *seconds;
   }
   const bool in_pod = environment("JOB_COMPLETION_INDEX") || environment("KUBERNETES_SERVICE_HOST");
-  return in_pod ? kUnderKubernetes : kUsual;
+  return in_pod ? kKubernetesLimitS : kDefaultLimitS;
 }
 
 World detect_process(Environment environment, Ancestors (*ancestors)()) {
   World world;
-  if (const auto claim = choose(environment, ancestors, world.notes)) read_place(environment, *claim, world);
+  if (const auto claim = choose_claim(environment, ancestors, world.notes)) read_process(environment, *claim, world);
   return world;
 }
 
 World detect_world(Environment environment, Ancestors (*ancestors)()) {
   World world;
-  const auto claim = choose(environment, ancestors, world.notes);
+  const auto claim = choose_claim(environment, ancestors, world.notes);
   if (!claim) {
     const auto store = environment(kStore);
     if (store && environment(kLauncher) != kNone)
       throw UsageError(
-          fmt::format("{}={} says where processes meet, but nothing says which of how many processes this "
-                      "one is, so it would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
-                      kStore, printable_value(*store), kAlone));
+          fmt::format("{}={} is set, but the rank and the number of processes are not, so this process "
+                      "would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
+                      kStore, printable_value(*store), kAloneRemedy));
     return world;
   }
-  const auto local_size = read_place(environment, *claim, world);
+  const auto local_size = read_process(environment, *claim, world);
   if (world.size == 1) return world;
 
   const LauncherEntry& launcher = *claim->launcher;
@@ -326,8 +333,8 @@ World detect_world(Environment environment, Ancestors (*ancestors)()) {
   } else if (!identity.empty()) {
     world.token = identity;
     world.notes.push_back(
-        fmt::format("The job's token is made of what {} calls it: it keeps jobs apart, but is no "
-                    "secret; set BUSBW_TOKEN_FILE for one",
+        fmt::format("The job's token is derived from {}'s name of the job: it separates jobs, but is not "
+                    "secret; set BUSBW_TOKEN_FILE to a secret one",
                     launcher.title));
   } else if (std::holds_alternative<TcpStoreAddress>(world.store)) {
     world.notes.push_back("The job has no token: any process that reaches process 0 could join; set BUSBW_TOKEN_FILE");

@@ -1,5 +1,5 @@
 #pragma once
-// Which of several processes this one is: read from what its launcher left in the environment.
+// Rank and size of this process among the processes of a job, from the launcher's environment variables.
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,30 +10,30 @@
 
 namespace busbw {
 
-/// This process among those that were started together. Ranks here are processes, counted from 0.
+/// Position of this process in the job. Ranks are process numbers here, counted from 0.
 struct World {
   int rank = 0;
   int size = 1;
-  /// Among the processes of this node. Where the launcher does not say: 0, of as few as there can be.
+  /// Without information from the launcher, local_rank is 0 and local_size is local_rank + 1.
   int local_rank = 0;
   int local_size = 1;
-  std::optional<int> node;           // the node's index, where the launcher says so
+  std::optional<int> node;           // index of the node, if the launcher gives it
   std::string launcher = "none";     // "slurm", "openmpi", "mpich", "torchrun", "kubernetes", "busbw"
-  StoreAddress store;                // NoStore where `size` is 1
-  std::string token;                 // empty: whoever reaches the store is let in
-  double join_limit_s = 60;          // how long processes may take to arrive
-  std::vector<std::string> notes;    // for the header of the output
+  StoreAddress store;                // NoStore if `size` is 1
+  std::string token;                 // empty: the store accepts every connection
+  double join_limit_s = 60;          // time limit for all processes to join
+  std::vector<std::string> notes;    // for the output header
 };
 
-/// Reads the environment, and where launchers run within launchers the processes that started this one. Throws
-/// UsageError where the variables contradict each other, where one has no sense, and where a launcher speaks of several
-/// processes but this one would run alone.
+/// Detects this process's position from the environment. For nested launchers it also reads the process's ancestors.
+/// Throws UsageError if variables are invalid or contradictory, or if one of several processes would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
-/// The same for processes that have another way to find each other: without `store`, `token` and what they need.
+/// Like detect_world, but without `store` and `token`, for processes with another way to find each other (MPI).
 World detect_process(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
-/// `join_limit_s` alone: BUSBW_JOIN_TIMEOUT_S, or 60, or 600 in a pod of Kubernetes. Throws UsageError.
+/// Returns BUSBW_JOIN_TIMEOUT_S, or the default of 60 s (600 s in a Kubernetes pod). Throws UsageError if it is
+/// invalid.
 double find_join_limit_s(Environment environment);
 
 }  // namespace busbw

@@ -14,7 +14,7 @@ using namespace busbw;
 
 namespace {
 
-/// A made-up /proc, gone again with the object.
+/// A fake /proc, removed with the object.
 class Proc {
  public:
   void add(long pid, const std::string& stat) {
@@ -47,7 +47,7 @@ TEST_CASE("ancestors: the parent first, up to the first process") {
   CHECK(commands(ancestors_of(99, proc.path())).empty());
 }
 
-TEST_CASE("ancestors: what cannot be read ends the chain, and a circle does not go on for ever") {
+TEST_CASE("ancestors: an unreadable entry ends the chain, and a cycle is bounded") {
   Proc proc;
   proc.add(40, "40 (program) R 30 40");
   CHECK(ancestors_of(40, proc.path()).empty());
@@ -59,12 +59,12 @@ TEST_CASE("ancestors: what cannot be read ends the chain, and a circle does not 
   CHECK(ancestors_of(40, proc.path()).size() == 64);
 }
 
-TEST_CASE("ancestors: those of this very process") {
-  const pid_t mine = getpid();
+TEST_CASE("ancestors: the ancestors of this process") {
+  const pid_t own_pid = getpid();
   const pid_t child = fork();
   if (child == 0) {
     const Ancestors ancestors = process_ancestors();
-    const bool right = !ancestors.empty() && ancestors.front().pid == mine && !ancestors.front().command.empty();
+    const bool right = !ancestors.empty() && ancestors.front().pid == own_pid && !ancestors.front().command.empty();
     _exit(right ? 0 : 1);
   }
   int status = -1;

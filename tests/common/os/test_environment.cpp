@@ -6,7 +6,7 @@
 
 using namespace busbw;
 
-TEST_CASE("process_environment: what is set, also when empty, and nothing when it is not") {
+TEST_CASE("process_environment: the value, even if empty; nothing if not set") {
   setenv("BUSBW_TEST_VARIABLE", "a value", 1);
   CHECK(process_environment("BUSBW_TEST_VARIABLE") == "a value");
   setenv("BUSBW_TEST_VARIABLE", "", 1);

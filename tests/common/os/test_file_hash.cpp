@@ -9,7 +9,7 @@
 
 using namespace busbw;
 
-TEST_CASE("hash_of_file: the hash of all of it, however long") {
+TEST_CASE("hash_of_file: covers the whole file of any length") {
   const test::TemporaryFolder folder;
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{3}, std::size_t{1} << 20, (std::size_t{1} << 20) + 1}) {
     const std::string content(bytes, 'x');
@@ -19,7 +19,7 @@ TEST_CASE("hash_of_file: the hash of all of it, however long") {
   }
 }
 
-TEST_CASE("hash_of_file: missing where there is nothing to read") {
+TEST_CASE("hash_of_file: nothing if the file cannot be read") {
   const test::TemporaryFolder folder;
   CHECK_FALSE(hash_of_file(folder.file("none")));
   CHECK_FALSE(hash_of_file(folder.path()));

@@ -24,7 +24,7 @@ TEST_CASE("network: this host's interfaces have addresses, loopback last, none o
   CHECK(has_loopback);
 }
 
-TEST_CASE("network: addresses in digits, and nothing else") {
+TEST_CASE("endpoint_of: accepts numeric addresses only") {
   CHECK(endpoint_of("10.1.2.3", 4711).text() == "10.1.2.3:4711");
   CHECK(endpoint_of("fd00::1", 65535).text() == "[fd00::1]:65535");
   CHECK(endpoint_of("127.9.9.9", 0).is_loopback());
@@ -38,18 +38,18 @@ TEST_CASE("network: addresses in digits, and nothing else") {
   }
 }
 
-TEST_CASE("network: names become addresses, and one that nobody knows says so") {
-  std::string why;
-  const auto here = resolve_host("localhost", 80, why);
+TEST_CASE("resolve_host: resolves names, and gives a message for an unknown name") {
+  std::string message;
+  const auto here = resolve_host("localhost", 80, message);
   REQUIRE_FALSE(here.empty());
   for (const Endpoint& one : here) CHECK(one.is_loopback());
   CHECK(here.front().port() == 80);
-  CHECK(why.empty());
-  CHECK(resolve_host("no-such-host.invalid", 80, why).empty());
-  check_names(why, {"no-such-host.invalid: "});
+  CHECK(message.empty());
+  CHECK(resolve_host("no-such-host.invalid", 80, message).empty());
+  check_names(message, {"no-such-host.invalid: "});
 }
 
-TEST_CASE("network: a port that is taken is refused with the remedy") {
+TEST_CASE("network: a port in use is an error with a remedy") {
   const Descriptor first = listen_at(loopback());
   const Endpoint where = local_endpoint(first);
   CHECK(where.port() > 0);
@@ -58,26 +58,26 @@ TEST_CASE("network: a port that is taken is refused with the remedy") {
               {"port " + std::to_string(where.port()), "BUSBW_RENDEZVOUS"});
 }
 
-TEST_CASE("network: who listens everywhere is reached at every address of this host") {
+TEST_CASE("listen_everywhere: reachable at every address of this host") {
   const Descriptor everywhere = listen_everywhere(0);
   const int port = local_endpoint(everywhere).port();
   for (const Interface& one : interfaces()) {
     const Endpoint where = endpoint_of(one.address.host(), port);
     const ConnectResult connected = connect_to(where, 50, [] { return false; });
-    INFO(where.text(), " of ", one.name, ": ", connected.why);
+    INFO(where.text(), " of ", one.name, ": ", connected.message);
     CHECK(connected.socket.is_open());
   }
 }
 
-TEST_CASE("network: a connection that cannot be made says where and why") {
+TEST_CASE("connect_to: a failure names the address and the reason") {
   const Endpoint dead = loopback(free_port());
   const ConnectResult refused = connect_to(dead, 100, [] { return false; });
   CHECK_FALSE(refused.socket.is_open());
-  CHECK(refused.why == dead.text() + ": Connection refused");
+  CHECK(refused.message == dead.text() + ": Connection refused");
 }
 
-TEST_CASE("network: a connection that nobody answers is given up in time, or when it is told to") {
-  // A full queue of connections that nobody accepts answers nothing more.
+TEST_CASE("connect_to: gives up at the limit, or if should_stop returns true") {
+  // A socket with a full accept queue does not answer new connections.
   Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Endpoint any = loopback();
   REQUIRE(bind(listener.number(), reinterpret_cast<const sockaddr*>(&any.address), any.length) == 0);
@@ -91,8 +91,8 @@ TEST_CASE("network: a connection that nobody answers is given up in time, or whe
   }
   REQUIRE(queued.size() < 8);
   const ConnectResult late = connect_to(where, 2, [] { return false; });
-  CHECK(late.why == where.text() + ": no answer in 0.2 s");
-  int asked = 0;
-  CHECK_FALSE(connect_to(where, 1000, [&] { return ++asked == 2; }).socket.is_open());
-  CHECK(asked == 2);
+  CHECK(late.message == where.text() + ": no answer in 0.2 s");
+  int calls = 0;
+  CHECK_FALSE(connect_to(where, 1000, [&] { return ++calls == 2; }).socket.is_open());
+  CHECK(calls == 2);
 }

@@ -9,7 +9,7 @@ using namespace busbw;
 
 namespace {
 
-/// In a process of its own, because a hard limit cannot be raised again.
+/// Runs in a child process, because a hard limit cannot be raised again.
 std::string with_limits(rlim_t soft, rlim_t hard, std::size_t needed) {
   ChildProcess child([=] {
     const rlimit limit{soft, hard};
@@ -24,7 +24,7 @@ std::string with_limits(rlim_t soft, rlim_t hard, std::size_t needed) {
 
 }  // namespace
 
-TEST_CASE("allow_open_files: as many as are needed, no more than the hard limit, and never fewer than before") {
+TEST_CASE("raise_open_file_limit: raises to the needed number, at most to the hard limit, and never lowers") {
   CHECK(with_limits(100, 200, 50) == "100");
   CHECK(with_limits(100, 200, 150) == "150");
   CHECK(with_limits(100, 200, 200) == "200");

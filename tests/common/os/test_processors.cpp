@@ -7,13 +7,13 @@
 
 using namespace busbw;
 
-TEST_CASE("a process's processors are those that it was given") {
+TEST_CASE("allowed_processors: the affinity mask of the thread") {
   cpu_set_t before;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   const auto all = allowed_processors();
   CHECK(static_cast<int>(all.size()) == CPU_COUNT(&before));
   for (const int one : all) CHECK(CPU_ISSET(one, &before));
-  // Of a thread of its own: the tests' own stays where it is.
+  // In a separate thread, so that the affinity of the test thread does not change.
   std::thread([&] {
     cpu_set_t last;
     CPU_ZERO(&last);
@@ -23,9 +23,9 @@ TEST_CASE("a process's processors are those that it was given") {
   }).join();
 }
 
-TEST_CASE("ranks that have to share processors are warned of, with the remedy") {
+TEST_CASE("oversubscription_warning: more ranks than processors, with a remedy") {
   CHECK_FALSE(oversubscription_warning(4, 4).has_value());
-  CHECK_FALSE(oversubscription_warning(4, 0).has_value());  // not known
+  CHECK_FALSE(oversubscription_warning(4, 0).has_value());  // unknown number of processors
   CHECK(
       oversubscription_warning(4, 2) ==
       "4 ranks share 2 processors, so times include waiting for a turn; use at most 2 ranks to time the communication "

@@ -19,12 +19,12 @@ bool keeps(const std::string& variable) { return !kept_of({variable + "=value"})
 
 }  // namespace
 
-TEST_CASE("tuning_environment: variables that tune or launch are kept, sorted, with their whole values") {
+TEST_CASE("tuning_environment: keeps tuning and launch variables, sorted, with full values") {
   const NamedValues kept = kept_of({"UCX_TLS=all", "NCCL_DEBUG=INFO", "HOME=/root", "NCCL_ALGO=a=b;c", "LD_PRELOAD="});
   CHECK(kept == NamedValues{{"LD_PRELOAD", ""}, {"NCCL_ALGO", "a=b;c"}, {"NCCL_DEBUG", "INFO"}, {"UCX_TLS", "all"}});
 }
 
-TEST_CASE("tuning_environment: the list is one of what is allowed") {
+TEST_CASE("tuning_environment: other variables are excluded") {
   for (const char* variable : {"NCCL_IB_PKEY", "NCCL_TESTS_SPLIT", "UCX_NET_DEVICES", "FI_PROVIDER", "OMPI_MCA_btl",
                                "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "SLURM_JOB_ID", "SLURM_NTASKS"})
     CHECK_MESSAGE(keeps(variable), variable);
@@ -33,19 +33,19 @@ TEST_CASE("tuning_environment: the list is one of what is allowed") {
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 
-TEST_CASE("tuning_environment: names that speak of secrets are left out, in whatever case") {
+TEST_CASE("tuning_environment: names of secrets are excluded, in upper and lower case") {
   for (const char* variable : {"NCCL_TOKEN", "NCCL_AUTH_TOKEN", "UCX_SECRET", "BUSBW_PASSWORD", "BUSBW_PASSWD",
                                "FI_CREDENTIALS", "NCCL_API_KEY", "BUSBW_KEY_FILE", "OMPI_MCA_sec_password",
                                "OMPI_MCA_auth_token", "OMPI_MCA_my_secret", "OMPI_MCA_ssl_key", "BUSBW_APIKEY"})
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 
-TEST_CASE("tuning_environment: entries without '=' and an empty environment are no trouble") {
+TEST_CASE("tuning_environment: ignores entries without '=' and accepts an empty environment") {
   CHECK(kept_of({}).empty());
   CHECK(kept_of({"NCCL_DEBUG", "=", "=value"}).empty());
 }
 
-TEST_CASE("machine_facts: named, no name twice, no value empty") {
+TEST_CASE("machine_facts: unique names, no empty values") {
   const NamedValues facts = machine_facts();
   std::vector<std::string> names;
   for (const auto& [name, value] : facts) {

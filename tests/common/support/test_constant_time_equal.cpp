@@ -13,7 +13,7 @@ std::span<const std::byte> bytes_of(std::string_view text) { return std::as_byte
 
 }  // namespace
 
-TEST_CASE("same_secret: every byte and the length count") {
+TEST_CASE("constant_time_equal: compares every byte and the length") {
   const std::string secret = "0123456789abcdef";
   CHECK(constant_time_equal(bytes_of(secret), bytes_of(secret)));
   CHECK(constant_time_equal({}, {}));

@@ -4,7 +4,7 @@
 
 using namespace busbw;
 
-TEST_CASE("fnv1a: the published test vectors of 64 bits") {
+TEST_CASE("fnv1a: the published 64-bit test vectors") {
   CHECK(fnv1a("") == 0xcbf29ce484222325);
   CHECK(fnv1a("a") == 0xaf63dc4c8601ec8c);
   CHECK(fnv1a("foobar") == 0x85944171f73967e8);

@@ -7,7 +7,7 @@
 
 using namespace busbw;
 
-TEST_CASE("list_of names the first few and counts the rest") {
+TEST_CASE("number_list_text: lists the first eight numbers and counts the rest") {
   std::vector<int> numbers(20);
   std::iota(numbers.begin(), numbers.end(), 3);
   const std::span<const int> all(numbers);

@@ -6,7 +6,7 @@
 
 using namespace busbw;
 
-TEST_CASE("printable: nothing that moves a cursor or breaks a line is left, and letters of every language are") {
+TEST_CASE("printable: escapes control characters and line breaks, and keeps letters of every language") {
   CHECK(printable("") == "");
   CHECK(printable("Bildschirm f\xc3\xbcr \xe4\xb8\xad\xe6\x96\x87, \\n as typed") ==
         "Bildschirm f\xc3\xbcr \xe4\xb8\xad\xe6\x96\x87, \\n as typed");
@@ -19,7 +19,7 @@ TEST_CASE("printable: nothing that moves a cursor or breaks a line is left, and 
   CHECK(printable("\xc2") == "\xc2");
 }
 
-TEST_CASE("shown: a long value is cut between two letters, and says how long it was") {
+TEST_CASE("printable_value: cuts a long value between two characters and gives its length") {
   CHECK(printable_value(std::string(200, 'x')) == std::string(200, 'x'));
   CHECK(printable_value(std::string(201, 'x')) == std::string(200, 'x') + "... (201 bytes)");
   std::string umlauts = "x";

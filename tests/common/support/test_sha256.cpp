@@ -14,7 +14,7 @@ std::string mac(std::string_view key, std::string_view message) { return hexadec
 
 }  // namespace
 
-TEST_CASE("sha256: the examples of FIPS 180-2, appendix B, and of the empty text") {
+TEST_CASE("sha256: the examples of FIPS 180-2, appendix B, and the empty text") {
   CHECK(sum("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sum("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(sum("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
@@ -24,7 +24,7 @@ TEST_CASE("sha256: the examples of FIPS 180-2, appendix B, and of the empty text
   CHECK(sum(std::string(1000000, 'a')) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST_CASE("sha256: every length around the ends of a block, as hashlib of Python has them together") {
+TEST_CASE("sha256: every length around the block boundaries, compared with Python's hashlib") {
   std::string sums;
   std::string text;
   for (int length = 0; length < 200; ++length) {
@@ -34,7 +34,7 @@ TEST_CASE("sha256: every length around the ends of a block, as hashlib of Python
   CHECK(sum(sums) == "7a38a844c9e159de39f0862ee2e28569a8250831150a3fbf0a59c001129b2fb2");
 }
 
-TEST_CASE("sha256: the pieces in which bytes come do not matter") {
+TEST_CASE("sha256: the result does not depend on how the bytes are split") {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);
   for (const std::size_t piece : {1, 3, 63, 64, 65, 128, 999, 1000}) {
@@ -45,7 +45,7 @@ TEST_CASE("sha256: the pieces in which bytes come do not matter") {
   }
 }
 
-TEST_CASE("sha256: with and without the processor's instructions it is the same") {
+TEST_CASE("sha256: equal results with and without the processor's SHA instructions") {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i);
   for (const std::size_t length : {0, 1, 64, 127, 128, 3000, 5000}) {

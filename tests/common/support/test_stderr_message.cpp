@@ -7,7 +7,7 @@
 
 using namespace busbw;
 
-TEST_CASE("complain: one line on stderr, whatever others wrote into it") {
+TEST_CASE("print_stderr: one line on stderr, with control characters escaped") {
   ChildProcess child([] {
     int ends[2];
     if (pipe(ends) != 0) return std::string("no pipe");

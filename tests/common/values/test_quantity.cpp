@@ -10,8 +10,8 @@ using namespace busbw;
 
 namespace {
 
-/// What nccl-tests makes of a size: a number as scanf reads it, one more letter as its unit, the product cut down to
-/// whole bytes. Negative where it refuses.
+/// Parses a size as nccl-tests does: a number read by scanf and a unit letter. Negative if nccl-tests rejects the text.
+/// nccl-tests then truncates the product to whole bytes.
 double as_nccl_tests_reads_it(const std::string& text) {
   double number = 0;
   char unit[2] = "";
@@ -46,7 +46,7 @@ TEST_CASE("parse_size_bytes: binary units, fractions of them, exponents") {
   CHECK(parse_size_bytes("007") == 7);  // decimal there as well
 }
 
-TEST_CASE("parse_size_bytes: what is not surely a whole number of bytes is refused") {
+TEST_CASE("parse_size_bytes: rejects text that is not clearly a whole number of bytes") {
   for (const char* text :
        {"",     " ",    " 8",    "8 ",  "8 K", "1Q",       "-1",  "-0",   "+8",    "32MB", "32MiB", "1.5",
         "0.1K", "0x10", "0X10",  "inf", "INF", "infinity", "nan", "1e30", "1e400", "1e-5", "1e",    "K",
@@ -56,7 +56,7 @@ TEST_CASE("parse_size_bytes: what is not surely a whole number of bytes is refus
   }
 }
 
-TEST_CASE("parse_size_bytes: whatever is accepted means what nccl-tests makes of it") {
+TEST_CASE("parse_size_bytes: accepted text has the same value as in nccl-tests") {
   Random random(1);
   int accepted = 0;
   for (int i = 0; i < 200'000; ++i) {
@@ -81,7 +81,7 @@ TEST_CASE("parse_integer: decimal, or hexadecimal with 0x, with a sign") {
   CHECK(parse_integer("9223372036854775807") == INT64_MAX);
 }
 
-TEST_CASE("parse_integer: refuses what nccl-tests would cut off or read as octal") {
+TEST_CASE("parse_integer: rejects text that nccl-tests would truncate or read as octal") {
   for (const char* text : {"", "-", "+1", "10k", "1e3", "1.0", " 1", "1 ", "010", "-010", "00", "0x", "0x-1", "--1",
                            "0xg", "all", "9223372036854775808", "0x10000000000000000", "1,2"}) {
     CAPTURE(text);
@@ -89,7 +89,7 @@ TEST_CASE("parse_integer: refuses what nccl-tests would cut off or read as octal
   }
 }
 
-TEST_CASE("parse_integer: whatever is accepted means what strtol makes of it") {
+TEST_CASE("parse_integer: accepted text has the same value as with strtol") {
   Random random(2);
   for (int i = 0; i < 100'000; ++i) {
     const std::string text = random.text("0123456789abfx-+ ", 5);
@@ -102,7 +102,7 @@ TEST_CASE("parse_integer: whatever is accepted means what strtol makes of it") {
   }
 }
 
-TEST_CASE("parse_number: finite and not below zero, nothing after it") {
+TEST_CASE("parse_number: finite, not negative, no trailing text") {
   CHECK(parse_number("12.5") == 12.5);
   CHECK(parse_number("0") == 0);
   CHECK(parse_number("1e2") == 100);

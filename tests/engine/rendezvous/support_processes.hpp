@@ -1,5 +1,5 @@
 #pragma once
-// The processes of a launched job as threads of a test, and stand-ins for some of them.
+// Processes of a launched job as threads of a test, and fakes of some of them.
 #include <unistd.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ inline JoinCallbacks silent() {
   return {[](const std::string&) {}, [] {}};
 }
 
-/// Does `body` as each process of a job; how each ended, as run_members says it. An Aborted becomes the job's failure.
+/// Runs `body` as each process of a job. Returns how each ended, as run_members does; JobAborted becomes the failure.
 inline std::vector<std::string> run_job_of(
     int processes, const StoreAddress& store, const std::function<void(LaunchedJob&, int process)>& body,
     const std::function<void(Membership&)>& change = [](Membership&) {}) {
@@ -45,32 +45,33 @@ inline std::vector<std::string> run_job_of(
     try {
       body(job, process);
     } catch (const JobAborted&) {
-      const auto why = job.failure();
-      if (!why) throw;
-      throw Error(why->exit, why->message);
+      const auto failure = job.failure();
+      if (!failure) throw;
+      throw Error(failure->exit, failure->message);
     }
   });
 }
 
-/// A process other than the first, by hand: it beats only when it is told to.
-class StandIn {
+/// A fake process other than process 0. It sends frames only when the test requests them.
+class FakeProcess {
  public:
-  StandIn(int port, int process, int processes)
+  FakeProcess(int port, int process, int processes)
       : control_(std::make_unique<TcpChannel>(connect(port, process, processes, true))),
         store_(std::make_unique<TcpStore>(
             connect(port, process, processes, false),
-            StoreCallbacks{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}}, kPatienceMs * 1e-3)) {
-    std::vector<int> everybody(static_cast<std::size_t>(processes));
-    std::iota(everybody.begin(), everybody.end(), 0);
-    IssuedOperations nobody_looks;
-    StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}, nobody_looks}, everybody, process,
+            StoreCallbacks{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
+            kTimeoutMs * 1e-3)) {
+    std::vector<int> all_members(static_cast<std::size_t>(processes));
+    std::iota(all_members.begin(), all_members.end(), 0);
+    IssuedOperations unused_counter;
+    StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}, unused_counter}, all_members, process,
                    "the processes");
     team.barrier();
   }
 
-  void tell(Phase phase) { store_->report_phase(0, phase); }
-  void say(FrameKind kind, std::span<const std::byte> body) { control_->send(kind, body); }
-  void die() {
+  void report_phase(Phase phase) { store_->report_phase(0, phase); }
+  void send(FrameKind kind, std::span<const std::byte> body) { control_->send(kind, body); }
+  void disconnect() {
     store_.reset();
     control_.reset();
   }
@@ -78,70 +79,70 @@ class StandIn {
  private:
   static TcpChannel connect(int port, int process, int processes, bool is_process) {
     const ClientInfo greeting{is_process, process, processes, 1, 4711, "elsewhere"};
-    for (int i = 0; i < kPatienceMs / kTickMs; ++i) {
-      ConnectResult connected = connect_to(loopback(port), kPatienceMs / kTickMs, [] { return false; });
+    for (int i = 0; i < kTimeoutMs / kTickMs; ++i) {
+      ConnectResult connected = connect_to(loopback(port), kTimeoutMs / kTickMs, [] { return false; });
       if (connected.socket.is_open()) {
         TcpChannel channel(std::move(connected.socket));
         if (greet(channel, greeting).kind == ClientHandshake::HandshakeResult::Kind::welcome) return channel;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    throw std::runtime_error("the stand-in was not let in");
+    throw std::runtime_error("the fake process was rejected");
   }
 
   std::unique_ptr<TcpChannel> control_;
   std::unique_ptr<TcpStore> store_;
 };
 
-/// A first process by hand: it welcomes everybody and answers everything with an empty value, until it is told to do
-/// something else.
-class StandInServer {
+/// A fake process 0. It accepts every client and answers every request with an empty value, until the test changes its
+/// behavior.
+class FakeServer {
  public:
-  enum class Does { answers, nothing, closes, welcomes_nobody, talks_nonsense, speaks_version_9 };
+  enum class Behavior { answers, nothing, closes, ignores_clients, sends_invalid_frames, uses_version_9 };
 
-  explicit StandInServer(Does does) : listener_(listen_at(loopback())), does_(does) {
+  explicit FakeServer(Behavior behavior) : listener_(listen_at(loopback())), behavior_(behavior) {
     thread_ = std::thread([this] { serve(); });
   }
-  ~StandInServer() {
+  ~FakeServer() {
     stops_ = true;
     thread_.join();
   }
   int port() const { return local_endpoint(listener_).port(); }
-  void now(Does does) { does_ = does; }
+  void set_behavior(Behavior behavior) { behavior_ = behavior; }
 
  private:
-  struct Guest {
+  struct ClientConnection {
     TcpChannel channel;
     std::optional<ServerHandshake> handshake;
   };
 
   void serve() {
-    std::vector<Guest> guests;
+    std::vector<ClientConnection> connections;
     while (!stops_) {
       pollfd waiting{listener_.number(), POLLIN, 0};
       if (poll(&waiting, 1, 1) == 1) {
         Descriptor socket(accept(listener_.number(), nullptr, nullptr));
         set_nonblocking_nodelay(socket);
-        guests.push_back({TcpChannel(std::move(socket)), {}});
+        connections.push_back({TcpChannel(std::move(socket)), {}});
       }
-      const Does does = does_;
-      if (does == Does::closes) guests.clear();
-      if (does == Does::nothing) continue;
-      for (Guest& guest : guests) {
-        while (const auto received = guest.channel.receive(0)) answer(guest, *received, does);
-        if (does == Does::talks_nonsense) guest.channel.send(FrameKind::failure, bytes_of("?"));
+      const Behavior behavior = behavior_;
+      if (behavior == Behavior::closes) connections.clear();
+      if (behavior == Behavior::nothing) continue;
+      for (ClientConnection& connection : connections) {
+        while (const auto received = connection.channel.receive(0)) answer(connection, *received, behavior);
+        if (behavior == Behavior::sends_invalid_frames) connection.channel.send(FrameKind::failure, bytes_of("?"));
       }
     }
   }
-  static void answer(Guest& guest, const TcpChannel::ReceivedFrame& received, Does does) {
-    if (does == Does::welcomes_nobody) return;
-    TcpChannel& channel = guest.channel;
+  static void answer(ClientConnection& connection, const TcpChannel::ReceivedFrame& received, Behavior behavior) {
+    if (behavior == Behavior::ignores_clients) return;
+    TcpChannel& channel = connection.channel;
     switch (received.kind) {
       case FrameKind::hello:
-        if (does == Does::speaks_version_9) return channel.send(FrameKind::hello, bytes_of("bswbrol9"));
-        guest.handshake.emplace(received.body);
-        return channel.send(FrameKind::challenge, guest.handshake->challenge());
-      case FrameKind::greeting: return channel.send(FrameKind::welcome, guest.handshake->welcome(kToken, "far"));
+        if (behavior == Behavior::uses_version_9) return channel.send(FrameKind::hello, bytes_of("bswbrol9"));
+        connection.handshake.emplace(received.body);
+        return channel.send(FrameKind::challenge, connection.handshake->challenge());
+      case FrameKind::greeting: return channel.send(FrameKind::welcome, connection.handshake->welcome(kToken, "far"));
       case FrameKind::heartbeat: return channel.send(FrameKind::heartbeat, {});
       case FrameKind::request: {
         const auto number = StoreRequest::unpack(received.body).number;
@@ -154,7 +155,7 @@ class StandInServer {
   }
 
   Descriptor listener_;
-  std::atomic<Does> does_;
+  std::atomic<Behavior> behavior_;
   std::atomic<bool> stops_{false};
   std::thread thread_;
 };

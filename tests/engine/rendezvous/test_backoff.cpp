@@ -10,16 +10,16 @@ using namespace busbw;
 namespace {
 
 std::vector<int> times_of(int process, bool is_first, int ticks) {
-  Backoff pace(process, is_first, ticks);
+  Backoff backoff(process, is_first, ticks);
   std::vector<int> times;
   for (int tick = 0; tick < ticks; ++tick)
-    if (pace.is_due(tick)) times.push_back(tick);
+    if (backoff.is_due(tick)) times.push_back(tick);
   return times;
 }
 
 }  // namespace
 
-TEST_CASE("Pace: at once, at most once a second, and then every 5 s") {
+TEST_CASE("Backoff: at once, then at intervals of 1 s to 5 s") {
   for (int process = 0; process < 1000; ++process) {
     const std::vector<int> times = times_of(process, true, 600);
     CAPTURE(process);
@@ -34,13 +34,13 @@ TEST_CASE("Pace: at once, at most once a second, and then every 5 s") {
   }
 }
 
-TEST_CASE("Pace: a short wait is not spent without a look") {
+TEST_CASE("Backoff: a short limit still has several requests") {
   CHECK(times_of(7, true, kTicksPerS).size() >= 3);
   CHECK(times_of(7, true, 1).size() == 1);
 }
 
-TEST_CASE("Pace: processes that begin together do not stay together") {
-  std::set<int> moments;
-  for (int process = 0; process < 1000; ++process) moments.insert(times_of(process, true, 200).back());
-  CHECK(moments.size() > 20);
+TEST_CASE("Backoff: requests of different processes spread in time") {
+  std::set<int> last_times;
+  for (int process = 0; process < 1000; ++process) last_times.insert(times_of(process, true, 200).back());
+  CHECK(last_times.size() > 20);
 }

@@ -17,11 +17,11 @@ namespace {
 
 const std::vector<std::string> kAllWell(3);
 
-// Limits that these tests wait for, and that must hold whole handshakes on a machine that has other things to do.
-constexpr double kShortLimitS = 3;   // several threads have to come together
-constexpr double kAnswerLimitS = 2;  // one that listens has to answer
+// Limits that these tests reach. Handshakes must finish within them on a busy machine.
+constexpr double kShortLimitS = 3;   // several threads must join
+constexpr double kAnswerLimitS = 2;  // a listener must answer
 
-/// The only rank of a process waits in vain, until the job is aborted.
+/// Waits as a rank until the job is aborted. Returns the failure message.
 std::string failure_of(LaunchedJob& job, int rank) {
   try {
     const auto team = job.team(rank);
@@ -33,13 +33,13 @@ std::string failure_of(LaunchedJob& job, int rank) {
   return job.failure()->message;
 }
 
-/// The first of two processes, whose other one is a stand-in.
-std::string failure_beside(double silence_s, const std::function<void(StandIn&)>& does) {
+/// Runs process 0 of two with a fake process 1. Returns the failure message.
+std::string failure_with_fake_process(double silence_s, const std::function<void(FakeProcess&)>& behavior) {
   const int port = free_port();
   std::string sentence;
   std::thread other([&] {
-    StandIn it(port, 1, 2);
-    does(it);
+    FakeProcess fake(port, 1, 2);
+    behavior(fake);
   });
   Membership membership = member_of(0, 2, at_loopback(port));
   membership.silence_s = silence_s;
@@ -51,16 +51,16 @@ std::string failure_beside(double silence_s, const std::function<void(StandIn&)>
   return sentence;
 }
 
-/// The second of two processes, whose first one is a stand-in.
-std::string failure_under(StandInServer::Does does, double silence_s) {
-  StandInServer server(StandInServer::Does::answers);
+/// Runs process 1 of two with a fake process 0. Returns the failure message.
+std::string failure_with_fake_server(FakeServer::Behavior behavior, double silence_s) {
+  FakeServer server(FakeServer::Behavior::answers);
   Membership membership = member_of(1, 2, at_loopback(server.port()));
   membership.silence_s = silence_s;
   LaunchedJob job(membership, silent());
   const auto team = job.team(1);
   try {
     team->enter(Phase::timing);
-    server.now(does);
+    server.set_behavior(behavior);
     for (;;) {
       team->barrier();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -78,7 +78,7 @@ std::string sentence_of_joining(const Membership& membership, const JoinCallback
 
 }  // namespace
 
-TEST_CASE("LaunchedJob: processes with several ranks each meet and are one team") {
+TEST_CASE("LaunchedJob: processes with several ranks each join one team") {
   const int port = free_port();
   std::array<std::atomic<int>, 6> sums{};
   CHECK(run_job_of(
@@ -86,7 +86,7 @@ TEST_CASE("LaunchedJob: processes with several ranks each meet and are one team"
             [&](LaunchedJob& job, int process) {
               CHECK(job.ranks() == 6);
               CHECK(job.watches_all_ranks() == (process == 0));
-              CHECK(job.store_reached_at() == "127.0.0.1:" + std::to_string(port));
+              CHECK(job.store_address_text() == "127.0.0.1:" + std::to_string(port));
               const auto ends = run_members(2, [&](int thread) {
                 const int rank = 2 * process + thread;
                 const auto team = job.team(rank);
@@ -108,7 +108,7 @@ TEST_CASE("LaunchedJob: processes with several ranks each meet and are one team"
   for (const auto& sum : sums) CHECK(sum == 45);
 }
 
-TEST_CASE("LaunchedJob: one process is a job, too") {
+TEST_CASE("LaunchedJob: a job of one process") {
   CHECK(run_job_of(1, at_loopback(free_port()), [](LaunchedJob& job, int) {
           const auto team = job.team(0);
           team->barrier();
@@ -117,9 +117,9 @@ TEST_CASE("LaunchedJob: one process is a job, too") {
         }) == std::vector<std::string>(1));
 }
 
-TEST_CASE("LaunchedJob: the first process knows how far all are, and each is named with its host") {
+TEST_CASE("LaunchedJob: process 0 knows the progress of all ranks, and names them with their hosts") {
   const int port = free_port();
-  std::atomic<bool> seen{false};
+  std::atomic<bool> is_checked{false};
   CHECK(run_job_of(2, at_loopback(port), [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           if (process == 1) {
@@ -134,14 +134,14 @@ TEST_CASE("LaunchedJob: the first process knows how far all are, and each is nam
             CHECK(job.progress(1).operations == 2);
             CHECK(job.progress(1).operation_bytes == 2048);
             CHECK(job.rank_name(1) == "rank 1 on " + host_name());
-            seen = true;
+            is_checked = true;
           }
-          while (!seen) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          while (!is_checked) std::this_thread::sleep_for(std::chrono::milliseconds(5));
           team->barrier();
         }) == std::vector<std::string>(2));
 }
 
-TEST_CASE("LaunchedJob: 256 processes meet") {
+TEST_CASE("LaunchedJob: 256 processes join") {
   CHECK(run_job_of(256, at_loopback(free_port()), [](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           const auto all = team->gather(MessageWriter().add(process).bytes());
@@ -151,11 +151,11 @@ TEST_CASE("LaunchedJob: 256 processes meet") {
         }) == std::vector<std::string>(256));
 }
 
-TEST_CASE("LaunchedJob: a decision of the first process is everybody's; an error in it ends the job for all") {
+TEST_CASE("LaunchedJob: agree returns the decision of process 0 everywhere; an error in it ends the job") {
   CHECK(run_job_of(3, at_loopback(free_port()), [](LaunchedJob& job, int process) {
-          const auto decide = [](const std::vector<Bytes>& words) {
+          const auto decide = [](const std::vector<Bytes>& messages) {
             int sum = 0;
-            for (const Bytes& one : words) sum += MessageReader(one).take<int>();
+            for (const Bytes& one : messages) sum += MessageReader(one).take<int>();
             return MessageWriter().add(sum).bytes();
           };
           CHECK(MessageReader(job.agree(MessageWriter().add(process + 1).bytes(), decide)).take<int>() == 6);
@@ -165,21 +165,22 @@ TEST_CASE("LaunchedJob: a decision of the first process is everybody's; an error
         std::vector<std::string>(3, "2: they differ; start them alike"));
 }
 
-// ---- ends -----------------------------------------------------------------------------------------------------------
+// ---- failures -------------------------------------------------------------------------------------------------------
 
-TEST_CASE("LaunchedJob: an abort in any process ends all waits, with its sentence and exit code") {
-  for (int who = 0; who < 3; ++who) {
-    CAPTURE(who);
-    CHECK(run_job_of(3, at_loopback(free_port()), [who](LaunchedJob& job, int process) {
+TEST_CASE("LaunchedJob: an abort in any process ends all waits with its message and exit code") {
+  for (int selected = 0; selected < 3; ++selected) {
+    CAPTURE(selected);
+    CHECK(run_job_of(3, at_loopback(free_port()), [selected](LaunchedJob& job, int process) {
             const auto team = job.team(process);
             team->barrier();
-            if (process == who) job.abort(ExitCode::wrong_data, "process " + std::to_string(who) + " gave up");
+            if (process == selected)
+              job.abort(ExitCode::wrong_data, "process " + std::to_string(selected) + " gave up");
             for (;;) team->barrier();
-          }) == std::vector<std::string>(3, "1: process " + std::to_string(who) + " gave up"));
+          }) == std::vector<std::string>(3, "1: process " + std::to_string(selected) + " gave up"));
   }
 }
 
-TEST_CASE("LaunchedJob: processes that abort at once all tell one reason, with one exit code") {
+TEST_CASE("LaunchedJob: concurrent aborts end all processes with one failure") {
   const std::array exits{ExitCode::wrong_data, ExitCode::environment, ExitCode::rank_lost};
   for (int round = 0; round < 5; ++round) {
     const auto ends = run_job_of(3, at_loopback(free_port()), [&](LaunchedJob& job, int process) {
@@ -193,24 +194,24 @@ TEST_CASE("LaunchedJob: processes that abort at once all tell one reason, with o
   }
 }
 
-TEST_CASE("LaunchedJob: a process that dies is named with its host and phase, in every phase") {
+TEST_CASE("LaunchedJob: names a lost process with its host and phase, in every phase") {
   for (const Phase phase : kPhases) {
     CAPTURE(name(phase));
-    const std::string sentence = failure_beside(30, [&](StandIn& it) {
-      it.tell(phase);
-      it.die();
+    const std::string sentence = failure_with_fake_process(30, [&](FakeProcess& fake) {
+      fake.report_phase(phase);
+      fake.disconnect();
     });
     check_names(sentence, {"rank 1 (process 1, pid 4711 on elsewhere) was lost in phase " + std::string(name(phase)),
                            "its connection closed"});
   }
 }
 
-TEST_CASE("LaunchedJob: a process that falls silent is named with its phase") {
+TEST_CASE("LaunchedJob: names a silent process with its phase") {
   std::atomic<bool> is_over{false};
   const int port = free_port();
   std::thread other([&] {
-    StandIn it(port, 1, 2);
-    it.tell(Phase::warmup);
+    FakeProcess fake(port, 1, 2);
+    fake.report_phase(Phase::warmup);
     while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
   Membership membership = member_of(0, 2, at_loopback(port));
@@ -218,21 +219,23 @@ TEST_CASE("LaunchedJob: a process that falls silent is named with its phase") {
   {
     LaunchedJob job(membership, silent());
     check_names(failure_of(job, 0), {"rank 1 (process 1, pid 4711 on elsewhere) was lost in phase warmup",
-                                     "nothing was heard from it for 3 s", "stopped", "network"});
+                                     "it sent nothing for 3 s", "stopped", "network"});
     is_over = true;
   }
   other.join();
 }
 
-TEST_CASE("LaunchedJob: the first process's end is seen by the others, whatever it looks like") {
-  const std::string who = "rank 0 (process 0 on far) was lost in phase timing: ";
-  check_names(failure_under(StandInServer::Does::closes, 30), {who + "its connection closed", "its own output"});
-  check_names(failure_under(StandInServer::Does::nothing, 1), {who + "nothing was heard from it for 1 s", "stopped"});
-  check_names(failure_under(StandInServer::Does::talks_nonsense, 30),
-              {"lost its connection to process 0 on far in phase timing: ", "cannot be understood"});
+TEST_CASE("LaunchedJob: the other processes detect every kind of loss of process 0") {
+  const std::string lost_text = "rank 0 (process 0 on far) was lost in phase timing: ";
+  check_names(failure_with_fake_server(FakeServer::Behavior::closes, 30),
+              {lost_text + "its connection closed", "check its output"});
+  check_names(failure_with_fake_server(FakeServer::Behavior::nothing, 1),
+              {lost_text + "it sent nothing for 1 s", "stopped"});
+  check_names(failure_with_fake_server(FakeServer::Behavior::sends_invalid_frames, 30),
+              {"lost its connection to process 0 on far in phase timing: ", "invalid message"});
 }
 
-TEST_CASE("LaunchedJob: a process that leaves is missed by nobody") {
+TEST_CASE("LaunchedJob: a process that leaves is not lost") {
   CHECK(run_job_of(3, at_loopback(free_port()), [](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           team->barrier();
@@ -243,9 +246,9 @@ TEST_CASE("LaunchedJob: a process that leaves is missed by nobody") {
         }) == kAllWell);
 }
 
-// ---- coming together ------------------------------------------------------------------------------------------------
+// ---- joining --------------------------------------------------------------------------------------------------------
 
-TEST_CASE("LaunchedJob: processes that do not come are named in time, to all that did") {
+TEST_CASE("LaunchedJob: missing processes are named at the limit, in all joined processes") {
   const int port = free_port();
   const auto ends = run_members(3, [&](int process) {
     if (process == 1) return;
@@ -254,11 +257,11 @@ TEST_CASE("LaunchedJob: processes that do not come are named in time, to all tha
     const LaunchedJob job(membership, silent());
   });
   for (const std::size_t process : {0U, 2U})
-    check_names(ends[process], {"4: 1 of 3 processes has not come: 1 in 3 s", "firewall", "BUSBW_JOIN_TIMEOUT_S",
+    check_names(ends[process], {"4: 1 of 3 processes has not joined: 1 (limit 3 s)", "firewall", "BUSBW_JOIN_TIMEOUT_S",
                                 "which listens at 127.0.0.1:" + std::to_string(port)});
 }
 
-TEST_CASE("LaunchedJob: a process that came and then says nothing of itself is waited for no longer than the limit") {
+TEST_CASE("LaunchedJob: the wait for a joined process without a message ends at the limit") {
   const int port = free_port();
   const auto ends = run_members(2, [&](int process) {
     Membership membership = member_of(process, 2, at_loopback(port));
@@ -271,7 +274,7 @@ TEST_CASE("LaunchedJob: a process that came and then says nothing of itself is w
   for (const std::string& end : ends) check_names(end, {"4: ", "waited 3 s for gather", "from rank 1"});
 }
 
-TEST_CASE("LaunchedJob: a first process that does not come is named, with what was tried") {
+TEST_CASE("LaunchedJob: a missing process 0 is named with the attempts") {
   Membership membership = member_of(3, 4, at_loopback(free_port()));
   membership.join_limit_s = 0.3;
   check_names(sentence_of_joining(membership), {"process 3 on " + host_name() + " could not reach process 0 in 0.3 s",
@@ -282,43 +285,44 @@ TEST_CASE("LaunchedJob: a first process that does not come is named, with what w
   check_names(sentence_of_joining(membership), {"(localhost at "});
 }
 
-TEST_CASE("LaunchedJob: something else that listens at the port is no store") {
-  StandInServer other(StandInServer::Does::welcomes_nobody);
+TEST_CASE("LaunchedJob: another program at the port is not the store") {
+  FakeServer other(FakeServer::Behavior::ignores_clients);
   Membership membership = member_of(1, 2, at_loopback(other.port()));
   membership.join_limit_s = kAnswerLimitS;
-  check_names(sentence_of_joining(membership), {"could not reach process 0", "is no store of this job"});
+  check_names(sentence_of_joining(membership), {"could not reach process 0", "is not the store of this job"});
 }
 
 TEST_CASE("LaunchedJob: process 0 of another version is named with both versions") {
-  StandInServer other(StandInServer::Does::speaks_version_9);
+  FakeServer other(FakeServer::Behavior::uses_version_9);
   Membership membership = member_of(1, 2, at_loopback(other.port()));
   membership.join_limit_s = kAnswerLimitS;
   check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob job(membership, silent()); }),
-              {"process 1 was turned away by 127.0.0.1:", "it speaks version 9", "this process version 2",
+              {"process 1 was rejected by 127.0.0.1:", "it uses version 9", "this process version 2",
                "the same busbw everywhere"});
 }
 
-TEST_CASE("LaunchedJob: process 0 names one of another version, and goes on waiting for its own") {
+TEST_CASE("LaunchedJob: process 0 names a client of another version, and continues to wait") {
   const int port = free_port();
   Membership membership = member_of(0, 2, at_loopback(port));
   membership.join_limit_s = 3;
-  std::string said;
+  std::string status;
   const auto ends = run_members(2, [&](int i) {
     if (i == 0) {
-      const LaunchedJob job(membership, {[&](const std::string& sentence) { said += sentence + "\n"; }, [] {}});
+      const LaunchedJob job(membership, {[&](const std::string& sentence) { status += sentence + "\n"; }, [] {}});
     } else {
-      Stranger stranger(loopback(port));
-      stranger.say(FrameKind::hello, bytes_of("bswbrol9, and what that may say"));
-      CHECK(stranger.is_turned_away());
+      RawClient client(loopback(port));
+      client.send(FrameKind::hello, bytes_of("bswbrol9, and what that may say"));
+      CHECK(client.is_rejected());
     }
   });
   const std::string sentence =
-      "one at 127.0.0.1 speaks version 9 of busbw's protocol, process 0 version 2; install the same busbw everywhere";
-  check_names(said, {"1 of 2 processes has not come: 1; " + sentence});
-  check_names(ends[0], {"4: 1 of 2 processes has not come: 1 in 3 s", "1 connection was turned away", sentence});
+      "a client at 127.0.0.1 uses version 9 of busbw's protocol, process 0 version 2; install the same busbw "
+      "everywhere";
+  check_names(status, {"1 of 2 processes has not joined: 1; " + sentence});
+  check_names(ends[0], {"4: 1 of 2 processes has not joined: 1 (limit 3 s)", "1 connection was rejected", sentence});
 }
 
-TEST_CASE("LaunchedJob: a dead address among several costs nothing but a try") {
+TEST_CASE("LaunchedJob: skips a dead address among several") {
   const int port = free_port();
   CHECK(run_job_of(
             2, TcpStoreAddress{{"no-such-host.invalid", "127.0.0.9", "127.0.0.1"}, port},
@@ -328,7 +332,7 @@ TEST_CASE("LaunchedJob: a dead address among several costs nothing but a try") {
             }) == std::vector<std::string>(2));
 }
 
-TEST_CASE("LaunchedJob: another token is turned away, and the job that is there goes on") {
+TEST_CASE("LaunchedJob: rejects another token, and the job continues") {
   const int port = free_port();
   CHECK(run_job_of(2, at_loopback(port), [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
@@ -337,9 +341,9 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
             Membership other = member_of(1, 2, at_loopback(port));
             other.token = "another";
             other.join_limit_s = kAnswerLimitS;
-            check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob it(other, silent()); }),
-                        {"process 1 was turned away by 127.0.0.1", "the token differs", "BUSBW_TOKEN"});
-            // Another job's first process finds the port taken.
+            check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob joining(other, silent()); }),
+                        {"process 1 was rejected by 127.0.0.1", "the token differs", "BUSBW_TOKEN"});
+            // Process 0 of another job finds the port in use.
             Membership first = member_of(0, 1, at_loopback(port));
             first.join_limit_s = 0.3;
             check_names(sentence_of_joining(first),
@@ -350,12 +354,12 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
         }) == std::vector<std::string>(2));
 }
 
-TEST_CASE("LaunchedJob: processes that were told of different jobs end at once, each with the reason") {
+TEST_CASE("LaunchedJob: processes with different job sizes end at once, each with the reason") {
   const int port = free_port();
   const auto ends = run_members(
       2, [&](int process) { const LaunchedJob job(member_of(process, 2 + process, at_loopback(port)), silent()); });
-  check_names(ends[0], {"3: process 1 on ", "told of 3 processes, process 0 of 2", "BUSBW_SIZE"});
-  check_names(ends[1], {"3: process 1 was turned away by 127.0.0.1:", "told of 3 processes, process 0 of 2"});
+  check_names(ends[0], {"3: process 1 on ", "expects 3 processes, process 0 expects 2", "BUSBW_SIZE"});
+  check_names(ends[1], {"3: process 1 was rejected by 127.0.0.1:", "expects 3 processes, process 0 expects 2"});
   const int other_port = free_port();
   const auto layouts = run_members(2, [&](int process) {
     Membership membership = member_of(process, 2, at_loopback(other_port));
@@ -365,7 +369,7 @@ TEST_CASE("LaunchedJob: processes that were told of different jobs end at once, 
   for (const std::string& end : layouts) check_names(end, {"2: ", "process 1 on ", "2 ranks, process 0 has 1"});
 }
 
-TEST_CASE("LaunchedJob: who comes when the job has already failed hears why, and does not look for it in vain") {
+TEST_CASE("LaunchedJob: a process that joins a failed job receives the failure") {
   const int port = free_port();
   std::atomic<bool> has_failed{false};
   const auto ends = run_members(3, [&](int i) {
@@ -384,25 +388,25 @@ TEST_CASE("LaunchedJob: who comes when the job has already failed hears why, and
     }
   });
   for (const std::size_t i : {0U, 2U})
-    check_names(ends[i], {"3: process 1 on ", "told of 4 processes, process 0 of 3"});
+    check_names(ends[i], {"3: process 1 on ", "expects 4 processes, process 0 expects 3"});
 }
 
-TEST_CASE("LaunchedJob: who has another token is named at once, and the job waits for its own") {
+TEST_CASE("LaunchedJob: a client with another token is reported at once, and the job continues to wait") {
   const int port = free_port();
-  std::vector<std::string> said;
-  std::atomic<bool> is_named{false}, has_left{false};
+  std::vector<std::string> status;
+  std::atomic<bool> is_reported{false}, has_left{false};
   const auto ends = run_members(3, [&](int i) {
     if (i == 0) {
       const LaunchedJob job(member_of(0, 2, at_loopback(port)),
                             {[&](const std::string& sentence) {
-                               said.push_back(sentence);
-                               is_named = is_named || sentence.find("another token") != sentence.npos;
+                               status.push_back(sentence);
+                               is_reported = is_reported || sentence.find("another token") != sentence.npos;
                              },
                              [] {}});
       return;
     }
     Membership membership = member_of(1, 2, at_loopback(port));
-    if (i == 2) {  // a stranger that says it is process 1
+    if (i == 2) {  // a client without the token that claims to be process 1
       membership.token = "another";
       membership.join_limit_s = kAnswerLimitS;
       try {
@@ -412,61 +416,61 @@ TEST_CASE("LaunchedJob: who has another token is named at once, and the job wait
         throw;
       }
     }
-    while (!is_named || !has_left) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (!is_reported || !has_left) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const LaunchedJob job(membership, silent());
   });
   CHECK(ends[0].empty());
   CHECK(ends[1].empty());
   check_names(ends[2], {"3: ", "the token differs"});
-  check_names(said.front(), {"1 of 2 processes has not come: 1", "process 1 on ", "another token"});
+  check_names(status.front(), {"1 of 2 processes has not joined: 1", "process 1 on ", "another token"});
 }
 
-TEST_CASE("LaunchedJob: two processes of one number end at once, each with the reason") {
+TEST_CASE("LaunchedJob: two processes with one number end at once, each with the reason") {
   const int port = free_port();
   const auto ends =
       run_members(3, [&](int i) { const LaunchedJob job(member_of(std::min(i, 1), 3, at_loopback(port)), silent()); });
-  for (const std::string& end : ends) check_names(end, {"3: ", "rank 1 (process 1, ", "here already", "BUSBW_RANK"});
+  for (const std::string& end : ends) check_names(end, {"3: ", "rank 1 (process 1, ", "already joined", "BUSBW_RANK"});
 }
 
-TEST_CASE("LaunchedJob: an interrupt while processes come together ends all of them") {
-  for (int who = 0; who < 3; ++who) {
-    CAPTURE(who);
+TEST_CASE("LaunchedJob: an interrupt while processes join ends all of them") {
+  for (int selected = 0; selected < 3; ++selected) {
+    CAPTURE(selected);
     const int port = free_port();
-    std::array<std::atomic<int>, 3> looks{};
-    const int other = who == 0 ? 2 : 0;
+    std::array<std::atomic<int>, 3> ticks{};
+    const int other = selected == 0 ? 2 : 0;
     const auto ends = run_members(3, [&](int process) {
-      if (process != who && process != other) return;  // somebody is missing, or all would go on
-      // The first process listens before it looks a second time; 8 looks later others wait for those that are missing.
-      while (process != 0 && looks[0] < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (process != selected && process != other) return;  // one process is missing, otherwise all would continue
+      // Process 0 listens before its second tick; after 8 ticks the others wait for missing processes.
+      while (process != 0 && ticks[0] < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       const LaunchedJob job(member_of(process, 3, at_loopback(port)),
                             {[](const std::string&) {},
                              [&] {
-                               const auto mine = static_cast<std::size_t>(process);
-                               const auto theirs = static_cast<std::size_t>(other);
-                               ++looks[mine];
-                               if (process == who && looks[mine] >= 8 && looks[theirs] >= 8)
+                               const auto own = static_cast<std::size_t>(process);
+                               const auto other_index = static_cast<std::size_t>(other);
+                               ++ticks[own];
+                               if (process == selected && ticks[own] >= 8 && ticks[other_index] >= 8)
                                  throw Error(ExitCode::interrupted, "interrupted");
                              }});
     });
-    CHECK(ends[static_cast<std::size_t>(who)] == "130: interrupted");
+    CHECK(ends[static_cast<std::size_t>(selected)] == "130: interrupted");
     CHECK(ends[static_cast<std::size_t>(other)] == "130: interrupted");
   }
 }
 
-TEST_CASE("LaunchedJob: an interrupt ends the wait for something that accepts and says nothing") {
-  StandInServer other(StandInServer::Does::welcomes_nobody);
-  int looks = 0;
+TEST_CASE("LaunchedJob: an interrupt ends the wait for a silent listener") {
+  FakeServer other(FakeServer::Behavior::ignores_clients);
+  int ticks = 0;
   const JoinCallbacks callbacks{[](const std::string&) {},
                                 [&] {
-                                  if (++looks == 4) throw Error(ExitCode::interrupted, "interrupted");
+                                  if (++ticks == 4) throw Error(ExitCode::interrupted, "interrupted");
                                 }};
   CHECK(sentence_of_joining(member_of(1, 2, at_loopback(other.port())), callbacks) == "interrupted");
-  CHECK(looks == 4);
+  CHECK(ticks == 4);
 }
 
-// ---- by way of a folder ---------------------------------------------------------------------------------------------
+// ---- joining with a folder ------------------------------------------------------------------------------------------
 
-TEST_CASE("LaunchedJob: processes find each other by a folder, without a token, and leave it empty") {
+TEST_CASE("LaunchedJob: processes join with a folder, without a token, and leave it empty") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store";
   for (int round = 0; round < 2; ++round) {
@@ -477,15 +481,15 @@ TEST_CASE("LaunchedJob: processes find each other by a folder, without a token, 
   }
 }
 
-TEST_CASE("LaunchedJob: a token that was given is not written to the folder, and none there takes its place") {
+TEST_CASE("LaunchedJob: a given token is not written to the folder or replaced by one from it") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store";
   CHECK(run_job_of(2, FileStoreAddress{path}, [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           team->barrier();
-          const auto told = FileStore(path, 1, [] {}, false).try_get("address of process 0");
-          REQUIRE(told);
-          CHECK(text_of(*told).find(kToken) == std::string::npos);
+          const auto published = FileStore(path, 1, [] {}, false).try_get("address of process 0");
+          REQUIRE(published);
+          CHECK(text_of(*published).find(kToken) == std::string::npos);
           team->barrier();
         }) == std::vector<std::string>(2));
   const auto ends = run_members(2, [&](int process) {
@@ -494,10 +498,10 @@ TEST_CASE("LaunchedJob: a token that was given is not written to the folder, and
     if (process == 0) membership.token.clear();
     const LaunchedJob job(membership, silent());
   });
-  check_names(ends[1], {"3: process 1 was turned away by ", "the token differs"});
+  check_names(ends[1], {"3: process 1 was rejected by ", "the token differs"});
 }
 
-TEST_CASE("LaunchedJob: a folder that is left from another job is named, and not touched") {
+TEST_CASE("LaunchedJob: a folder of another job is an error, and is not changed") {
   const TemporaryFolder folder;
   FileStore(folder.path(), 1)
       .set("address of process 0",
@@ -510,8 +514,8 @@ TEST_CASE("LaunchedJob: a folder that is left from another job is named, and not
   check_names(sentence_of_joining(membership), {"could not reach process 0", "127.0.0.1"});
 }
 
-TEST_CASE("LaunchedJob: what another user wrote to the folder is not believed, and named") {
-  if (geteuid() != 0) return;  // who is not root cannot make a file of another user
+TEST_CASE("LaunchedJob: rejects and names a file of another user in the folder") {
+  if (geteuid() != 0) return;  // only root can create a file of another user
   const TemporaryFolder folder;
   FileStore store(folder.path(), 1);
   store.set("address of process 0",
@@ -525,14 +529,14 @@ TEST_CASE("LaunchedJob: what another user wrote to the folder is not believed, a
   CHECK(std::filesystem::exists(file));
 }
 
-TEST_CASE("LaunchedJob: a folder in which nobody, or somebody else, writes is named") {
+TEST_CASE("LaunchedJob: names a folder without an address, or with an invalid one") {
   const TemporaryFolder folder;
   Membership membership = member_of(1, 2, FileStoreAddress{folder.path()});
   membership.join_limit_s = 0.3;
   check_names(sentence_of_joining(membership),
               {"could not reach process 0", "not written its address to " + folder.path()});
   FileStore(folder.path(), 1).set("address of process 0", bytes_of("garbage"));
-  check_names(sentence_of_joining(membership), {folder.path(), "is not what process 0 of this version writes"});
+  check_names(sentence_of_joining(membership), {folder.path(), "was not written by process 0 of this version"});
   membership.store = FileStoreAddress{"/proc/no/such/folder"};
   check_names(sentence_of_joining(membership), {"/proc/no/such/folder", "BUSBW_RENDEZVOUS"});
 }

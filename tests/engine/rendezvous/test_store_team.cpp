@@ -10,11 +10,11 @@ using namespace busbw::test;
 
 namespace {
 
-constexpr double kPatient = 60;
+constexpr double kSafetyLimitS = 60;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 Bytes message(int from, std::size_t length) {
-  // A block of a prime length again and again: parts that changed places would show, and it is quick to make.
+  // A repeated block of prime length: fast to create, and swapped parts are detected.
   Bytes block(1021);
   for (std::size_t i = 0; i < block.size(); ++i)
     block[i] = static_cast<std::byte>(i * 7 + i / 251 + static_cast<std::size_t>(from) * 31);
@@ -25,38 +25,38 @@ Bytes message(int from, std::size_t length) {
   return bytes;
 }
 
-/// So that transcripts stay short.
+/// Keeps transcripts short.
 std::string digest(const Bytes& bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return std::to_string(bytes.size()) + ":" + std::to_string(std::hash<std::string_view>()(text)) + " ";
 }
 
-/// What a member sees of a long conversation, in words.
+/// Runs many gathers, broadcasts and splits. Returns a text of all results that this member receives.
 std::string transcript(Team& team, int depth = 0) {
-  std::string seen = std::to_string(team.rank()) + " of " + std::to_string(team.size()) + " ";
+  std::string text = std::to_string(team.rank()) + " of " + std::to_string(team.size()) + " ";
   const auto rank = static_cast<std::size_t>(team.rank());
   const std::vector<std::vector<std::size_t>> sizes{
       {0, 0, 0, 0, 0}, {1, 0, 100, 5, 7}, {10, 3 * kMiB + 1, 0, kMiB, 17}, {kMiB - 64, kMiB - 65, kMiB, 2 * kMiB, 1}};
   for (const auto& round : sizes) {
-    if (depth > 0 && &round >= &sizes[2]) continue;  // long ones are for all together
-    for (const Bytes& one : team.gather(message(team.rank(), round[rank % round.size()]))) seen += digest(one);
+    if (depth > 0 && &round >= &sizes[2]) continue;  // long messages only in the team of all members
+    for (const Bytes& one : team.gather(message(team.rank(), round[rank % round.size()]))) text += digest(one);
     team.barrier();
   }
   const std::vector<std::size_t> lengths{0, 1, 1000, kMiB - 64, kMiB - 63, 2 * kMiB + 5};
   for (const std::size_t size : std::span(lengths).first(depth == 0 ? 6 : 3))
-    seen += digest(team.broadcast(team.rank() == 0 ? message(9, size) : message(team.rank(), 3)));
-  if (depth >= 3) return seen;
-  for (const int colours : {1, 2}) {
-    const auto group = team.split(-(team.rank() % colours));
-    seen += "[" + transcript(*group, depth + (colours == 1 ? 3 : 1)) + "]";
+    text += digest(team.broadcast(team.rank() == 0 ? message(9, size) : message(team.rank(), 3)));
+  if (depth >= 3) return text;
+  for (const int colors : {1, 2}) {
+    const auto group = team.split(-(team.rank() % colors));
+    text += "[" + transcript(*group, depth + (colors == 1 ? 3 : 1)) + "]";
   }
   team.barrier();
-  return seen;
+  return text;
 }
 
 MemberCallbacks plain_state() {
-  static IssuedOperations nobody_looks;
-  return {[] { return false; }, [](std::optional<Phase>) {}, nobody_looks};
+  static IssuedOperations unused_counter;
+  return {[] { return false; }, [](std::optional<Phase>) {}, unused_counter};
 }
 
 std::vector<int> first_numbers(int count) {
@@ -68,8 +68,8 @@ std::vector<int> first_numbers(int count) {
 std::vector<std::string> transcripts(int members, const std::function<std::unique_ptr<Team>(int member)>& team) {
   std::vector<std::string> all(static_cast<std::size_t>(members));
   const auto ends = run_members(members, [&](int member) {
-    const auto mine = team(member);
-    all[static_cast<std::size_t>(member)] = transcript(*mine);
+    const auto own_team = team(member);
+    all[static_cast<std::size_t>(member)] = transcript(*own_team);
   });
   CHECK(ends == std::vector<std::string>(static_cast<std::size_t>(members)));
   return all;
@@ -77,7 +77,7 @@ std::vector<std::string> transcripts(int members, const std::function<std::uniqu
 
 }  // namespace
 
-TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and over TCP") {
+TEST_CASE("StoreTeam: same results as a local team, over memory and over TCP") {
   for (const int members : {1, 2, 5}) {
     CAPTURE(members);
     auto plain = ThreadTeam::make(members);
@@ -85,7 +85,7 @@ TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and o
         transcripts(members, [&](int member) { return std::move(plain[static_cast<std::size_t>(member)]); });
     for (const StoreKind& kind : {kStoreKinds[0], kStoreKinds[2]}) {
       INFO("the store: ", kind.name);
-      const auto stores = kind.make(members, kPatient);
+      const auto stores = kind.make(members, kSafetyLimitS);
       CHECK(transcripts(members, [&](int member) {
               return std::make_unique<StoreTeam>(stores->of(member), plain_state(), first_numbers(members), member,
                                                  "all");
@@ -94,22 +94,22 @@ TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and o
   }
 }
 
-TEST_CASE("StoreTeam: steps and phases are told") {
-  MemoryStore store(kPatient);
-  std::vector<std::optional<Phase>> told;
-  IssuedOperations nobody_looks;
-  const auto on_step = [&](std::optional<Phase> phase) { told.push_back(phase); };
-  StoreTeam team(store, {[] { return false; }, on_step, nobody_looks}, {0}, 0, "all");
+TEST_CASE("StoreTeam: reports steps and phases") {
+  MemoryStore store(kSafetyLimitS);
+  std::vector<std::optional<Phase>> steps;
+  IssuedOperations unused_counter;
+  const auto on_step = [&](std::optional<Phase> phase) { steps.push_back(phase); };
+  StoreTeam team(store, {[] { return false; }, on_step, unused_counter}, {0}, 0, "all");
   team.enter(Phase::warmup);
   team.barrier();
   team.gather({});
   team.broadcast({});
-  CHECK(told == std::vector<std::optional<Phase>>{Phase::warmup, std::nullopt, std::nullopt, std::nullopt});
+  CHECK(steps == std::vector<std::optional<Phase>>{Phase::warmup, std::nullopt, std::nullopt, std::nullopt});
 }
 
 TEST_CASE("StoreTeam: a gather and a broadcast leave nothing in the store") {
-  // What is left would be refused when another team of the same name sets it again.
-  MemoryStore store(kPatient);
+  // A remaining key would be refused when another team of the same name sets it again.
+  MemoryStore store(kSafetyLimitS);
   for (int round = 0; round < 2; ++round)
     CHECK(run_members(3, [&](int member) {
             StoreTeam team(store, plain_state(), first_numbers(3), member, "all");
@@ -119,7 +119,7 @@ TEST_CASE("StoreTeam: a gather and a broadcast leave nothing in the store") {
           }) == std::vector<std::string>(3));
 }
 
-TEST_CASE("StoreTeam: who is missing at a barrier of a group is named, and which barrier") {
+TEST_CASE("StoreTeam: a timeout names the missing members and the group's barrier") {
   MemoryStore store(0.15);
   StoreTeam team(store, plain_state(), {4, 6, 8}, 1, "group 2 of split 1 of the job");
   try {
@@ -136,7 +136,7 @@ TEST_CASE("StoreTeam: an abort ends every kind of wait") {
       [](Team& team) { team.barrier(); }, [](Team& team) { team.gather(message(0, 3 * kMiB)); },
       [](Team& team) { team.broadcast(message(0, 3 * kMiB)); }, [](Team& team) { team.split(0); }};
   for (const auto& wait : waits) {
-    TcpStores stores(3, kPatient);
+    TcpStores stores(3, kSafetyLimitS);
     const auto ends = run_members(3, [&](int member) {
       StoreTeam team(stores.of(member), plain_state(), first_numbers(3), member, "all");
       if (member != 2) {

@@ -15,58 +15,59 @@ using namespace busbw;
 
 namespace {
 
-struct Ended {
+struct ProcessEnd {
   int code;
-  std::string last_words;
+  std::string message;
 };
 
-/// What becomes of a process that waits for ever under a guard, which gets `signal` when it waits; 0: none.
-Ended ended_under_guard(double limit_s, int signal) {
+/// Runs a child process that hangs under a watchdog, and sends it `signal` unless 0. Returns its exit code and message.
+ProcessEnd run_until_ended(double limit_s, int signal) {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   const pid_t child = fork();
   if (child == 0) {
     const SignalMask mask;
-    const CallWatchdog guard("counting sheep", limit_s, [&](const CallFailure& end) {
-      if (write(ends[1], end.sentence.data(), end.sentence.size()) < 0) _exit(99);
+    const CallWatchdog watchdog("counting sheep", limit_s, [&](const CallFailure& failure) {
+      if (write(ends[1], failure.sentence.data(), failure.sentence.size()) < 0) _exit(99);
     });
     if (signal != 0) kill(getpid(), signal);
     for (;;) pause();
   }
   close(ends[1]);
-  Ended ended{};
+  ProcessEnd end{};
   std::array<char, 512> part{};
   while (const ssize_t got = read(ends[0], part.data(), part.size())) {
     if (got < 0) break;
-    ended.last_words.append(part.data(), static_cast<std::size_t>(got));
+    end.message.append(part.data(), static_cast<std::size_t>(got));
   }
   close(ends[0]);
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
-  ended.code = WEXITSTATUS(status);
-  return ended;
+  end.code = WEXITSTATUS(status);
+  return end;
 }
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("AnswerGuard: what does not answer in time ends the process with a sentence") {
-  const Ended ended = ended_under_guard(0.2, 0);
-  CHECK(ended.code == static_cast<int>(ExitCode::rank_lost));
-  check_names(ended.last_words, {"no answer for 0.2 s", "-T", "counting sheep", "nvidia-smi", "--backend host"});
+TEST_CASE("CallWatchdog: a call beyond the limit ends the process with a message") {
+  const ProcessEnd end = run_until_ended(0.2, 0);
+  CHECK(end.code == static_cast<int>(ExitCode::rank_lost));
+  check_names(end.message, {"no answer for 0.2 s", "-T", "counting sheep", "nvidia-smi", "--backend host"});
 }
 
-TEST_CASE("AnswerGuard: a signal that a SignalMask holds back ends it, too") {
-  const Ended interrupted = ended_under_guard(kNoLimit, SIGINT);
+TEST_CASE("CallWatchdog: a signal blocked by a SignalMask ends the process") {
+  const ProcessEnd interrupted = run_until_ended(kNoLimit, SIGINT);
   CHECK(interrupted.code == static_cast<int>(ExitCode::interrupted));
-  CHECK(interrupted.last_words == "interrupted while counting sheep");
-  CHECK(ended_under_guard(kNoLimit, SIGTERM).code == static_cast<int>(ExitCode::terminated));
+  CHECK(interrupted.message == "interrupted while counting sheep");
+  CHECK(run_until_ended(kNoLimit, SIGTERM).code == static_cast<int>(ExitCode::terminated));
 }
 
-TEST_CASE("AnswerGuard: an answer ends the guard") {
-  bool has_spoken = false;
-  for (int i = 0; i < 100; ++i) const CallWatchdog guard("quick", 60, [&](const CallFailure&) { has_spoken = true; });
-  CHECK_FALSE(has_spoken);
+TEST_CASE("CallWatchdog: a call that returns in time has no effect") {
+  bool was_called = false;
+  for (int i = 0; i < 100; ++i)
+    const CallWatchdog watchdog("quick", 60, [&](const CallFailure&) { was_called = true; });
+  CHECK_FALSE(was_called);
 }

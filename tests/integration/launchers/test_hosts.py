@@ -297,8 +297,8 @@ def test_a_process_that_never_comes_is_named(tmp_path: Path) -> None:
         first, second = Launched(net.hosts, tmp_path, *SWEEP, "-T", 8).start(0, 1).finish()
     for ended in (first, second):
         assert ended.code == 4
-        (sentence,) = [line for line in ended.stderr.splitlines() if "not come" in line][-1:]
-        assert "1 of 3 processes has not come: 2" in sentence
+        (sentence,) = [line for line in ended.stderr.splitlines() if "not joined" in line][-1:]
+        assert "1 of 3 processes has not joined: 2" in sentence
     assert first.after_s < 8 + GRACE_S
 
 

@@ -200,7 +200,7 @@ def test_other_numbers_of_ranks_or_processes_are_refused_at_all(programs: Progra
         assert "2 ranks, process 0 has 1" in ended.sentence()
     for ended in finish(sizes):
         assert ended.code == 3
-        assert "told of 3 processes, process 0 of 2" in ended.sentence()
+        assert "expects 3 processes, process 0 expects 2" in ended.sentence()
 
 
 def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
@@ -210,7 +210,7 @@ def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
     without_first = start(programs, 3, "all_reduce", environment=limit, leave_out=0)
     for ended in finish(job):
         assert (ended.code, ended.stdout) == (4, "")
-        assert "1 of 3 processes has not come: 1 in 8 s" in ended.stderr
+        assert "1 of 3 processes has not joined: 1 (limit 8 s)" in ended.stderr
     for process, ended in enumerate(finish(without_first), 1):
         assert (ended.code, ended.stdout) == (4, "")
         assert f"process {process} on {HOST} could not reach process 0 in 8 s" in ended.stderr
@@ -227,8 +227,8 @@ def test_another_token_is_turned_away(programs: Programs) -> None:
     ]
     first, second = finish(job)
     assert (first.code, second.code) == (4, 3)
-    assert "1 of 2 processes has not come: 1" in first.stderr
-    assert "1 connection was turned away" in first.stderr
+    assert "1 of 2 processes has not joined: 1" in first.stderr
+    assert "1 connection was rejected" in first.stderr
     assert "the token differs" in second.stderr
     assert "right" not in second.stderr.replace("the token differs", "")
 

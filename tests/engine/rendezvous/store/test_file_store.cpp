@@ -17,10 +17,10 @@ using namespace busbw::test;
 
 namespace {
 
-/// How often a folder itself was opened since the last time it was asked.
-class Openings {
+/// Counts how often a folder was opened since the last call of count.
+class FolderOpenCounter {
  public:
-  explicit Openings(const std::string& folder) : watch_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+  explicit FolderOpenCounter(const std::string& folder) : watch_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
     REQUIRE(inotify_add_watch(watch_.number(), folder.c_str(), IN_OPEN | IN_ONLYDIR) >= 0);
   }
 
@@ -44,17 +44,17 @@ class Openings {
 
 }  // namespace
 
-TEST_CASE("FileStore: the folder is opened anew on each look, as NFS asks its server only then") {
+TEST_CASE("FileStore: opens the folder on each attempt, because NFS revalidates its cache only then") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store";
   FileStore waiting(path, 1, [] {}, false);
-  Openings of_parent(folder.path());
+  FolderOpenCounter of_parent(folder.path());
   CHECK_FALSE(waiting.try_get("where"));
-  CHECK(of_parent.count() == 1);  // the store's folder is not there yet
+  CHECK(of_parent.count() == 1);  // the store's folder does not exist yet
 
   FileStore first(path, 1);
-  Openings of_folder(path);
-  for (int look = 0; look < 3; ++look) {
+  FolderOpenCounter of_folder(path);
+  for (int attempt = 0; attempt < 3; ++attempt) {
     CHECK_FALSE(waiting.try_get("where"));
     CHECK(of_folder.count() == 1);
   }

@@ -13,10 +13,10 @@ using namespace busbw::test;
 
 namespace {
 
-constexpr double kPatient = 60;   // a limit that only guards against hangs
-constexpr double kHasty = 0.5;    // of waits that must end so, beside which others have to come in time
+constexpr double kSafetyLimitS = 60;  // never reached unless a test hangs
+constexpr double kShortLimitS = 0.5;  // reached by waits of tests; other members must arrive before it
 
-/// A body for every kind of store.
+/// Runs `body` for every kind of store.
 void for_each_kind(int members, double limit_s, const std::function<void(Stores&)>& body) {
   for (const StoreKind& kind : kStoreKinds) {
     CAPTURE(kind.name);
@@ -35,8 +35,8 @@ Bytes pattern(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("stores: a value comes to all who ask, before it is set and after") {
-  for_each_kind(4, kPatient, [](Stores& stores) {
+TEST_CASE("stores: get returns a value that is set before or after the call") {
+  for_each_kind(4, kSafetyLimitS, [](Stores& stores) {
     const auto ends = run_members(4, [&](int member) {
       Store& store = stores.of(member);
       if (member == 3) store.set("late", bytes_of("here it is"));
@@ -47,8 +47,8 @@ TEST_CASE("stores: a value comes to all who ask, before it is set and after") {
   });
 }
 
-TEST_CASE("stores: values may be empty and as long as is allowed, and hold any byte") {
-  for_each_kind(2, kPatient, [](Stores& stores) {
+TEST_CASE("stores: values may be empty, of maximum length, and contain any byte") {
+  for_each_kind(2, kSafetyLimitS, [](Stores& stores) {
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, Store::kMaxValueBytes}) {
       const std::string key = "of " + std::to_string(size);
       stores.of(0).set(key, pattern(size));
@@ -57,7 +57,7 @@ TEST_CASE("stores: values may be empty and as long as is allowed, and hold any b
   });
 }
 
-TEST_CASE("stores: a key may hold any letter and be as long as is allowed") {
+TEST_CASE("stores: keys may contain any character and have the maximum length") {
   std::string all;
   for (int letter = 0; letter < 256; ++letter) all += static_cast<char>(letter);
   const std::vector<std::string> keys{"a",
@@ -74,15 +74,15 @@ TEST_CASE("stores: a key may hold any letter and be as long as is allowed") {
                                       std::string(Store::kMaxKeyBytes, 'k'),
                                       std::string(Store::kMaxKeyBytes - 1, 'k') + "l",
                                       std::string(Store::kMaxKeyBytes, '/')};
-  for_each_kind(2, kPatient, [&](Stores& stores) {
+  for_each_kind(2, kSafetyLimitS, [&](Stores& stores) {
     for (std::size_t i = 0; i < keys.size(); ++i) stores.of(0).set(keys[i], bytes_of(std::to_string(i)));
     for (std::size_t i = 0; i < keys.size(); ++i) CHECK(text_of(stores.of(1).get(keys[i])) == std::to_string(i));
     CHECK_FALSE(stores.of(1).failure());
   });
 }
 
-TEST_CASE("stores: values, sums and barriers of one key are apart") {
-  for_each_kind(1, kPatient, [](Stores& stores) {
+TEST_CASE("stores: value, sum and barrier of one key are separate") {
+  for_each_kind(1, kSafetyLimitS, [](Stores& stores) {
     Store& store = stores.of(0);
     store.set("k", bytes_of("value"));
     store.set("k+", bytes_of("no sum"));
@@ -95,8 +95,8 @@ TEST_CASE("stores: values, sums and barriers of one key are apart") {
   });
 }
 
-TEST_CASE("stores: what is beyond the bounds is refused, and the store goes on") {
-  for_each_kind(1, kPatient, [](Stores& stores) {
+TEST_CASE("stores: rejects keys and values beyond the bounds, and keeps working") {
+  for_each_kind(1, kSafetyLimitS, [](Stores& stores) {
     Store& store = stores.of(0);
     check_names(sentence_of<EnvironmentError>([&] { store.set("big", pattern(Store::kMaxValueBytes + 1)); }),
                 {"big", std::to_string(Store::kMaxValueBytes + 1), std::to_string(Store::kMaxValueBytes)});
@@ -108,16 +108,16 @@ TEST_CASE("stores: what is beyond the bounds is refused, and the store goes on")
   });
 }
 
-TEST_CASE("stores: a key is set once, and the first value stands") {
-  for_each_kind(2, kPatient, [](Stores& stores) {
+TEST_CASE("stores: a key can be set once, and keeps the first value") {
+  for_each_kind(2, kSafetyLimitS, [](Stores& stores) {
     stores.of(0).set("once", bytes_of("first"));
     CHECK_THROWS_AS(stores.of(1).set("once", bytes_of("second")), EnvironmentError);
     CHECK(text_of(stores.of(1).get("once")) == "first");
   });
 }
 
-TEST_CASE("stores: a value with one read is forgotten after it") {
-  for_each_kind(2, kHasty, [](Stores& stores) {
+TEST_CASE("stores: a value with one read is removed by it") {
+  for_each_kind(2, kShortLimitS, [](Stores& stores) {
     for (int round = 0; round < 3; ++round) {
       stores.of(0).set("note", bytes_of(std::to_string(round)), 1);
       CHECK(text_of(stores.of(1).get("note")) == std::to_string(round));
@@ -126,8 +126,8 @@ TEST_CASE("stores: a value with one read is forgotten after it") {
   });
 }
 
-TEST_CASE("stores: several values come in the order in which they were asked for") {
-  for_each_kind(4, kPatient, [](Stores& stores) {
+TEST_CASE("stores: get_all returns values in the order of the keys") {
+  for_each_kind(4, kSafetyLimitS, [](Stores& stores) {
     std::vector<std::string> keys;
     for (int i = 0; i < 40; ++i) keys.push_back("part " + std::to_string(i));
     const auto ends = run_members(4, [&](int member) {
@@ -146,16 +146,17 @@ TEST_CASE("stores: several values come in the order in which they were asked for
   });
 }
 
-TEST_CASE("stores: sums from many members lose nothing, and everyone sees a different one") {
+TEST_CASE("stores: concurrent adds lose nothing, and every call returns a different sum") {
   constexpr int kTimes = 50;
-  for_each_kind(4, kPatient, [](Stores& stores) {
-    std::vector<std::vector<std::int64_t>> seen(4);
+  for_each_kind(4, kSafetyLimitS, [](Stores& stores) {
+    std::vector<std::vector<std::int64_t>> results(4);
     const auto ends = run_members(4, [&](int member) {
-      for (int i = 0; i < kTimes; ++i) seen[static_cast<std::size_t>(member)].push_back(stores.of(member).add("n", 3));
+      for (int i = 0; i < kTimes; ++i)
+        results[static_cast<std::size_t>(member)].push_back(stores.of(member).add("n", 3));
     });
     CHECK(ends == kAllWell);
     std::set<std::int64_t> all;
-    for (const auto& sums : seen) {
+    for (const auto& sums : results) {
       CHECK(std::ranges::is_sorted(sums));
       all.insert(sums.begin(), sums.end());
     }
@@ -166,8 +167,8 @@ TEST_CASE("stores: sums from many members lose nothing, and everyone sees a diff
   });
 }
 
-TEST_CASE("stores: nobody passes a barrier before all have come") {
-  for_each_kind(4, kPatient, [](Stores& stores) {
+TEST_CASE("stores: no member passes a barrier before all have arrived") {
+  for_each_kind(4, kSafetyLimitS, [](Stores& stores) {
     std::array<std::atomic<int>, 4> rounds{};
     const auto ends = run_members(4, [&](int member) {
       for (int round = 1; round <= 10; ++round) {
@@ -181,17 +182,17 @@ TEST_CASE("stores: nobody passes a barrier before all have come") {
   });
 }
 
-TEST_CASE("stores: a member that comes twice, or is none, is refused") {
-  for_each_kind(2, kHasty, [](Stores& stores) {
+TEST_CASE("stores: rejects a member that arrives twice or has an invalid number") {
+  for_each_kind(2, kShortLimitS, [](Stores& stores) {
     CHECK_THROWS_AS(stores.of(0).barrier("b", 2, 2), EnvironmentError);
     CHECK_THROWS_AS(stores.of(0).barrier("b", -1, 2), EnvironmentError);
-    CHECK_THROWS_AS(stores.of(0).barrier("b", 0, 2), Error);  // nobody else comes
+    CHECK_THROWS_AS(stores.of(0).barrier("b", 0, 2), Error);  // no other member arrives
     check_names(sentence_of<EnvironmentError>([&] { stores.of(1).barrier("b", 0, 2); }), {"member 0 of 2"});
   });
 }
 
-TEST_CASE("stores: a wait that takes too long says for what, and for whom") {
-  for_each_kind(4, kHasty, [](Stores& stores) {
+TEST_CASE("stores: a wait beyond the limit names the key and the missing members") {
+  for_each_kind(4, kShortLimitS, [](Stores& stores) {
     const auto expect = [](const std::function<void()>& wait, std::initializer_list<std::string_view> parts) {
       try {
         wait();
@@ -214,8 +215,8 @@ TEST_CASE("stores: a wait that takes too long says for what, and for whom") {
   });
 }
 
-TEST_CASE("stores: an abort ends every wait, and none begins after it; the first reason stands") {
-  for_each_kind(4, kPatient, [](Stores& stores) {
+TEST_CASE("stores: an abort ends all waits, also later ones; the first failure is kept") {
+  for_each_kind(4, kSafetyLimitS, [](Stores& stores) {
     const std::vector<std::string> keys{"never", "neither"};
     const auto ends = run_members(4, [&](int member) {
       Store& store = stores.of(member);
@@ -234,10 +235,10 @@ TEST_CASE("stores: an abort ends every wait, and none begins after it; the first
     CHECK(ends == std::vector<std::string>{"", "aborted", "aborted", "aborted"});
     for (int member = 1; member < 4; ++member) {
       Store& store = stores.of(member);
-      const auto why = store.failure();
-      REQUIRE(why);
-      CHECK(why->exit == ExitCode::interrupted);
-      CHECK(why->message == "stop");
+      const auto failure = store.failure();
+      REQUIRE(failure);
+      CHECK(failure->exit == ExitCode::interrupted);
+      CHECK(failure->message == "stop");
       CHECK_THROWS_AS(store.set("k", {}), JobAborted);
       CHECK_THROWS_AS(store.get("k"), JobAborted);
       CHECK_THROWS_AS(store.add("k", 1), JobAborted);

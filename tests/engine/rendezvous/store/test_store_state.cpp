@@ -17,18 +17,18 @@ using Op = StoreRequest::Op;
 
 namespace {
 
-using Who = std::pair<std::uint64_t, std::uint32_t>;  // client, number
+using RequestId = std::pair<std::uint64_t, std::uint32_t>;  // client, number
 
 StoreRequest request(Op op, const std::string& key, std::uint32_t number = 0) { return {op, number, key, {}, 0, 0}; }
 StoreRequest set(const std::string& key, std::string_view value, std::int64_t reads = 0, std::uint32_t number = 0) {
   return {Op::set, number, key, bytes_of(value), reads, 0};
 }
-StoreRequest come(const std::string& key, std::int32_t member, std::int64_t members, std::uint32_t number = 0) {
+StoreRequest arrive(const std::string& key, std::int32_t member, std::int64_t members, std::uint32_t number = 0) {
   return {Op::barrier, number, key, {}, members, member};
 }
 
-std::set<Who> clients_of(const std::vector<StoreReply>& answers) {
-  std::set<Who> all;
+std::set<RequestId> clients_of(const std::vector<StoreReply>& answers) {
+  std::set<RequestId> all;
   for (const StoreReply& answer : answers)
     if (answer.kind == StoreReply::Kind::done) all.insert({answer.client, answer.number});
   return all;
@@ -42,14 +42,14 @@ std::string refusal_of(std::vector<StoreReply> answers) {
 
 }  // namespace
 
-TEST_CASE("StoreState: a request survives its way in bytes; broken ones are refused") {
-  const StoreRequest there{Op::barrier, 7, "key", bytes_of("value"), -5, 3};
-  const Bytes packed = there.packed();
+TEST_CASE("StoreRequest: packing and unpacking; rejects invalid bytes") {
+  const StoreRequest original{Op::barrier, 7, "key", bytes_of("value"), -5, 3};
+  const Bytes packed = original.packed();
   const StoreRequest back = StoreRequest::unpack(packed);
-  CHECK(back.op == there.op);
+  CHECK(back.op == original.op);
   CHECK(back.number == 7);
   CHECK(back.key == "key");
-  CHECK(back.value == there.value);
+  CHECK(back.value == original.value);
   CHECK(back.amount == -5);
   CHECK(back.member == 3);
   for (std::size_t length = 0; length < packed.size(); ++length)
@@ -59,18 +59,18 @@ TEST_CASE("StoreState: a request survives its way in bytes; broken ones are refu
   CHECK_THROWS_AS(StoreRequest::unpack(unknown), BrokenMessage);
 }
 
-TEST_CASE("StoreState: who asks before the value is there is answered when it comes, in turn while reads last") {
+TEST_CASE("StoreState: a set answers the waiting gets in order, while reads are left") {
   StoreState state;
   CHECK(state.take(1, request(Op::get, "k", 10)).empty());
   CHECK(state.take(2, request(Op::get, "k", 20)).empty());
   CHECK(state.take(3, request(Op::get, "k", 30)).empty());
-  CHECK(clients_of(state.take(4, set("k", "x", 2, 40))) == std::set<Who>{{4, 40}, {1, 10}, {2, 20}});
-  CHECK(state.bytes() > 0);  // the third one still waits
-  CHECK(clients_of(state.take(4, set("k", "y", 1, 41))) == std::set<Who>{{4, 41}, {3, 30}});
+  CHECK(clients_of(state.take(4, set("k", "x", 2, 40))) == std::set<RequestId>{{4, 40}, {1, 10}, {2, 20}});
+  CHECK(state.bytes() > 0);  // the third get still waits
+  CHECK(clients_of(state.take(4, set("k", "y", 1, 41))) == std::set<RequestId>{{4, 41}, {3, 30}});
   CHECK(state.bytes() == 0);
 }
 
-TEST_CASE("StoreState: a barrier asks for no more members than there are") {
+TEST_CASE("StoreState: a barrier cannot have more members than the job") {
   StoreState state(4);
   StoreRequest barrier = request(Op::barrier, "b", 1);
   barrier.amount = 5;
@@ -83,18 +83,18 @@ TEST_CASE("StoreState: a barrier asks for no more members than there are") {
   CHECK(state.bytes() > 0);
 }
 
-TEST_CASE("StoreState: a client that has gone is not answered and takes nothing") {
+TEST_CASE("StoreState: a disconnected client gets no reply and uses no reads") {
   StoreState state;
   state.take(1, request(Op::get, "k", 1));
-  state.take(1, come("b", 0, 2, 2));
+  state.take(1, arrive("b", 0, 2, 2));
   state.forget(1);
-  CHECK(clients_of(state.take(2, set("k", "x", 1, 1))) == std::set<Who>{{2, 1}});
-  CHECK(clients_of(state.take(2, request(Op::get, "k", 2))) == std::set<Who>{{2, 2}});
-  // It had come to the barrier before it went.
-  CHECK(clients_of(state.take(2, come("b", 1, 2, 3))) == std::set<Who>{{2, 3}});
+  CHECK(clients_of(state.take(2, set("k", "x", 1, 1))) == std::set<RequestId>{{2, 1}});
+  CHECK(clients_of(state.take(2, request(Op::get, "k", 2))) == std::set<RequestId>{{2, 2}});
+  // It arrived at the barrier before it disconnected.
+  CHECK(clients_of(state.take(2, arrive("b", 1, 2, 3))) == std::set<RequestId>{{2, 3}});
 }
 
-TEST_CASE("StoreState: all values together are bounded") {
+TEST_CASE("StoreState: the memory of all values is bounded") {
   StoreState state;
   const std::string big(Store::kMaxValueBytes, 'x');
   int kept = 0;
@@ -105,7 +105,7 @@ TEST_CASE("StoreState: all values together are bounded") {
   CHECK(refusal_of(state.take(0, set("more", big))).find("full") != std::string::npos);
 }
 
-TEST_CASE("StoreState: keys without values take room, too: nobody can fill the memory with them") {
+TEST_CASE("StoreState: keys without values count towards the memory bound") {
   StoreState state;
   state.take(0, set("k", ""));
   const std::size_t of_one = state.bytes();
@@ -116,21 +116,21 @@ TEST_CASE("StoreState: keys without values take room, too: nobody can fill the m
   CHECK(state.bytes() == of_one);
 }
 
-TEST_CASE("StoreState: impossible requests are refused with the reason") {
+TEST_CASE("StoreState: refuses invalid requests with a reason") {
   StoreState state;
-  CHECK(refusal_of(state.take(0, come("b", 0, 0))).find("b: member 0 of 0") != std::string::npos);
-  CHECK(refusal_of(state.take(0, come("b", 0, std::int64_t{1} << 40))).find("member") != std::string::npos);
-  CHECK(refusal_of(state.take(0, come("b", 5, 5))).find("member 5 of 5") != std::string::npos);
+  CHECK(refusal_of(state.take(0, arrive("b", 0, 0))).find("b: invalid member 0 of 0") != std::string::npos);
+  CHECK(refusal_of(state.take(0, arrive("b", 0, std::int64_t{1} << 40))).find("member") != std::string::npos);
+  CHECK(refusal_of(state.take(0, arrive("b", 5, 5))).find("member 5 of 5") != std::string::npos);
   CHECK(refusal_of(state.take(0, set("k", "x", -1))).find("reads") != std::string::npos);
-  state.take(0, come("b", 0, 3));
-  CHECK(refusal_of(state.take(0, come("b", 1, 4))).find("counts differ") != std::string::npos);
-  CHECK(refusal_of(state.take(0, come("b", 0, 3))).find("twice") != std::string::npos);
+  state.take(0, arrive("b", 0, 3));
+  CHECK(refusal_of(state.take(0, arrive("b", 1, 4))).find("counts differ") != std::string::npos);
+  CHECK(refusal_of(state.take(0, arrive("b", 0, 3))).find("twice") != std::string::npos);
 }
 
-TEST_CASE("StoreState: who is missing at a barrier") {
+TEST_CASE("StoreState: lists the missing members of a barrier") {
   StoreState state;
-  state.take(0, come("b", 1, 4));
-  state.take(0, come("b", 3, 4));
+  state.take(0, arrive("b", 1, 4));
+  state.take(0, arrive("b", 3, 4));
   auto answers = state.take(9, request(Op::missing, "b", 5));
   REQUIRE(answers.size() == 1);
   MessageReader reader(answers[0].value);
@@ -142,17 +142,17 @@ TEST_CASE("StoreState: who is missing at a barrier") {
 
 namespace {
 
-/// What a store does, said as plainly as can be: lists that are searched from the front.
+/// A simple reference model of a store, with linear searches.
 class Model {
  public:
-  std::set<Who> take(std::uint64_t client, const StoreRequest& request) {
-    const Who who{client, request.number};
-    std::set<Who> answered;
+  std::set<RequestId> take(std::uint64_t client, const StoreRequest& request) {
+    const RequestId id{client, request.number};
+    std::set<RequestId> answered;
     switch (request.op) {
       case Op::set: {
         if (find(request.key) != values_.end()) return {};
         values_.push_back({request.key, request.value, request.amount});
-        answered.insert(who);
+        answered.insert(id);
         for (auto it = waiting_.begin(); it != waiting_.end();) {
           if (it->first != request.key || find(request.key) == values_.end()) {
             ++it;
@@ -166,32 +166,32 @@ class Model {
       }
       case Op::get:
         if (find(request.key) == values_.end()) {
-          waiting_.push_back({request.key, who});
+          waiting_.push_back({request.key, id});
           return {};
         }
         read(request.key);
-        return {who};
-      case Op::add: sums_[request.key] += request.amount; return {who};
+        return {id};
+      case Op::add: sums_[request.key] += request.amount; return {id};
       case Op::barrier: {
-        auto& come = barriers_[request.key];
-        for (const auto& [member, other] : come)
+        auto& arrive = barriers_[request.key];
+        for (const auto& [member, other] : arrive)
           if (member == request.member) return {};
-        come.push_back({request.member, who});
-        if (static_cast<std::int64_t>(come.size()) < request.amount) return {};
-        for (const auto& [member, other] : come)
-          if (!gone_.contains(other)) answered.insert(other);
+        arrive.push_back({request.member, id});
+        if (static_cast<std::int64_t>(arrive.size()) < request.amount) return {};
+        for (const auto& [member, other] : arrive)
+          if (!disconnected_.contains(other)) answered.insert(other);
         barriers_.erase(request.key);
         return answered;
       }
-      case Op::missing: return {who};
+      case Op::missing: return {id};
     }
     return {};
   }
   void forget(std::uint64_t client) {
     std::erase_if(waiting_, [&](const auto& entry) { return entry.second.first == client; });
-    for (auto& [key, come] : barriers_)
-      for (auto& [member, who] : come)
-        if (who.first == client) gone_.insert(who);
+    for (auto& [key, arrive] : barriers_)
+      for (auto& [member, id] : arrive)
+        if (id.first == client) disconnected_.insert(id);
   }
   std::int64_t sum(const std::string& key) { return sums_[key]; }
 
@@ -211,15 +211,15 @@ class Model {
     if (it->reads > 0 && --it->reads == 0) values_.erase(it);
   }
   std::deque<Value> values_;
-  std::deque<std::pair<std::string, Who>> waiting_;
+  std::deque<std::pair<std::string, RequestId>> waiting_;
   std::map<std::string, std::int64_t> sums_;
-  std::map<std::string, std::vector<std::pair<int, Who>>> barriers_;
-  std::set<Who> gone_;
+  std::map<std::string, std::vector<std::pair<int, RequestId>>> barriers_;
+  std::set<RequestId> disconnected_;
 };
 
 }  // namespace
 
-TEST_CASE("StoreState: does what a simple model does, for thousands of random requests") {
+TEST_CASE("StoreState: behaves like the reference model for thousands of random requests") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

@@ -10,23 +10,23 @@
 using namespace busbw;
 using namespace busbw::test;
 
-// What holds for every store is in test_store.cpp.
+// Tests for all kinds of stores are in test_store.cpp.
 
 namespace {
 
-/// A store made by hand: the test is the other side.
-class ByHand {
+/// A TcpStore with a test as its server.
+class ManualStore {
  public:
-  explicit ByHand(double limit_s) : listener_(listen_at(loopback())) {
+  explicit ManualStore(double limit_s) : listener_(listen_at(loopback())) {
     Descriptor client = connected_to(local_endpoint(listener_));
     pollfd waiting{listener_.number(), POLLIN, 0};
-    REQUIRE(poll(&waiting, 1, kPatienceMs) == 1);
+    REQUIRE(poll(&waiting, 1, kTimeoutMs) == 1);
     Descriptor accepted(accept(listener_.number(), nullptr, nullptr));
     set_nonblocking_nodelay(accepted);
     server_ = std::make_unique<TcpChannel>(std::move(accepted));
-    const StoreCallbacks job{[] { return false; }, [this](const Failure& why) { told = why; },
-                       [this](const std::string&) { ++losses; }};
-    store = std::make_unique<TcpStore>(TcpChannel(std::move(client)), job, limit_s);
+    const StoreCallbacks callbacks{[] { return false; }, [this](const Failure& reported) { failure = reported; },
+                                   [this](const std::string&) { ++losses; }};
+    store = std::make_unique<TcpStore>(TcpChannel(std::move(client)), callbacks, limit_s);
   }
 
   StoreRequest next_request() {
@@ -37,16 +37,16 @@ class ByHand {
   }
   void answer(std::uint32_t number, std::string_view value) {
     server_->send(FrameKind::answer, MessageWriter()
-                                     .add(number)
-                                     .add(StoreReply::Kind::done)
-                                     .add(std::span<const std::byte>(bytes_of(value)))
-                                     .bytes());
+                                         .add(number)
+                                         .add(StoreReply::Kind::done)
+                                         .add(std::span<const std::byte>(bytes_of(value)))
+                                         .bytes());
   }
   TcpChannel& server() { return *server_; }
   void close() { server_.reset(); }
 
   std::unique_ptr<TcpStore> store;
-  std::optional<Failure> told;
+  std::optional<Failure> failure;
   int losses = 0;
 
  private:
@@ -54,78 +54,78 @@ class ByHand {
   std::unique_ptr<TcpChannel> server_;
 };
 
-constexpr double kPatient = 60;
+constexpr double kSafetyLimitS = 60;
 
 }  // namespace
 
-TEST_CASE("TcpStore: what comes late for a request that was given up is no answer to the next one") {
-  ByHand hand(0.1);
-  CHECK_THROWS_AS(hand.store->get("slow"), Error);
-  const std::uint32_t slow = hand.next_request().number;
-  hand.next_request();  // who is missing
-  hand.store->limit(kPatient);
+TEST_CASE("TcpStore: ignores a late reply to a request that timed out") {
+  ManualStore manual(0.1);
+  CHECK_THROWS_AS(manual.store->get("slow"), Error);
+  const std::uint32_t slow = manual.next_request().number;
+  manual.next_request();  // the request for missing members
+  manual.store->limit(kSafetyLimitS);
   std::thread other([&] {
-    const std::uint32_t quick = hand.next_request().number;
-    hand.answer(slow, "too late");
-    hand.answer(quick, "in time");
+    const std::uint32_t quick = manual.next_request().number;
+    manual.answer(slow, "too late");
+    manual.answer(quick, "in time");
   });
-  CHECK(text_of(hand.store->get("quick")) == "in time");
+  CHECK(text_of(manual.store->get("quick")) == "in time");
   other.join();
 }
 
-TEST_CASE("TcpStore: a long value that comes in many parts is not waited for longer than it takes") {
-  ByHand hand(1);
+TEST_CASE("TcpStore: the limit does not count while parts of a long value arrive") {
+  ManualStore manual(1);
   const std::string value(Store::kMaxValueBytes, 'x');
   std::thread other([&] {
-    const std::uint32_t number = hand.next_request().number;
-    hand.answer(number, value);
-    while (hand.server().receive(10)) {
+    const std::uint32_t number = manual.next_request().number;
+    manual.answer(number, value);
+    while (manual.server().receive(10)) {
     }
-    for (int i = 0; i < 100; ++i) hand.server().receive(1);  // sends the rest as there is room
+    for (int i = 0; i < 100; ++i) manual.server().receive(1);  // sends the rest as the socket buffer allows
   });
-  CHECK(text_of(hand.store->get("long")) == value);
+  CHECK(text_of(manual.store->get("long")) == value);
   other.join();
 }
 
-TEST_CASE("TcpStore: the end of the connection ends a wait, once the job knows") {
-  ByHand hand(kPatient);
-  hand.close();
-  CHECK_THROWS_AS(hand.store->get("k"), JobAborted);
-  CHECK(hand.losses == 1);
+TEST_CASE("TcpStore: a closed connection ends a wait after on_lost_store") {
+  ManualStore manual(kSafetyLimitS);
+  manual.close();
+  CHECK_THROWS_AS(manual.store->get("k"), JobAborted);
+  CHECK(manual.losses == 1);
 }
 
-TEST_CASE("TcpStore: what the store said before it closed is heard") {
-  ByHand hand(kPatient);
-  hand.server().send(FrameKind::failure, packed(Failure{ExitCode::rank_lost, "rank 5 is gone"}));
-  hand.close();
-  CHECK_THROWS_AS(hand.store->get("k"), JobAborted);
-  CHECK(hand.losses == 0);
-  REQUIRE(hand.told);
-  CHECK(hand.told->message == "rank 5 is gone");
+TEST_CASE("TcpStore: receives frames sent before the store closed the connection") {
+  ManualStore manual(kSafetyLimitS);
+  manual.server().send(FrameKind::failure, packed(Failure{ExitCode::rank_lost, "rank 5 is gone"}));
+  manual.close();
+  CHECK_THROWS_AS(manual.store->get("k"), JobAborted);
+  CHECK(manual.losses == 0);
+  REQUIRE(manual.failure);
+  CHECK(manual.failure->message == "rank 5 is gone");
 }
 
-TEST_CASE("TcpStore: a server that talks nonsense is a server lost") {
+TEST_CASE("TcpStore: an invalid frame counts as a lost store") {
   std::mt19937 random(1);
   for (int round = 0; round < 50; ++round) {
-    ByHand hand(kPatient);
+    ManualStore manual(kSafetyLimitS);
     Bytes body(random() % 40);
     for (std::byte& one : body) one = static_cast<std::byte>(random());
-    hand.server().send(static_cast<FrameKind>(random() % 12), body);
-    hand.close();
-    CHECK_THROWS_AS(hand.store->get("k"), JobAborted);
+    manual.server().send(static_cast<FrameKind>(random() % 12), body);
+    manual.close();
+    CHECK_THROWS_AS(manual.store->get("k"), JobAborted);
   }
 }
 
-TEST_CASE("TcpStore: an abort and a phase are told") {
-  ByHand hand(kPatient);
-  hand.store->abort({ExitCode::interrupted, "stop"});
-  hand.store->report_phase(3, Phase::check);
-  auto received = next_frame(hand.server());
+TEST_CASE("TcpStore: sends aborts and phases") {
+  ManualStore manual(kSafetyLimitS);
+  manual.store->abort({ExitCode::interrupted, "stop"});
+  manual.store->report_phase(3, Phase::check);
+  auto received = next_frame(manual.server());
   REQUIRE(received);
   CHECK(received->kind == FrameKind::abort);
   MessageReader abort(received->body);
   CHECK(unpack_failure(abort).message == "stop");
-  received = next_frame(hand.server());
+  received = next_frame(manual.server());
   REQUIRE(received);
   CHECK(received->kind == FrameKind::phase);
   MessageReader phase(received->body);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRounds = 500;
 
-/// A barrier and a plain counter per rank: what a rank wrote before the barrier, every rank reads after it.
+/// A barrier and a plain counter per rank. Writes before the barrier must be visible to all ranks after it.
 struct Shared {
   Barrier barrier;
   int rounds_of[8] = {};
@@ -36,15 +36,15 @@ std::string pass_rounds(Shared& shared, Team& team) {
   return {};
 }
 
-/// One of two, which looks whether the team was aborted just before the other comes, goes on and aborts it.
-class AbortedBehindTheBarrier final : public Team {
+/// A member of two. Its check for an abort is followed by the arrival of the other member and then by the abort.
+class TeamAbortedAfterBarrier final : public Team {
  public:
-  explicit AbortedBehindTheBarrier(Barrier& barrier) : barrier_(barrier) {}
+  explicit TeamAbortedAfterBarrier(Barrier& barrier) : barrier_(barrier) {}
 
   int rank() const override { return 0; }
   int size() const override { return 2; }
   bool aborted() const override {
-    if (!std::exchange(other_has_come_, true)) barrier_.arrive_and_wait(size(), *this);
+    if (!std::exchange(other_has_arrived_, true)) barrier_.arrive_and_wait(size(), *this);
     return true;
   }
   void barrier() override { barrier_.arrive_and_wait(size(), *this); }
@@ -56,13 +56,13 @@ class AbortedBehindTheBarrier final : public Team {
 
  private:
   Barrier& barrier_;
-  mutable bool other_has_come_ = false;
+  mutable bool other_has_arrived_ = false;
   IssuedOperations issued_;
 };
 
 }  // namespace
 
-TEST_CASE("Barrier: nobody passes before all have come, also with more ranks than cores") {
+TEST_CASE("Barrier: no rank passes before all have arrived, also with more ranks than cores") {
   for (const int ranks : {1, 2, 3, 8}) {
     Shared shared;
     CHECK(run_threads(ranks, [&](Team& team) { return pass_rounds(shared, team); }) == "");
@@ -75,7 +75,7 @@ TEST_CASE("Barrier: processes") {
   CHECK(run_processes(4, 1, [&](Team& team) { return pass_rounds(shared, team); }) == "");
 }
 
-TEST_CASE("Barrier: an abort ends the wait for one who never comes") {
+TEST_CASE("Barrier: an abort ends the wait for a missing rank") {
   Barrier barrier;
   const auto teams = ThreadTeam::make(2);
   bool ended = false;
@@ -91,9 +91,9 @@ TEST_CASE("Barrier: an abort ends the wait for one who never comes") {
   CHECK(ended);
 }
 
-TEST_CASE("Barrier: it is passed once all have come, though the abort was seen first") {
+TEST_CASE("Barrier: passes after all have arrived, even if the abort is detected first") {
   Barrier barrier;
-  AbortedBehindTheBarrier team(barrier);
+  TeamAbortedAfterBarrier team(barrier);
   CHECK_NOTHROW(team.barrier());
   CHECK_THROWS_AS(team.barrier(), JobAborted);
 }

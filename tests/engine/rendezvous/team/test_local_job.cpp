@@ -14,7 +14,7 @@ using namespace busbw;
 
 namespace {
 
-constexpr std::size_t kMailbox = 16384;  // messages beyond this go in parts
+constexpr std::size_t kMailbox = 16384;  // longer messages are split
 constexpr std::array<std::size_t, 8> kLengths{
     0, 1, 100, kMailbox - 1, kMailbox, kMailbox + 1, 2 * kMailbox, 3 * kMailbox + 7};
 
@@ -29,7 +29,7 @@ std::size_t length_of(int rank, std::size_t round) {
   return kLengths[(static_cast<std::size_t>(rank) + round) % kLengths.size()];
 }
 
-/// Gathers and broadcasts of every length in turn, without barriers between; what was wrong.
+/// Gathers and broadcasts messages of many lengths without barriers between them. Returns the errors.
 std::string exchange_messages(Team& team) {
   for (std::size_t round = 0; round < 2 * kLengths.size(); ++round) {
     const auto all = team.gather(message(team.rank(), length_of(team.rank(), round)));
@@ -45,24 +45,24 @@ std::string exchange_messages(Team& team) {
   return {};
 }
 
-/// Splits by rank modulo `colours`, and what members see of their group.
-std::string split_and_exchange(Team& world, int colours) {
-  const int colour = world.rank() % colours;
-  const auto group = world.split(-colour);  // colours need not be positive
-  if (group->rank() != world.rank() / colours) return "wrong rank in the group; ";
-  if (group->size() != (world.size() - colour + colours - 1) / colours) return "wrong size of the group; ";
-  const int mine = world.rank();
-  const auto members = group->gather(std::as_bytes(std::span(&mine, 1)));
+/// Splits by rank modulo `color_count`. Returns the errors in the groups.
+std::string split_and_exchange(Team& world, int color_count) {
+  const int color = world.rank() % color_count;
+  const auto group = world.split(-color);  // colors may be negative
+  if (group->rank() != world.rank() / color_count) return "wrong rank in the group; ";
+  if (group->size() != (world.size() - color + color_count - 1) / color_count) return "wrong size of the group; ";
+  const int own_rank = world.rank();
+  const auto members = group->gather(std::as_bytes(std::span(&own_rank, 1)));
   for (std::size_t i = 0; i < members.size(); ++i) {
     int member = -1;
     std::memcpy(&member, members[i].data(), sizeof member);
-    if (member != colour + static_cast<int>(i) * colours) return "wrong member; ";
+    if (member != color + static_cast<int>(i) * color_count) return "wrong member; ";
   }
-  for (int i = 0; i < 10 * (colour + 1); ++i) group->barrier();  // groups need not keep step
+  for (int i = 0; i < 10 * (color + 1); ++i) group->barrier();  // groups are independent
   return exchange_messages(*group);
 }
 
-/// A job whose ranks all wait in `call`, but rank 0, which aborts it: how each ended.
+/// Runs `call` on all ranks except rank 0, which aborts the job. Returns how each rank ended.
 std::vector<std::string> abort_while_others(const std::function<void(Team&)>& call) {
   LocalJob job(4);
   return run_as_threads(job, [&](Team& world) {
@@ -73,7 +73,7 @@ std::vector<std::string> abort_while_others(const std::function<void(Team&)>& ca
 
 }  // namespace
 
-TEST_CASE("LocalJob: nobody passes a barrier before all have come, as threads") {
+TEST_CASE("LocalJob: no rank passes a barrier before all have arrived, with threads") {
   for (const int ranks : {1, 2, 3, 16}) {
     LocalJob job(ranks);
     std::vector<std::atomic<int>> rounds(static_cast<std::size_t>(ranks));
@@ -90,7 +90,7 @@ TEST_CASE("LocalJob: nobody passes a barrier before all have come, as threads") 
   }
 }
 
-TEST_CASE("LocalJob: nobody passes a barrier before all have come, as processes of threads") {
+TEST_CASE("LocalJob: no rank passes a barrier before all have arrived, with processes and threads") {
   const Shared<std::array<std::atomic<int>, 3 * kThreadsBesideProcesses>> rounds;
   CHECK(run_processes(3, kThreadsBesideProcesses, [&](Team& world) -> std::string {
           for (int round = 1; round <= 200; ++round) {
@@ -113,7 +113,7 @@ TEST_CASE("LocalJob: teams know their ranks") {
   }
 }
 
-TEST_CASE("LocalJob: messages of any length, empty, unequal and long ones, arrive whole") {
+TEST_CASE("LocalJob: transfers messages of any length") {
   for (const int ranks : {1, 2, 5}) {
     LocalJob job(ranks);
     std::vector<std::string> complaints(static_cast<std::size_t>(ranks));
@@ -125,13 +125,13 @@ TEST_CASE("LocalJob: messages of any length, empty, unequal and long ones, arriv
   CHECK(run_processes(2, kThreadsBesideProcesses, exchange_messages) == "");
 }
 
-TEST_CASE("LocalJob: groups are ordered by rank, have messages and barriers of their own, and the world goes on") {
-  for (const int colours : {1, 2, 3, 7}) {
+TEST_CASE("LocalJob: groups are ordered by rank, with separate messages and barriers") {
+  for (const int color_count : {1, 2, 3, 7}) {
     LocalJob job(7);
     std::vector<std::string> complaints(7);
     const auto ends = run_as_threads(job, [&](Team& world) {
       auto& complaint = complaints[static_cast<std::size_t>(world.rank())];
-      complaint = split_and_exchange(world, colours);
+      complaint = split_and_exchange(world, color_count);
       world.barrier();
       complaint += exchange_messages(world);
     });
@@ -154,15 +154,15 @@ TEST_CASE("LocalJob: an abort ends the waits of groups too") {
   const auto ends = run_as_threads(job, [&](Team& world) {
     const auto group = world.split(world.rank() % 2);
     if (world.rank() == 0) job.abort(ExitCode::interrupted, "stop");
-    // The other group waits for nobody in this one: it goes on until it sees the abort.
+    // The other group does not wait for this one, and continues until it detects the abort.
     while (world.rank() != 0) group->barrier();
     CHECK(group->aborted());
   });
   CHECK(ends == std::vector<std::string>{"", "aborted", "aborted", "aborted"});
 }
 
-TEST_CASE("LocalJob: what all have come to is not lost by an abort behind it") {
-  // So many that some still have to wake when the first goes on.
+TEST_CASE("LocalJob: a complete barrier passes despite a later abort") {
+  // Many ranks, so that some are still waking when the first one continues.
   constexpr int kRanks = 16;
   const std::vector<std::string> all_well(kRanks);
   for (int round = 0; round < 20; ++round) {
@@ -183,7 +183,7 @@ TEST_CASE("LocalJob: what all have come to is not lost by an abort behind it") {
   }
 }
 
-TEST_CASE("LocalJob: after an abort no wait begins") {
+TEST_CASE("LocalJob: no wait starts after an abort") {
   LocalJob job(1);
   const auto team = job.team(0);
   team->barrier();
@@ -195,7 +195,7 @@ TEST_CASE("LocalJob: after an abort no wait begins") {
   CHECK_THROWS_AS(team->gather({}), JobAborted);
 }
 
-TEST_CASE("LocalJob: the first reason stands") {
+TEST_CASE("LocalJob: keeps the first failure") {
   LocalJob job(2);
   job.abort(ExitCode::wrong_data, "first");
   job.abort(ExitCode::interrupted, "second");
@@ -204,7 +204,7 @@ TEST_CASE("LocalJob: the first reason stands") {
   CHECK(job.failure()->message == "first");
 }
 
-TEST_CASE("LocalJob: many who abort at once leave one whole reason") {
+TEST_CASE("LocalJob: concurrent aborts leave one complete failure") {
   for (int round = 0; round < 50; ++round) {
     LocalJob job(8);
     run_as_threads(job, [&](Team& world) {
@@ -216,7 +216,7 @@ TEST_CASE("LocalJob: many who abort at once leave one whole reason") {
   }
 }
 
-TEST_CASE("LocalJob: an abort in one process reaches the others, with its reason") {
+TEST_CASE("LocalJob: an abort in one process reaches the others with its failure") {
   LocalJob job(2);
   ChildProcess child([&] {
     job.abort(ExitCode::rank_lost, "a process gave up");
@@ -230,7 +230,7 @@ TEST_CASE("LocalJob: an abort in one process reaches the others, with its reason
   CHECK(job.failure()->exit == ExitCode::rank_lost);
 }
 
-TEST_CASE("LocalJob: a reason too long to keep is cut") {
+TEST_CASE("LocalJob: truncates a failure message that is too long") {
   LocalJob job(1);
   job.abort(ExitCode::environment, std::string(100'000, 'x'));
   const std::string kept = job.failure()->message;
@@ -239,7 +239,7 @@ TEST_CASE("LocalJob: a reason too long to keep is cut") {
   CHECK(kept.find_first_not_of('x') == std::string::npos);
 }
 
-TEST_CASE("LocalJob: progress shows the phase, and steps that grow with every phase and barrier") {
+TEST_CASE("LocalJob: progress has the phase, and a step for every phase and barrier") {
   LocalJob job(2);
   CHECK(job.progress(0).phase == Phase::rendezvous);
   CHECK(job.progress(0).steps == 0);
@@ -255,7 +255,7 @@ TEST_CASE("LocalJob: progress shows the phase, and steps that grow with every ph
   CHECK(job.progress(1).steps == before + 2);
 }
 
-TEST_CASE("LocalJob: progress shows how many operations were issued, and the last one's size") {
+TEST_CASE("LocalJob: progress has the number of issued operations and the last size") {
   LocalJob job(2);
   const auto team = job.team(1);
   team->issued().next(1024);

@@ -7,7 +7,7 @@
 
 using namespace busbw;
 
-TEST_CASE("derived_port: always a port that Linux gives to nobody, and another one for the next number") {
+TEST_CASE("derived_port: below the ephemeral ports, and different for consecutive numbers") {
   std::set<int> ports;
   for (std::uint64_t number = 5000; number < 13000; ++number) ports.insert(derived_port(number));
   CHECK(ports.size() == 8000);

@@ -19,7 +19,7 @@ namespace {
 
 using Hosts = std::vector<std::string>;
 
-/// A list made of hosts that are known: brackets around runs of numbers, whose expansion is written beside it.
+/// A generated host list with its expansion.
 struct Example {
   std::string list;
   Hosts hosts;
@@ -59,7 +59,7 @@ Example random_list(Random& random) {
   return all;
 }
 
-/// What Slurm itself makes of a list; nothing where it is not installed.
+/// Expands a list with Slurm's scontrol. Empty if it is not installed.
 Hosts slurm_expands(const std::string& list) {
   const std::string command = "scontrol show hostnames '" + list + "' 2>/dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
@@ -74,7 +74,7 @@ Hosts slurm_expands(const std::string& list) {
 
 }  // namespace
 
-TEST_CASE("hostlist: the forms that Slurm writes") {
+TEST_CASE("hostlist: Slurm's formats") {
   CHECK(expand_hostlist("n1") == Hosts{"n1"});
   CHECK(expand_hostlist("n1,login,gpu-a.cluster.org") == Hosts{"n1", "login", "gpu-a.cluster.org"});
   CHECK(expand_hostlist("n[1-3,07-09]") == Hosts{"n1", "n2", "n3", "n07", "n08", "n09"});
@@ -85,7 +85,7 @@ TEST_CASE("hostlist: the forms that Slurm writes") {
   CHECK(expand_hostlist("[1-2]") == Hosts{"1", "2"});
 }
 
-TEST_CASE("hostlist: lists that were made from their hosts give them back, in order") {
+TEST_CASE("hostlist: generated lists expand to their hosts, in order") {
   Random random(7);
   for (int round = 0; round < 2000; ++round) {
     const Example example = random_list(random);
@@ -94,9 +94,9 @@ TEST_CASE("hostlist: lists that were made from their hosts give them back, in or
   }
 }
 
-TEST_CASE("hostlist: Slurm's own command says the same, where it is installed") {
+TEST_CASE("hostlist: same results as scontrol, if it is installed") {
   if (slurm_expands("n[1-2]") != Hosts{"n1", "n2"}) {
-    MESSAGE("not compared: there is no scontrol that works here");
+    MESSAGE("not compared: no working scontrol");
     return;
   }
   Random random(8);
@@ -104,7 +104,7 @@ TEST_CASE("hostlist: Slurm's own command says the same, where it is installed") 
   for (int round = 0; round < 60; ++round) {
     const Example example = random_list(random);
     const Hosts slurms = slurm_expands(example.list);
-    if (slurms.empty()) continue;  // some versions take nothing behind a bracket
+    if (slurms.empty()) continue;  // some versions reject text after a bracket
     ++compared;
     CAPTURE(example.list);
     CHECK(expand_hostlist(example.list) == slurms);
@@ -112,7 +112,7 @@ TEST_CASE("hostlist: Slurm's own command says the same, where it is installed") 
   CHECK(compared > 10);
 }
 
-TEST_CASE("hostlist: anything else is refused") {
+TEST_CASE("hostlist: rejects invalid lists") {
   for (const char* list : {"",         ",",     "n1,",   ",n1",    "n1,,n2",
                            "n[",       "n]",    "n[1",   "n1]",    "n[]",
                            "n[1-]",    "n[-1]", "n[a]",  "n[1-a]", "n[3-1]",
@@ -124,16 +124,16 @@ TEST_CASE("hostlist: anything else is refused") {
   }
 }
 
-TEST_CASE("hostlist: a few bytes do not fill the memory") {
+TEST_CASE("hostlist: bounds the number of hosts") {
   CHECK(expand_hostlist("n[1-65536]").size() == 65536);
   for (const char* list : {"n[1-65537]", "n[0-999999999999999999]", "a[1-60000],b[1-60000]", "a[1-300][1-300]",
                            "a[1-65536][1-65536][1-65536]"})
     check_names(sentence_of<UsageError>([&] { expand_hostlist(list); }), {"more than 65536 hosts"});
   check_names(sentence_of<UsageError>([&] { expand_hostlist(std::string(256, 'n')); }),
-              {"more than 255 letters", "..."});
+              {"more than 255 characters", "..."});
 }
 
-TEST_CASE("hostlist: garbage gives hosts or a sentence, nothing else") {
+TEST_CASE("hostlist: random text gives hosts or UsageError") {
   Random random(9);
   for (int round = 0; round < 20000; ++round) {
     const std::string list = random.text("n1-9,[]0x", 12);

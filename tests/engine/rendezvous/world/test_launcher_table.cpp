@@ -8,7 +8,7 @@
 
 using namespace busbw;
 
-TEST_CASE("launcher table: every row says enough to be found, read and asked for") {
+TEST_CASE("launcher table: every entry has the required fields") {
   std::set<std::string_view> names;
   for (const LauncherEntry& row : launcher_table()) {
     CAPTURE(row.name);
@@ -23,7 +23,7 @@ TEST_CASE("launcher table: every row says enough to be found, read and asked for
   CHECK(names == std::set<std::string_view>{"busbw", "kubernetes", "slurm", "torchrun", "openmpi", "mpich"});
 }
 
-TEST_CASE("launcher table: torchrun's agent has the port for itself where workers share its store") {
+TEST_CASE("launcher table: skips the port of torchrun's agent if workers share its store") {
   const LauncherEntry* torchrun = nullptr;
   for (const LauncherEntry& row : launcher_table())
     if (row.name == "torchrun") torchrun = &row;

@@ -22,16 +22,16 @@ std::optional<int> local_size(const char* tasks, const char* node) {
 
 }  // namespace
 
-TEST_CASE("Slurm: only a step that srun made has tasks") {
+TEST_CASE("Slurm: only steps of srun have tasks") {
   CHECK(under({{"SLURM_STEP_ID", "0"}}, is_slurm_task));
   CHECK(under({{"SLURM_STEPID", "17"}}, is_slurm_task));
   CHECK_FALSE(under({{"SLURM_JOB_ID", "3"}, {"SLURM_PROCID", "0"}}, is_slurm_task));
-  // Batch, extern and interactive steps, as Slurm numbers them today and did before 20.11.
+  // Batch, extern and interactive steps, as numbered by Slurm before and since 20.11.
   for (const char* step : {"4294967291", "4294967292", "4294967290", "4294967294", "4294967295", "batch", ""})
     CHECK_FALSE(under({{"SLURM_STEP_ID", step}}, is_slurm_task));
 }
 
-TEST_CASE("Slurm: tasks of this node") {
+TEST_CASE("Slurm: tasks on this node") {
   CHECK(local_size("4", "0") == 4);
   CHECK(local_size("3,1", "0") == 3);
   CHECK(local_size("3,1", "1") == 1);
@@ -48,7 +48,7 @@ TEST_CASE("Slurm: tasks of this node") {
   }
 }
 
-TEST_CASE("Slurm: a step of several components does not say where its first task is") {
+TEST_CASE("Slurm: a step of several components is an error") {
   Variables variables{{"SLURM_HET_SIZE", "2"},
                       {"SLURM_JOB_NODELIST_HET_GROUP_0", "n3"},
                       {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[1-2]"},
@@ -71,7 +71,7 @@ TEST_CASE("Slurm: the first node of the step, then the host of srun") {
   CHECK_THROWS_AS(under({{"SLURM_LAUNCH_NODE_IPADDR", "a b"}}, slurm_first_hosts), UsageError);
 }
 
-TEST_CASE("Slurm: the first reserved port, or one that differs between steps and jobs") {
+TEST_CASE("Slurm: the first reserved port, or a port that differs between steps and jobs") {
   CHECK(under({{"SLURM_STEP_RESV_PORTS", "18001-18004"}}, slurm_port) == 18001);
   CHECK(under({{"SLURM_STEP_RESV_PORTS", "18001,18007"}}, slurm_port) == 18001);
   CHECK(under({{"SLURM_STEP_RESV_PORTS", "18001"}}, slurm_port) == 18001);

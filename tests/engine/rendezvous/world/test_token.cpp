@@ -32,7 +32,7 @@ TEST_CASE("token: from the variable, from a file, or none") {
   CHECK(token({{"BUSBW_TOKEN_FILE", longest.path()}})->size() == 1024);
 }
 
-TEST_CASE("token: a word that is none is refused without being shown") {
+TEST_CASE("token: rejects an invalid token without printing it") {
   const std::string secret =
       "two se"
       "cret words";
@@ -48,30 +48,31 @@ TEST_CASE("token: a word that is none is refused without being shown") {
   }
 }
 
-TEST_CASE("token: a file that is not ours alone, too long, no file or not there") {
+TEST_CASE("token: rejects files that are accessible to others, too long, not regular or missing") {
   const TemporaryFile file("token");
   for (const mode_t mode : {0640, 0604, 0660, 0777}) {
     REQUIRE(chmod(file.path().c_str(), mode) == 0);
-    check_names(refusal({{"BUSBW_TOKEN_FILE", file.path()}}), {"can be used by others", "chmod 600 " + file.path()});
+    check_names(refusal({{"BUSBW_TOKEN_FILE", file.path()}}),
+                {"is accessible to other users", "chmod 600 " + file.path()});
   }
   const TemporaryFile huge(std::string(1 << 20, 'x'));
-  check_names(refusal({{"BUSBW_TOKEN_FILE", huge.path()}}), {"longer than a token"});
+  check_names(refusal({{"BUSBW_TOKEN_FILE", huge.path()}}), {"too long for a token"});
   check_names(refusal({{"BUSBW_TOKEN_FILE", "/nowhere/token"}}), {"/nowhere/token", "No such file"});
   check_names(refusal({{"BUSBW_TOKEN_FILE", ""}}), {"BUSBW_TOKEN_FILE=", "No such file"});
-  check_names(refusal({{"BUSBW_TOKEN_FILE", "/"}}), {"is no ordinary file"});
+  check_names(refusal({{"BUSBW_TOKEN_FILE", "/"}}), {"is not a regular file"});
   const std::string pipe = file.path() + ".pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  check_names(refusal({{"BUSBW_TOKEN_FILE", pipe}}), {"is no ordinary file"});
+  check_names(refusal({{"BUSBW_TOKEN_FILE", pipe}}), {"is not a regular file"});
   unlink(pipe.c_str());
 }
 
-TEST_CASE("token: one of the two variables") {
+TEST_CASE("token: rejects both variables at once") {
   const std::string sentence = refusal({{"BUSBW_TOKEN", "abc"}, {"BUSBW_TOKEN_FILE", "/tmp/x"}});
   check_names(sentence, {"BUSBW_TOKEN and BUSBW_TOKEN_FILE=/tmp/x", "set one of them"});
   CHECK(sentence.find("abc") == std::string::npos);
 }
 
-TEST_CASE("token: a random one is a token, and never the same") {
+TEST_CASE("token: random tokens are valid and differ") {
   const std::string one = random_token();
   CHECK(one.size() == 32);
   CHECK(one != random_token());
