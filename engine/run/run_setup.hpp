@@ -20,7 +20,7 @@ namespace busbw {
 double limit_s(const Options& options);
 
 /// Does what may ask a driver or a library: where no answer comes within that limit, or the user stops the program, the
-/// process ends with a sentence (AnswerGuard).
+/// process ends with a sentence (CallWatchdog).
 class WatchedCall {
  public:
   WatchedCall(const Options& options, std::function<void(const CallFailure&)> last_words)
