@@ -140,7 +140,7 @@ class _TextReader:
             writer += _CLOCKS.sub("", body[:at]).strip()
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body[at:])).split()
             if cut and not _is_complete_line(words):
-                yield self._assembler(writer).refuse(number, text, "the file ends in this line; its last figure may be cut")
+                yield self._assembler(writer).refuse(number, text, "the file ends here; its last figure may be cut")
                 return
             self.assembler = self._assembler(writer)
             begin = text.rfind(body[at:].strip())
