@@ -1,9 +1,9 @@
-"""Fuzzes the readers with atheris: no input may raise anything but an error for the user, or break the count of rows.
+"""Fuzzes the readers with atheris. Every input must raise only a BusbwError and keep the count of rows correct.
 
     pip install atheris
     PYTHONPATH=src python tests/fuzz/fuzz_readers.py -max_total_time=300 CORPUS tests/golden/seeds tests/golden/logs
 
-CORPUS is a folder of yours that keeps what was found. It is no part of `make test`.
+CORPUS is a folder for the inputs that atheris finds. `make test` does not run this program.
 """
 
 import io
@@ -22,7 +22,7 @@ MAX_BYTES = 20_000
 
 
 def read_all(data: bytes) -> None:
-    """The reader that a real file would get, and the one for text in any case."""
+    """Reads the data with every reader that recognizes it, and always with the text reader."""
     beginning = data.decode("utf-8", errors="replace")
     readers = [reader for reader in READERS.values() if reader is not text and reader.recognises(beginning)]
     for reader in (*readers, text):
@@ -31,7 +31,7 @@ def read_all(data: bytes) -> None:
         except BusbwError:
             continue
         if log.candidate_rows != len(log.rows) + len(log.refused):
-            raise AssertionError("rows are lost or made up")
+            raise AssertionError("rows are missing or duplicated")
         msgspec.json.decode(msgspec.json.encode(log), type=type(log))
 
 

@@ -56,10 +56,10 @@ def history(
     wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
     with open_index(folder) as index:
         with activity("looking for changes"):
-            found = index.ask(
+            found = index.query(
                 lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms)
             )
-        wrong, runs = index.ask(lambda connection: count_wrong(connection, wanted))
+        wrong, runs = index.query(lambda connection: count_wrong(connection, wanted))
         print_index_problems(index)
     if wrong:
         left_out = f"{count_text(wrong, 'measurement')} of {count_text(runs, 'run')} left out: the data were wrong"

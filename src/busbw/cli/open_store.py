@@ -28,7 +28,7 @@ def open_index(folder: Path, *, rebuild: bool = False) -> Index:
 def print_index_problems(index: Index) -> None:
     """What a user should know of the index, and of files that could not be read."""
     problems = index.problems()
-    for sentence in index.words:
+    for sentence in index.messages:
         click.echo(f"busbw: {sentence}", err=True)
     for name, problem in problems[:_MAX_PROBLEMS]:
         click.echo(f"left out: {name}: {problem}", err=True)

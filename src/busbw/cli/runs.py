@@ -70,8 +70,8 @@ def runs(
 
 def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
     """How many were listed, and how many match."""
-    found = index.ask(lambda connection: list_runs(connection, wanted, limit=limit or None))
-    total = index.ask(lambda connection: count_runs(connection, wanted)) if len(found) == limit else len(found)
+    found = index.query(lambda connection: list_runs(connection, wanted, limit=limit or None))
+    total = index.query(lambda connection: count_runs(connection, wanted)) if len(found) == limit else len(found)
     if as_json:
         _write_json(found)
     elif found:
@@ -81,13 +81,13 @@ def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tu
 
 def _list_rows(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
     if as_json:
-        shown = index.ask(lambda connection: _write_json(list_points(connection, wanted, limit=limit or None)))
+        shown = index.query(lambda connection: _write_json(list_points(connection, wanted, limit=limit or None)))
     else:
-        found = index.ask(lambda connection: list(list_points(connection, wanted, limit=limit or None)))
+        found = index.query(lambda connection: list(list_points(connection, wanted, limit=limit or None)))
         shown = len(found)
         if found:
             _write_table(_row_columns(found))
-    total = index.ask(lambda connection: count_points(connection, wanted)) if shown == limit else shown
+    total = index.query(lambda connection: count_points(connection, wanted)) if shown == limit else shown
     return shown, total
 
 

@@ -14,7 +14,7 @@ from busbw.compare.quantities import have_device_times, paid_time, value_of
 from busbw.compare.result import Basis, ChangeVerdict, PointKey, SizeResult, TimeQuantity
 from busbw.logs import Figure
 from busbw.statistics import stats
-from busbw.statistics.run_variation import SCATTER
+from busbw.statistics.run_variation import VARIATIONS
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
@@ -58,7 +58,7 @@ class _ComparedTime:
         ways = {each.launch_mode for each in (*self.a, *self.b) if each.launch_mode}
         if self.is_device or not ways:
             return _WITHOUT_LAUNCHING
-        factor, up_to_bytes = max((SCATTER[way].factor, SCATTER[way].up_to_bytes or math.inf) for way in ways)
+        factor, up_to_bytes = max((VARIATIONS[way].factor, VARIATIONS[way].up_to_bytes or math.inf) for way in ways)
         return ((up_to_bytes, round(factor - 1, 9)),)
 
     @property

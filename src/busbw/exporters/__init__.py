@@ -1,7 +1,7 @@
-"""ADD AN EXPORTER HERE: logs in the form that another program takes.
+"""ADD AN EXPORTER HERE: writes logs in the formats of other programs.
 
-An exporter is one module with two things: `SUFFIX`, how its files are called, and `write(logs, out)`, which writes
-bytes to a stream. Figures keep their unit in their name, and what is not known is left empty and is never zero.
+An exporter is one module with `SUFFIX`, the suffix of its files, and `write(logs, out)`, which writes bytes to a
+stream. Names of figures contain the unit. An unknown value is empty, never zero.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from busbw.logs import Log
 
 
 class Exporter(Protocol):
-    """What an exporter's module has."""
+    """Interface of an exporter module."""
 
     SUFFIX: str
 
     def write(self, logs: Sequence[Log], out: BinaryIO) -> None:
-        """All tables of all logs."""
+        """Writes all tables of all logs."""
 
 
 EXPORTERS: dict[str, Exporter] = {
@@ -28,6 +28,6 @@ EXPORTERS: dict[str, Exporter] = {
     "prometheus": prometheus,
     "parquet": parquet,
 }
-"""Every exporter by name; tests loop over them."""
+"""Every exporter by name."""
 
 __all__ = ["EXPORTERS", "Exporter"]

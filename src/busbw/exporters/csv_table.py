@@ -1,4 +1,4 @@
-"""Comma-separated values: a line per measurement, the unit in the column's name, nothing for what is not known."""
+"""Comma-separated values: one line per measurement, units in the column names, empty cells for unknown values."""
 
 import csv
 import io
@@ -16,16 +16,16 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """RFC 4180, in UTF-8, with a header."""
+    """Writes CSV by RFC 4180 in UTF-8, with a header."""
     text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for row in flat_rows(logs):
-        writer.writerow([_harmless(value) for value in astuple(row)])
+        writer.writerow([_escape_formula(value) for value in astuple(row)])
     text.flush()
     text.detach()
 
 
-def _harmless(value: object) -> object:
-    """A spreadsheet must not take text out of somebody's log for a formula."""
+def _escape_formula(value: object) -> object:
+    """Escapes text that a spreadsheet would run as a formula. Logs come from untrusted sources."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value

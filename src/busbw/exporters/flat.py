@@ -1,4 +1,4 @@
-"""A measurement with everything that is needed to know what it is: a line of a flat table."""
+"""Flat table: one line per measurement, with all properties of its run and configuration."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,11 +8,11 @@ from busbw.logs import Figure, Log, Row, Table
 
 
 class FlatRow(Struct, kw_only=True, frozen=True):
-    """One placement of one row. `None` is unknown and never zero."""
+    """One placement of one row. None means unknown, never zero."""
 
     log: str
     table: int
-    """Which table of its log, from 1."""
+    """Number of the table in its log, from 1."""
     line: int
     start_time: str | None
     program: str | None
@@ -39,7 +39,7 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     algbw_gbps: float | None
     busbw_gbps: float | None
     derived: str | None
-    """The figures that are not in the log but follow from the others by arithmetic, separated by spaces."""
+    """Names of the figures that are computed from others because the log lacks them, separated by spaces."""
     check: str
     wrong_elements: int | None
     samples: int | None
@@ -61,7 +61,7 @@ COLUMNS: tuple[str, ...] = FlatRow.__struct_fields__
 
 
 def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
-    """Every measurement of every log, in their order."""
+    """Yields every measurement of every log in order."""
     for log in logs:
         for number, table in enumerate(log.tables, start=1):
             for row in table.rows:

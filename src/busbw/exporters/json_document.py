@@ -1,4 +1,4 @@
-"""One JSON document with all that was read: logs, their tables, rows and figures, refused lines and warnings."""
+"""One JSON document with the full content: logs with tables, rows, figures, refused lines and warnings."""
 
 from collections.abc import Sequence
 from typing import BinaryIO
@@ -11,6 +11,6 @@ SUFFIX = ".json"
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """An object with `logs`, each as src/busbw/logs.py has it; null is unknown."""
+    """Writes an object with the list `logs`, each in the structure of src/busbw/logs.py. Null means unknown."""
     out.write(msgspec.json.format(msgspec.json.encode({"logs": list(logs)}), indent=1))
     out.write(b"\n")

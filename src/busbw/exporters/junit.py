@@ -1,4 +1,4 @@
-"""JUnit XML, for a build server: a suite per table, a case per measurement, and one for the end of the run."""
+"""JUnit XML for build servers: a suite per table, with a case per measurement and one for the end of the run."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """Wrong data are failures, a run without its end is an error, what was not checked is skipped."""
+    """Writes wrong data as failures, an incomplete run as an error, and unchecked measurements as skipped."""
     root = ElementTree.Element("testsuites", name="busbw")
     for log in logs:
         for number, table in enumerate(log.tables, start=1):
@@ -46,9 +46,9 @@ def _suite(root: ElementTree.Element, log: Log, table: Table, number: int) -> No
 
 
 def _end(suite: ElementTree.Element, table: Table) -> None:
-    case = ElementTree.SubElement(suite, "testcase", classname="run", name="comes to its end", time="0")
+    case = ElementTree.SubElement(suite, "testcase", classname="run", name="completes", time="0")
     if not table.complete:
-        reason = table.end_reason or "the run was killed or is still going on"
+        reason = table.end_reason or "the run was killed or is still running"
         ElementTree.SubElement(case, "error", message=_text(reason), type="no end")
 
 
@@ -67,8 +67,8 @@ def _case(suite: ElementTree.Element, table: Table, row: Row, placement: Placeme
         failure.text = _text("\n".join(_wrong_elements(figure))) or None
     elif figure.check != "checked":
         ElementTree.SubElement(case, "skipped", message=f"data {figure.check.replace('_', ' ')}")
-    said = {"algbw_gbps": figure.algbw_gbps, "busbw_gbps": figure.busbw_gbps}
-    words = [f"{name}={value:.6g}" for name, value in said.items() if value is not None]
+    bandwidths = {"algbw_gbps": figure.algbw_gbps, "busbw_gbps": figure.busbw_gbps}
+    words = [f"{name}={value:.6g}" for name, value in bandwidths.items() if value is not None]
     ElementTree.SubElement(case, "system-out").text = _text("\n".join([" ".join(words), *figure.warnings]))
 
 
@@ -80,5 +80,5 @@ def _wrong_elements(figure: Figure) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Without the characters that XML has no way to write."""
+    """Replaces the characters that XML cannot represent."""
     return _NOT_IN_XML.sub("?", text)

@@ -1,4 +1,4 @@
-"""Parquet, for data frames and query engines: a line per measurement, with types. Needs pyarrow, an optional extra."""
+"""Parquet for data frames and query engines: one typed line per measurement. Needs pyarrow, an optional extra."""
 
 from collections.abc import Sequence
 from typing import Any, BinaryIO, get_args, get_type_hints
@@ -11,7 +11,7 @@ SUFFIX = ".parquet"
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """The columns of the CSV; null is unknown.
+    """Writes the columns of the CSV exporter. Null means unknown.
 
     Raises:
         BusbwError: pyarrow is not installed.
@@ -35,10 +35,10 @@ def write(logs: Sequence[Log], out: BinaryIO) -> None:
 
 
 def _plain_type(hint: Any) -> Any:
-    """The type of `X | None` without the None."""
+    """Returns X for the type `X | None`."""
     return next((part for part in get_args(hint) if part is not type(None)), hint)
 
 
 def _writable(value: object) -> object:
-    """Text with half a character of a broken log in it has no form in UTF-8."""
+    """Replaces lone surrogates, which broken logs contain and UTF-8 cannot encode."""
     return value.encode("utf-8", errors="replace").decode() if isinstance(value, str) else value

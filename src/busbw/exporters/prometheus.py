@@ -1,6 +1,6 @@
-"""Prometheus' text format, for the textfile collector of a node exporter: the last figure of each measurement.
+"""Prometheus text format for the textfile collector of the node exporter: the last figure of each measurement.
 
-Base units, as its conventions have it: seconds and bytes. A figure that is not known has no sample.
+Units are seconds and bytes, by Prometheus' conventions. An unknown figure has no sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ SUFFIX = ".prom"
 
 _HELP = {
     "busbw_operation_seconds": "Time of one operation.",
-    "busbw_algorithm_bandwidth_bytes_per_second": "Bytes over time.",
+    "busbw_algorithm_bandwidth_bytes_per_second": "Bytes divided by time.",
     "busbw_bus_bandwidth_bytes_per_second": "Algorithm bandwidth times the factor of the collective.",
-    "busbw_wrong_elements": "Elements with wrong data, where they were checked.",
-    "busbw_run_complete": "Whether the run came to its end.",
-    "busbw_run_start_time_seconds": "When the run began, in seconds since 1970.",
+    "busbw_wrong_elements": "Elements with wrong data, if checked.",
+    "busbw_run_complete": "1 if the run completed, otherwise 0.",
+    "busbw_run_start_time_seconds": "Start of the run in seconds since 1970.",
 }
 _LABELS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
 
@@ -26,7 +26,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """Of measurements with the same labels (cycles of -N) the last one stands."""
+    """Writes one sample per label set. Of measurements with equal labels (cycles of -N), the last one is written."""
     samples: dict[str, dict[_Labels, float]] = {name: {} for name in _HELP}
     for name, labels, value in (*_runs(logs), *_measurements(logs)):
         samples[name][labels] = value
@@ -49,7 +49,7 @@ def _runs(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
 
 
 def _seconds(time: str | None) -> float | None:
-    """Only a time with its zone is a point in time."""
+    """Returns seconds since 1970; None if the time is invalid or has no time zone."""
     try:
         moment = datetime.fromisoformat((time or "").replace("Z", "+00:00"))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Makes a log fit for sharing: who, where and on which machine goes; what was measured and how stays.
+"""Redacts a log for sharing: removes people, places and machines, and keeps measurements and methods.
 
-Replacements are consistent: the same host is `host-1` in every table of every log that is redacted together. Text that
-is free in form (a heading, a refused line) is left out whole, because nobody can say what it names.
+Replacements are consistent: the same host is `host-1` in every table of every log that is redacted together. Free text
+(a heading, a refused line) is removed completely, because it may contain any name.
 """
 
 import re
@@ -18,7 +18,7 @@ _PATH = re.compile(
     r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
     r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
 )
-# Looked for from the beginning of a word only: from each of its letters, a long word would take for ever.
+# Anchored at the beginning of a word, because a search from each letter of a long word takes quadratic time.
 _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
@@ -26,37 +26,37 @@ _UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)
 
 _NAMING_VARIABLE = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JOB_NAME|MASTER")
-"""Variables whose values name somebody or something, so that they are looked for in every other text too."""
+"""Variables with names of users or hosts as values. These values are also replaced in all other texts."""
 
 _SHARED_VARIABLE = re.compile(r"(?:NCCL|RCCL|UCX|FI|CUDA|HSA|HIP|OMPI_MCA|MSCCL|BUSBW)_")
-"""Variables whose names may be shared; of the others not even the name is."""
+"""Variables that keep their name, with a replaced value. All other variables are removed."""
 
 _PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf(?:_mpi)?)$")
 _PLAIN_WORD = re.compile(
     r"-{1,2}[a-z][a-z-]*(?:=?\d+[KMGT]?)?|\d+(?:\.\d+)?[KMGT]?|all|sum|prod|max|min|avg|mulsum|in|out|both"
     r"|u?int(?:8|32|64)|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2|host|nccl|mpi",
 )
-"""Words of a command line that name nothing but the measurement."""
+"""Words of a command line that describe only the measurement."""
 
 _NAMING_SETTING = re.compile(
     r"host|node_?name|user|path|dir|file|pid|address|kernel|uuid|serial|job|_id$", re.IGNORECASE
 )
-"""Settings that say where or who and not how; `nodes` alone is a number."""
+"""Settings that identify a place or a person. `nodes` alone is a number and does not match."""
 
 
 def redact(log: Log) -> Log:
-    """The log without names of hosts and people, paths, bus and process ids, and values of the environment."""
+    """Returns the log without names of hosts and people, paths, bus and process ids, and environment values."""
     return redact_all([log])[0]
 
 
 def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
-    """Several logs, redacted so that the same name gets the same replacement in all of them."""
+    """Redacts several logs with the same replacement for the same name."""
     names = _Replacements(logs)
     return tuple(_log(log, number, names) for number, log in enumerate(logs, start=1))
 
 
 class _Replacements:
-    """What replaces each name, in the order in which the names come."""
+    """Replacement of each name, numbered in order of appearance."""
 
     def __init__(self, logs: Sequence[Log]) -> None:
         self._by_kind: dict[str, dict[str, str]] = {}
@@ -64,7 +64,7 @@ class _Replacements:
         known: dict[str, str] = {}
         for host in hosts:
             known[host] = self.replacement("host", host)
-            known.setdefault(host.partition(".")[0], known[host])  # the short form of the same name
+            known.setdefault(host.partition(".")[0], known[host])  # the host name without its domain
         for log in logs:
             for table in log.tables:
                 for key, value in table.environment.items():
@@ -83,7 +83,7 @@ class _Replacements:
         return int(self.replacement(kind, str(name)).rpartition("-")[2])
 
     def text(self, text: str) -> str:
-        """Free text of our own and of known forms, with every name in it replaced."""
+        """Replaces every name in text of a known form, such as warnings of busbw."""
         if self._pattern:
             known = {name.lower(): replacement for name, replacement in self._known.items()}
             text = self._pattern.sub(lambda found: known[found[0].lower()], text)
@@ -142,7 +142,7 @@ def _optional(text: str | None, change: Callable[[str], str]) -> str | None:
 
 
 def _program(program: str | None) -> str | None:
-    """Its name without the folder; a name of no known form may be anything."""
+    """Returns the program's name without its folder. A name of unknown form is removed."""
     if program is None:
         return None
     known = _PROGRAM.match(program)
@@ -150,7 +150,7 @@ def _program(program: str | None) -> str | None:
 
 
 def _command(command: str | None) -> str | None:
-    """From the program on, the words that only say what was measured; what a launcher was told names hosts."""
+    """Returns the program and the words that describe only the measurement. Launcher options may name hosts."""
     if command is None:
         return None
     words = command.split()

@@ -1,8 +1,8 @@
 """ADD A READER HERE: logs of this and other tools become tables of rows.
 
-A reader is one module with two functions: `recognises(beginning)`, which looks at the beginning of a file, and
-`stream(source, claims)`, which gives out tables, refused rows and notes one after the other (events.py), so that a log
-of any length is read in bounded memory. It takes only what it is sure of, and says what it did not take.
+A reader is one module with two functions. `recognises(beginning)` checks the beginning of a file.
+`stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length is
+read in bounded memory. A reader accepts only rows that it can interpret reliably and reports every row that it refuses.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ _NO_CLAIMS = UserClaims()
 
 
 class Reader(Protocol):
-    """What a reader's module has."""
+    """Interface of a reader module."""
 
     def recognises(self, beginning: str) -> bool:
-        """Whether a file that begins so is this reader's."""
+        """True if the reader handles a file with this beginning."""
 
     def stream(self, source: LogSource, claims: UserClaims) -> Iterator[Event]:
-        """What the file holds, one thing after the other."""
+        """Yields the tables, refused rows and notes of the file in order."""
 
 
 READERS: dict[str, Reader] = {
@@ -35,24 +35,24 @@ READERS: dict[str, Reader] = {
     "CSV": csv_tables,
     "text": text,
 }
-"""Every reader by name, tried in this order; tests loop over them."""
+"""Every reader by name, in the order in which `stream` tries them."""
 
 
 def read(path: Path, claims: UserClaims = _NO_CLAIMS) -> Log:
-    """Reads a log whole; `-` is standard input.
+    """Reads a whole log; `-` is standard input.
 
     Raises:
-        UsageError: The file cannot be read, holds no row that any reader knows, or is a file of records that is broken
-            or of another version.
+        UsageError: The file cannot be read or has no row of a known format, or its records are broken or have another
+            version.
     """
     return collect(str(path), stream(path, claims))
 
 
 def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
-    """Reads a log piece by piece, with the first reader that recognises it.
+    """Reads a log in chunks with the first reader that recognises it.
 
     Raises:
-        UsageError: As `read`; that there is no row shows at the end.
+        UsageError: As in `read`. The error for a log without rows is raised at the end.
     """
     with open_source(path) as source:
         beginning = source.beginning.decode("utf-8", errors="replace")
@@ -60,8 +60,9 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
         has_rows = False
         refused = 0
         events = reader.stream(source, claims)
-        # Readers of others' logs hold every row against arithmetic; what this program wrote follows from nothing else.
-        for event in plausibility.refuse_impossible(events) if reader is busbw_records else events:
+        # Readers of other formats check every row by arithmetic. Records have no such check, so their figures are
+        # compared with the limits of plausible values.
+        for event in plausibility.refuse_implausible(events) if reader is busbw_records else events:
             if isinstance(event, TableChunk):
                 has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None
             elif not isinstance(event, LogNote):
@@ -69,7 +70,7 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
             yield event
         if not has_rows and not refused:
             raise UsageError(
-                f"{source.name} holds no row of a known format", remedy="docs/import.md lists what can be read"
+                f"{source.name} has no row of a known format", remedy="see docs/import.md for the supported formats"
             )
 
 

@@ -1,4 +1,4 @@
-"""Reads this program's own records (docs/records.md)."""
+"""Reads busbw's own records (docs/records.md)."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -9,43 +9,43 @@ from busbw.logs import Figure, Placement, Rank, Row, Table
 from busbw.readers.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 
-_PIECE_ROWS = 1000
-"""A table with more rows comes in pieces: a row holds the time of every iteration of every rank."""
+_CHUNK_ROWS = 1000
+"""Rows per chunk of a long table. The value is small because a row holds all times of all ranks."""
 
 
 def recognises(beginning: str) -> bool:
-    """Records begin with the line of a run."""
+    """True if the first line is the header of a run."""
     return beginning.startswith("{") and '"kind":"run"' in beginning.partition("\n")[0].replace(" ", "")
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """All rows; a last line that was cut off is named.
+    """Yields all rows, and a note if the last line is cut off.
 
     Raises:
-        UsageError: They are broken, or of another major version.
+        UsageError: The records are broken or have another major version.
     """
     reading = _RunContext()
     rows = _rows(reading.rows(records.stream(source.path)))
     try:
-        piece = list(islice(rows, _PIECE_ROWS))
-        while following := list(islice(rows, _PIECE_ROWS)):
-            yield TableChunk(reading.table(piece), is_last=False)
-            piece = following
+        chunk = list(islice(rows, _CHUNK_ROWS))
+        while following := list(islice(rows, _CHUNK_ROWS)):
+            yield TableChunk(reading.table(chunk), is_last=False)
+            chunk = following
     except records.RecordsError as error:
         raise UsageError(error.what.replace(source.path, source.name), remedy=error.remedy) from error
-    yield TableChunk(reading.table(piece))
+    yield TableChunk(reading.table(chunk))
     if reading.is_cut:
-        yield LogNote("the last line is cut off: the run was killed while it wrote; what stands before is whole")
+        yield LogNote("the last line is cut off: the run was killed while it wrote; all earlier lines are complete")
 
 
 def table_of(run: records.RunRecords) -> Table:
-    """A run as a table: the placements of one row of one group, which are a line each in the records, become one."""
+    """Returns a run as a table. Records have one line per placement; the table has one row for both."""
     reading = _RunContext()
     return reading.table(list(_rows(reading.rows(run))))
 
 
 class _RunContext:
-    """What stands around the rows, as far as it has been read."""
+    """Header, warnings and end of a run, collected while its rows are read."""
 
     def __init__(self) -> None:
         self._header: records.HeaderRecord | None = None
@@ -54,7 +54,7 @@ class _RunContext:
         self.is_cut = False
 
     def rows(self, found: Iterable[records.Record | None]) -> Iterator[tuple[int, records.RowRecord]]:
-        """The lines of measurements, with their numbers; keeps what the others say."""
+        """Yields the row records with their line numbers and stores the other records."""
         for number, record in enumerate(found, start=1):
             if isinstance(record, records.RowRecord):
                 yield number, record
@@ -68,7 +68,7 @@ class _RunContext:
                 self.is_cut = True
 
     def table(self, rows: list[Row]) -> Table:
-        """A table of these rows; how the run ended is known when all of it has been read."""
+        """Returns a table of these rows. The end of the run is known only after the last record."""
         header, end = self._header, self._end
         assert header is not None  # the first line
         return Table(
@@ -93,11 +93,11 @@ class _RunContext:
 
 
 _LIBRARY = "Library: "
-"""The line of a table's header that says what `library` says, and warns of nothing."""
+"""Beginning of the note that repeats the library version, which is not a warning."""
 
 
 def _library(header: records.HeaderRecord) -> str:
-    """As other logs name it, so that the same library is the same everywhere."""
+    """Returns the library's name in the form that other logs use, so that runs of one library compare as equal."""
     version = header.machine.get("nccl_version")
     return f"NCCL {version}" if version else f"{header.backend} {header.backend_version}"
 
@@ -115,7 +115,7 @@ def _rank(rank: records.RankRecord) -> Rank:
 
 
 def _settings(header: records.HeaderRecord) -> dict[str, str]:
-    """Everything else that describes the run, as words; what was not asked for is left out."""
+    """Returns all other properties of the run as text, without unset settings."""
     settings = {"backend": header.backend, "run_id": header.run_id}
     if header.busbw_build is not None:
         settings["busbw_build"] = header.busbw_build
@@ -127,7 +127,7 @@ def _settings(header: records.HeaderRecord) -> dict[str, str]:
 
 
 def _end_reason(end: records.EndRecord | None) -> str | None:
-    """How it ended, where it did not end by having done all."""
+    """Returns the reason of an early end; None if the run completed."""
     if end is None:
         return "killed"
     return None if end.reason == "completed" else end.message or end.reason
@@ -147,7 +147,7 @@ def _rows(lines: Iterable[tuple[int, records.RowRecord]]) -> Iterator[Row]:
 
 
 def _key(row: records.RowRecord) -> tuple[object, ...]:
-    """What the placements of one row have in common."""
+    """Values that both placements of one row share."""
     return (row.cycle, row.group, row.collective, row.requested_bytes, row.size_bytes, row.dtype, row.redop, row.root)
 
 

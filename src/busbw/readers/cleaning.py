@@ -1,6 +1,6 @@
-"""Takes from a line what launchers, terminals and web pages put around it, and says who wrote it.
+"""Removes from a line the text that launchers, terminals and web pages add, and identifies the process that wrote it.
 
-Patterns are removed again and again until none is left: a log that went through mpirun, Slurm and Kubernetes has three.
+Prefixes are removed repeatedly: a log that passed through mpirun, Slurm and Kubernetes has three.
 """
 
 import html
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BLANKS = re.compile("[\t\x0b\x0c\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_NOTHINGS = re.compile("[\u200b-\u200f\u2060\ufeff]")
+_ZERO_WIDTH = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
-"""Not to be taken out: what stands around them is not one number."""
+"""Control characters become U+FFFD. Their removal could join two numbers into one."""
 
 _WRITERS = (
     r"\[[\w.@:+-]*?\d+,\d+\]<std(?:out|err|diag)>:",  # mpirun --tag-output, of Open MPI 4 and 5
@@ -39,29 +39,32 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
 
 
 class CleanLine(NamedTuple):
-    """A line without what was put around it."""
+    """A line without added prefixes."""
 
     text: str
     writer: str
-    """What tells the processes of one log apart: "[1,0]<stdout>:"; empty where nothing does."""
+    """Prefix that identifies the process, for example "[1,0]<stdout>:". Empty if the line has none."""
 
 
 def strip_controls(line: str) -> str:
-    """Without line ends, escapes of terminals, and blanks that are none; progress bars' lines end in what stays."""
+    """Removes line ends, terminal escapes and zero-width characters, and replaces special blanks by spaces.
+
+    Of text that carriage returns overwrite, as in progress bars, only the last part remains.
+    """
     text = line.rstrip("\r\n")
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     if "\r" in text:
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     if not text.isascii():
-        text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", _NOTHINGS.sub("", text)))
+        text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", _ZERO_WIDTH.sub("", text)))
     elif not text.isprintable():
         text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", text))
     return text
 
 
 def without_prefixes(text: str) -> CleanLine:
-    """Takes tags, times and quotation marks from the beginning of a line, as many as there are."""
+    """Removes up to eight process tags, times and quotation marks from the beginning of a line."""
     writer = ""
     for _ in range(8):
         if found := _WRITER.match(text):
@@ -73,24 +76,24 @@ def without_prefixes(text: str) -> CleanLine:
 
 
 def without_library_lines(text: str) -> str:
-    """Without what NCCL wrote into the middle of a line; its lines go on to their end."""
+    """Removes an NCCL log message in the middle of a line. The message extends to the end of the line."""
     found = _LIBRARY_LINE.search(text)
     return text[: found.start()] if found else text
 
 
 def is_library_line(text: str) -> bool:
-    """Whether the whole line is NCCL's."""
+    """True if the whole line is an NCCL log message."""
     found = _LIBRARY_LINE.search(text)
     return found is not None and not text[: found.start()].strip()
 
 
 def without_inner_tags(text: str) -> str:
-    """Without the tags that hydra puts before each piece of a row: "-1[0]    1626.5"."""
+    """Removes the tags that hydra inserts within a row, as in "-1[0]    1626.5"."""
     return _INSIDE.sub(" ", text)
 
 
 def without_markup(text: str) -> str:
-    """Without HTML's tags and entities; a cell becomes a word of its own."""
+    """Removes HTML tags and decodes entities. Each cell becomes a separate word."""
     if "<" in text:
         text = _TAG.sub(" ", text)
     return html.unescape(text) if "&" in text else text

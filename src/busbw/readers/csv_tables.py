@@ -1,4 +1,4 @@
-"""Reads CSV: rccl-tests' (a line per placement) and that of the AWS converter of nccl-tests logs (a line per row)."""
+"""Reads CSV of rccl-tests (one line per placement) and of AWS's converter for nccl-tests logs (one line per row)."""
 
 import csv
 import re
@@ -30,7 +30,7 @@ _OTHERS = {
 
 
 def recognises(beginning: str) -> bool:
-    """The first line names a size and a bandwidth, between commas."""
+    """True if the first line has comma-separated names that include a size and a bus bandwidth."""
     header = _names(beginning.partition("\n")[0])
     return bool(set(header) & set(_SIZES)) and any(
         name.endswith(("busbw", "busbw_gbps", "busbw_gbs")) for name in header
@@ -48,7 +48,7 @@ def _names(line: str) -> list[str]:
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """All rows."""
+    """Yields all rows of the file."""
     lines = _texts(source.lines())
     header = _names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)

@@ -1,6 +1,6 @@
-"""Tables from formats that have names for everything and no layout: JSON and CSV. One placement is one flat row.
+"""Builds tables from formats with named fields: JSON and CSV. One placement is one flat row.
 
-The figures go through the same arithmetic as printed ones, as the text that their format has.
+The figures stay text and pass the same arithmetic checks as those of printed tables.
 """
 
 from collections.abc import Iterator
@@ -38,21 +38,21 @@ class FlatPlacement(NamedTuple):
     ranks: int | None = None
     variant: str | None = None
     figure: dict[str, Any] = {}  # noqa: RUF012
-    """What the format has beyond the figures: statistics, samples."""
+    """Additional fields of `Figure` that the format has, for example statistics and samples."""
 
     @property
     def table(self) -> tuple[object, ...]:
-        """What the rows of one table have in common."""
+        """Values that the rows of one table share."""
         return (self.name, self.variant, self.ranks)
 
     @property
     def row(self) -> tuple[object, ...]:
-        """What the placements of one row have in common."""
+        """Values that both placements of one row share."""
         return (*self.table, self.size, self.elements, self.dtype, self.redop, self.root, self.cycle, self.group)
 
 
 class FlatTableBuilder:
-    """Puts flat rows together: two placements to a row, rows to tables."""
+    """Combines up to two placements into a row, and rows into tables."""
 
     def __init__(
         self, format_name: str, facts: TableFacts, claims: UserClaims, source: str, has_time: bool = True
@@ -62,14 +62,14 @@ class FlatTableBuilder:
         self._claims = claims
         self._source = source
         self._key: tuple[object, ...] | None = None
-        self._settler: TableInference | None = None
+        self._inference: TableInference | None = None
         self._first_line = 0
         self._flats: list[list[FlatPlacement]] = []
         facts.columns = facts.columns._replace(cpu_time=not has_time)
 
     def add(self, flat: FlatPlacement) -> Iterator[Event]:
-        """Takes the next one in the order of the file."""
-        reason = _no_row(flat)
+        """Adds the next placement in file order. Yields finished chunks and refusals."""
+        reason = _reject_reason(flat)
         if reason:
             yield Refusal(line=flat.line, text=flat.text[:300], reason=reason)
             return
@@ -81,22 +81,22 @@ class FlatTableBuilder:
             yield from self.end()
             self._key, self._first_line = flat.table, flat.line
         elif len(self._flats) >= CHUNK_ROWS:
-            yield from self._piece(is_last=False)
+            yield from self._chunk(is_last=False)
         self._flats.append([flat])
 
     def end(self) -> Iterator[Event]:
-        """No more rows for this table."""
+        """Yields the rest of the current table."""
         if self._flats:
-            yield from self._piece(is_last=True)
-        self._settler = None
+            yield from self._chunk(is_last=True)
+        self._inference = None
 
-    def _piece(self, *, is_last: bool) -> Iterator[Event]:
+    def _chunk(self, *, is_last: bool) -> Iterator[Event]:
         flats, self._flats = self._flats, []
         first = flats[0][0]
         facts = self._facts
-        if self._settler is None:
+        if self._inference is None:
             facts.first_line = self._first_line
-            if collective := collectives.the_one_in(first.name):
+            if collective := collectives.single_collective_in(first.name):
                 facts.stated_collective, facts.program = collective, facts.program or first.name
             if first.ranks:
                 facts.claimed_gpus, facts.claimed_by = first.ranks, "the file"
@@ -105,12 +105,12 @@ class FlatTableBuilder:
                 if any(flat.placement != "unstated" for group in flats for flat in group)
                 else ("unstated",)
             )
-            self._settler = TableInference(facts, self._claims.collective, self._source)
-        rows, refused = self._settler.infer_rows([_raw(at, group) for at, group in enumerate(flats)])
+            self._inference = TableInference(facts, self._claims.collective, self._source)
+        rows, refused = self._inference.infer_rows([_raw(at, group) for at, group in enumerate(flats)])
         for refusal in refused:
             flat = flats[refusal.line][0]
             yield Refusal(line=flat.line, text=flat.text[:300], reason=refusal.reason)
-        identity = self._settler.identity
+        identity = self._inference.identity
         yield TableChunk(
             Table(
                 format=self._format,
@@ -123,25 +123,25 @@ class FlatTableBuilder:
                 ranks=identity.ranks,
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
-                rows=tuple(_finished(row, flats[row.line]) for row in rows),
+                rows=tuple(_with_extra_fields(row, flats[row.line]) for row in rows),
                 claimed_average_busbw_gbps=float(facts.average) if facts.average else None,
                 claimed_out_of_bounds=facts.out_of_bounds,
-                warnings=tuple(facts.warnings) + tuple(self._settler.closing_warnings() if is_last else ()),
+                warnings=tuple(facts.warnings) + tuple(self._inference.closing_warnings() if is_last else ()),
             ),
             is_last,
         )
 
 
-def _no_row(flat: FlatPlacement) -> str:
+def _reject_reason(flat: FlatPlacement) -> str:
     if not flat.size.isdecimal() or len(flat.size) > 18:
-        return f'"{flat.size[:40]}" is no size'
+        return f'"{flat.size[:40]}" is not a size'
     if flat.elements and (not flat.elements.isdecimal() or len(flat.elements) > 18):
-        return f'"{flat.elements[:40]}" is no count'
+        return f'"{flat.elements[:40]}" is not a count'
     for word in (flat.side.time, flat.side.algbw, flat.side.busbw, flat.side.wrong):
         if word and not is_value(word):
-            return f'"{word[:40]}" is no figure'
+            return f'"{word[:40]}" is not a number'
     if flat.root and not flat.root.lstrip("-").isdecimal():
-        return f'"{flat.root[:40]}" is no root'
+        return f'"{flat.root[:40]}" is not a root rank'
     return ""
 
 
@@ -168,8 +168,8 @@ def _raw(at: int, group: list[FlatPlacement]) -> RawRow:
     )
 
 
-def _finished(row: Row, group: list[FlatPlacement]) -> Row:
-    """With its line, its variant, and what its figures have beyond the arithmetic."""
+def _with_extra_fields(row: Row, group: list[FlatPlacement]) -> Row:
+    """Adds the line, the variant and the additional fields of the figures to a row."""
     figures: dict[Placement, Figure] = {}
     for placement, figure in row.figures.items():
         more = next((flat.figure for flat in group if flat.placement == placement), {})

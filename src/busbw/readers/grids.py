@@ -1,4 +1,4 @@
-"""Tables of Markdown and HTML as rows of cells, taken from a document line by line."""
+"""Collects Markdown and HTML tables of a document, line by line, as rows of cells."""
 
 import html
 import re
@@ -12,34 +12,34 @@ _MAX_COLUMNS = 200
 
 
 class CellGrid(NamedTuple):
-    """A table's cells; a cell over several columns is repeated in each."""
+    """Cells of a table. A cell that spans several columns is repeated in each of them."""
 
     first_line: int
     rows: list[tuple[int, list[str]]]
-    """Each with its line."""
+    """Line number and cells of each row."""
 
 
 class GridCollector:
-    """The table that is being read, if any."""
+    """Collects the lines of one table at a time."""
 
     def __init__(self) -> None:
         self._markdown: list[tuple[int, list[str]]] = []
         self._html: _HtmlTable | None = None
 
     def accepts(self, text: str) -> bool:
-        """Whether a line is one of a table's."""
+        """True if the line is part of a table or begins one."""
         if self._html is not None:
             return True
         return text.lstrip().startswith("|") or ("<" in text and bool(_OPENS.search(text)))
 
     def cells_of(self, text: str) -> list[str] | None:
-        """The cells of a line of Markdown; None in HTML."""
+        """Returns the cells of a Markdown line; None in HTML."""
         if self._html is not None or not text.lstrip().startswith("|"):
             return None
         return [html.unescape(cell).strip() for cell in text.strip().strip("|").split("|")][:_MAX_COLUMNS]
 
     def add(self, line: int, text: str) -> None:
-        """Adds a line that `takes` said belongs here."""
+        """Adds a line for which `accepts` returned true."""
         cells = self.cells_of(text)
         if cells is not None:
             if not _RULE.match(text.strip()) and len(self._markdown) < MAX_ROWS:
@@ -51,16 +51,16 @@ class GridCollector:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no table is being read."""
+        """True if no table is open."""
         return self._html is None and not self._markdown
 
     @property
     def is_complete(self) -> bool:
-        """Whether the end of a table in HTML was seen."""
+        """True if the end tag of an HTML table was read."""
         return self._html is not None and self._html.is_closed
 
     def finish(self) -> CellGrid | None:
-        """The table that was read; None where there is none. One in HTML ends with its tag, or with the document."""
+        """Returns the finished table, or None. An HTML table ends with its end tag or with the document."""
         rows, self._markdown = self._markdown, []
         if self._html is not None:
             if not self._html.is_closed and not self._html.is_lost:
@@ -70,14 +70,14 @@ class GridCollector:
         return CellGrid(rows[0][0], rows) if rows else None
 
     def close(self) -> CellGrid | None:
-        """The document ended."""
+        """Ends the document and returns the open table, if any."""
         if self._html is not None:
             self._html.is_closed = True
         return self.finish()
 
 
 class _HtmlTable(HTMLParser):
-    _LONGEST_WITHOUT_TAG = 200
+    _MAX_LINES_WITHOUT_TAG = 200
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -92,8 +92,8 @@ class _HtmlTable(HTMLParser):
 
     @property
     def is_lost(self) -> bool:
-        """Whether there was no tag for so long that this is no table any more."""
-        return self._lines_without_tag > self._LONGEST_WITHOUT_TAG
+        """True if too many lines had no tag, so that the text cannot be a table."""
+        return self._lines_without_tag > self._MAX_LINES_WITHOUT_TAG
 
     def feed_line(self, line: int, text: str) -> None:
         self._line = line

@@ -1,4 +1,4 @@
-"""Reads the reports of Habana's hccl_demo: a line that names the operation and two bandwidths below it."""
+"""Reads reports of Habana's hccl_demo: a line with the operation, followed by two bandwidths."""
 
 import re
 
@@ -12,7 +12,7 @@ _BANDWIDTH = re.compile(r"\[BENCHMARK\]\s+(NW|Algo) Bandwidth\s*:\s*(\d+(?:\.\d+
 
 
 class ReportParser:
-    """The report that is being read; each becomes a table of one row."""
+    """Parses one report at a time. Each becomes a table of one row."""
 
     def __init__(self, claims: UserClaims) -> None:
         self._claims = claims
@@ -22,7 +22,7 @@ class ReportParser:
         self._bandwidths: dict[str, float] = {}
 
     def take(self, line: int, text: str) -> Event | None:
-        """Adds a line; the report, when it is complete."""
+        """Adds a line. Returns the report if the line completes it."""
         if "[BENCHMARK]" not in text:
             return None
         if found := _OPERATION.search(text):
@@ -44,7 +44,7 @@ class ReportParser:
             size = str(int(count) * ELEMENT_BYTES[dtype])
         if not size.isdigit() or len(size) > 18:
             return None
-        collective = self._claims.collective or collectives.the_one_in(name)
+        collective = self._claims.collective or collectives.single_collective_in(name)
         algbw, busbw = self._bandwidths["Algo"], self._bandwidths["NW"]
         row = Row(
             line=self._line,

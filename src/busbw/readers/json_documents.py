@@ -1,4 +1,4 @@
-"""Reads JSON: nccl-tests' -J (format 3, also cut off or invalid), its unmerged forerunner, rccl-tests', ubx_bench's."""
+"""Reads JSON of nccl-tests' -J (format 3, even if cut off or invalid), its predecessor, rccl-tests and ubx_bench."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,17 +21,17 @@ _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
 
 def recognises(beginning: str) -> bool:
-    """It begins with a bracket and has a key of one of the formats."""
+    """True if the text begins with a bracket and has a key of one of the formats."""
     return beginning.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and bool(
         _KEYS.search(beginning) or '"version"' in beginning[:200]
     )
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """All rows.
+    """Yields all rows.
 
     Raises:
-        UsageError: It is no JSON even with tolerance, or has another version.
+        UsageError: The tolerant parser rejects the document, or it has another version.
     """
     lines = source.lines()
     if _is_fragments(next(lines, b"")):
@@ -42,7 +42,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         document = tolerant_json.decode(data)
     except tolerant_json.MalformedJsonError as error:
         raise UsageError(
-            f"{source.name} is no JSON: {error}", remedy="give the file as the program wrote it"
+            f"{source.name} is not valid JSON: {error}", remedy="pass the file unchanged, as the program wrote it"
         ) from error
     if isinstance(document, list):
         yield from _rccl(((1, row) for row in document), source.name, claims)
@@ -51,7 +51,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
         yield from nccl_tests_json.stream(document, data, source.name, claims)
     elif isinstance(document, dict) and tolerant_json.CUT in document and "version" in document:
-        yield LogNote("the document ends before its first row: the run was killed")
+        yield LogNote("the document ends before its first row; the run was killed")
     elif isinstance(document, dict):
         yield from _by_size(document, source.name, claims)
 
@@ -71,7 +71,7 @@ def _fragments(lines: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
 
 
 def text_of(value: Any) -> str:
-    """A value as it would be printed; numbers that are none are "N/A"."""
+    """Returns a value as printed text; "N/A" for null, objects, nan and inf."""
     if value is None or isinstance(value, (dict, list)):
         return "N/A"
     if isinstance(value, float):
@@ -88,7 +88,7 @@ def _rccl(rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims) -> I
     tables = FlatTableBuilder("rccl-tests JSON", TableFacts(), claims, source)
     for line, row in rows:
         if not isinstance(row, dict) or tolerant_json.CUT in row or "size" not in row:
-            yield Refusal(line=line, text=str(row)[:300], reason="it is no whole row")
+            yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
             continue
         placement: Placement = "in_place" if text_of(row.get("inPlace")) in ("1", "True") else "out_of_place"
         gpus = row.get("ranks", row.get("gpus"))
@@ -115,7 +115,7 @@ def _ubx(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[
         tables = FlatTableBuilder("ubx_bench JSON", TableFacts(), claims, source)
         for row in rows if isinstance(rows, list) else []:
             if not isinstance(row, dict) or tolerant_json.CUT in row:
-                yield Refusal(line=1, text=str(row)[:300], reason="it is no whole row")
+                yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
                 continue
             yield from tables.add(
                 FlatPlacement(
@@ -135,11 +135,11 @@ def _ubx(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[
 
 
 def _by_size(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
-    """The forerunner of -J: an object for each size, with oop_ and ip_ figures."""
+    """Reads the predecessor of -J: one object per size, with oop_ and ip_ figures."""
     tables = FlatTableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
     for size, row in _sized(document):
         if tolerant_json.CUT in row:
-            yield Refusal(line=1, text=str(row)[:300], reason="it is no whole row")
+            yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
             continue
         for placement, prefix in _PREFIXES.items():
             keys = tuple(f"{prefix}{key}" for key in ("time", "algbw", "busbw", "error"))
@@ -160,7 +160,7 @@ def _by_size(document: dict[str, Any], source: str, claims: UserClaims) -> Itera
 
 
 def _sized(value: Any, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object with such figures, by the size that is its key or in it."""
+    """Yields every object with oop_ figures and its size, which is a field of the object or its key."""
     if isinstance(value, dict) and depth < 5:
         for key, child in value.items():
             if isinstance(child, dict) and "oop_time" in child:

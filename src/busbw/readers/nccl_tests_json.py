@@ -1,4 +1,4 @@
-"""Reads the document of nccl-tests' -J, format 3, which this program writes too."""
+"""Reads the document of nccl-tests' -J, format 3. busbw writes the same format."""
 
 import re
 from collections.abc import Iterator
@@ -16,24 +16,24 @@ from busbw.readers.tables.layouts import PlacementText
 from busbw.records import StatsRecord
 
 VERSION = 3
-_WHOLE = ("completed", "wrong data", "slower than demanded")
-"""How our own runs end that have all their rows."""
+_COMPLETE_REASONS = ("completed", "wrong data", "slower than demanded")
+"""End reasons of busbw runs that have all their rows."""
 _SIZE_KEY = re.compile(rb'"size"\s*:')
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
-"""The rest of the environment that nccl-tests writes down may hold secrets, and is left there."""
+"""Variables that are read. nccl-tests writes the whole environment, and other variables may contain secrets."""
 
 
 def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaims) -> Iterator[Event]:
-    """The one table of the document.
+    """Yields the single table of the document.
 
     Raises:
-        UsageError: It has another version.
+        UsageError: The document has a newer version.
     """
     version = document.get("version", VERSION)
     if isinstance(version, int) and version > VERSION:
         raise UsageError(
-            f"{source} has format {version} of nccl-tests' JSON, this program reads {VERSION}",
-            remedy="read it with a newer busbw, or give the text of the run",
+            f"{source} has format {version} of nccl-tests' JSON, this busbw reads up to {VERSION}",
+            remedy="use a newer busbw, or pass the run's text output",
         )
     facts = _facts(document)
     rows = document["results"]
@@ -46,27 +46,27 @@ def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaim
     )
     tables = FlatTableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
-    early = _early(document)
+    early_end_reason = _early_end_reason(document)
     for line, row in zip(lines, rows, strict=True):
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
         for flat in _flats(line, row):
             for event in tables.add(flat):
-                yield _completed(event, document, early, is_cut=is_cut)
+                yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
     for event in tables.end():
-        yield _completed(event, document, early, is_cut=is_cut)
+        yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
 
 
-def _early(document: dict[str, Any]) -> str | None:
-    """Why rows are missing from a document of ours that has its end; nccl-tests' has none then."""
+def _early_end_reason(document: dict[str, Any]) -> str | None:
+    """Returns why a complete busbw document lacks rows, or None. Documents of nccl-tests have no such field."""
     ours = document.get("busbw")
     reason = ours.get("end_reason") if isinstance(ours, dict) else None
-    return reason if isinstance(reason, str) and reason not in _WHOLE else None
+    return reason if isinstance(reason, str) and reason not in _COMPLETE_REASONS else None
 
 
 def _lines(data: bytes, rows: int) -> list[int]:
-    """Where each row begins; 1 for all where keys and rows do not go together."""
+    """Returns the first line of each row; 1 for all rows if the number of size keys differs from that of rows."""
     lines, line, last = [], 1, 0
     for found in _SIZE_KEY.finditer(data):
         line += data.count(b"\n", last, found.start())
@@ -75,8 +75,10 @@ def _lines(data: bytes, rows: int) -> list[int]:
     return lines if len(lines) == rows else [1] * rows
 
 
-def _completed(event: Event, document: dict[str, Any], early: str | None, *, is_cut: bool) -> Event:
-    """With what only the document knows."""
+def _with_document_facts(
+    event: Event, document: dict[str, Any], early_end_reason: str | None, *, is_cut: bool
+) -> Event:
+    """Adds the start time, the environment and the end of the document to its table."""
     if not isinstance(event, TableChunk):
         return event
     errors = [str(error) for error in _list(document.get("errors")) if error]
@@ -84,8 +86,8 @@ def _completed(event: Event, document: dict[str, Any], early: str | None, *, is_
         event.table,
         start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
         environment=_environment(document),
-        complete=not is_cut and early is None,
-        end_reason=errors[0][:300] if errors else "the document ends before its end" if is_cut else early,
+        complete=not is_cut and early_end_reason is None,
+        end_reason=errors[0][:300] if errors else "the document is cut off" if is_cut else early_end_reason,
     )
     return TableChunk(table, event.is_last)
 
@@ -106,7 +108,7 @@ def _facts(document: dict[str, Any]) -> TableFacts:
     facts.ranks = [rank for device in devices if (rank := _rank(device))]
     threads, gpus = config.get("nthreads"), config.get("ngpus")
     if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
-        # The list has one line for each process, whatever it has threads and GPUs.
+        # nccl-tests lists one line per process, even if the process has several threads or GPUs.
         ours = "busbw" in document
         facts.claimed_gpus = len(facts.ranks) * (1 if ours else threads * gpus)
         facts.claimed_by = "the configuration"
@@ -170,14 +172,14 @@ def _flats(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]:
 
 
 def _text(value: Any) -> str:
-    """As nccl-tests prints doubles: six decimals; its "nan" and null are N/A."""
+    """Formats a number with six decimals, as nccl-tests prints doubles. "nan" and null become "N/A"."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
         return f"{value:.6f}"
     return "N/A"
 
 
 def _statistics(values: Any) -> dict[str, Any]:
-    """The statistics and samples of -I; nothing where they are not whole."""
+    """Returns the statistics and samples of -I; empty if any of them is missing or invalid."""
     if not isinstance(values, dict):
         return {}
     times = values.get("times_us")

@@ -1,7 +1,7 @@
-"""Reads the tables that people publish: a size per line, and bandwidths or latencies of one or several variants.
+"""Reads published tables: one size per line, with bandwidths or latencies of one or more variants.
 
-The header says what a column is; where it does not, the column is left out and named. Of time, algbw and busbw what is
-missing is derived, and said to be (`Figure.derived`). Speed-ups are computed again.
+The header determines the meaning of a column. A bandwidth column with an unclear header is left out and named in a
+warning. A missing time, algbw or busbw is derived and listed in `Figure.derived`. Printed speed-ups are recomputed.
 """
 
 import re
@@ -50,14 +50,14 @@ class MetricColumn(NamedTuple):
     at: int
     metric: str
     unit: str
-    """Empty where the cells have it."""
+    """Empty if the cells contain the unit."""
     variant: str | None
     placement: Placement
     text: str
 
 
 class ColumnBlock(NamedTuple):
-    """A column of sizes and the columns that belong to it; some tables have several side by side."""
+    """A column of sizes with its figure columns. Some tables have several such blocks side by side."""
 
     size_column: int
     columns: list[MetricColumn]
@@ -67,7 +67,7 @@ class ColumnBlock(NamedTuple):
 
 
 def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> Iterator[Event]:
-    """The tables that the cells hold; nothing where they hold other things than sizes and figures."""
+    """Yields the tables in the cells; nothing if the cells are not sizes and figures."""
     begin = _header_rows(grid)
     if not 0 < begin < len(grid.rows):
         return
@@ -79,7 +79,7 @@ def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> I
 
 
 def _header_rows(grid: CellGrid) -> int:
-    """How many lines stand above the first size."""
+    """Returns the number of rows above the first size."""
     for at, (_, cells) in enumerate(grid.rows[:5]):
         if cells and size_bytes(cells[0]) is not None:
             return at
@@ -109,7 +109,9 @@ def _blocks(head: list[list[str]], context: DocumentContext, claims: UserClaims)
         yield ColumnBlock(
             first,
             columns,
-            claims.collective or collectives.the_one_in(words) or collectives.the_one_in(context.heading),
+            claims.collective
+            or collectives.single_collective_in(words)
+            or collectives.single_collective_in(context.heading),
             next(iter(dtypes)) if len(dtypes) == 1 else None,
             unclear,
         )
@@ -135,7 +137,7 @@ def _column(at: int, parts: list[str], context: DocumentContext) -> MetricColumn
 
 
 def _variant(text: str) -> str | None:
-    """What is left of a column's header without metric, unit and placement: "Generic Kernel"."""
+    """Returns a column's header without metric, unit and placement, for example "Generic Kernel"."""
     for pattern in (_METRIC_WORDS, _UNIT, _IN_PLACE, _OUT_OF_PLACE):
         text = pattern.sub(" ", text)
     text = re.sub(r"\(\s*\)|\[\s*\]", " ", text)
@@ -152,7 +154,7 @@ def _read_block(grid: CellGrid, begin: int, block: ColumnBlock, context: Documen
         if size is None:
             if any(parse_number(cells[column.at]) for column in block.columns if column.at < len(cells)):
                 yield _refusal(
-                    line, cells, f'"{" ".join(cells[block.size_column : block.size_column + 1])[:40]}" is no size'
+                    line, cells, f'"{" ".join(cells[block.size_column : block.size_column + 1])[:40]}" is not a size'
                 )
             continue
         claims: dict[str | None, float] = {}
@@ -180,7 +182,7 @@ def _read_block(grid: CellGrid, begin: int, block: ColumnBlock, context: Documen
         return
     warnings = [*checks.warnings()]
     if block.unclear:
-        warnings.append(f"left out: {', '.join(block.unclear)}: the header does not say which bandwidth it is")
+        warnings.append(f"left out: {', '.join(block.unclear)}: the header does not say if it is algbw or busbw")
     settings = {"sizes": "read as binary: 1 MB is 1,048,576 bytes"}
     if ranks:
         settings["ranks from"] = "the heading"
@@ -205,7 +207,7 @@ def _refusal(line: int, cells: list[str], reason: str) -> Refusal:
 def _figures(
     cells: list[str], columns: list[MetricColumn], size: int, block: ColumnBlock, ranks: int | None
 ) -> tuple[dict[Placement, Figure], str]:
-    """The figures of one variant; or why its cells are none."""
+    """Returns the figures of one variant, and the reason if a cell is invalid."""
     values: dict[Placement, dict[str, float]] = {}
     for column in columns:
         if column.metric == "speedup":
@@ -215,10 +217,10 @@ def _figures(
             continue
         number = parse_number(cell)
         if number is None or number.value < 0:
-            return {}, f'"{cell[:40]}" is no figure'
+            return {}, f'"{cell[:40]}" is not a number'
         value = in_base_unit(number, column)
         if value is None:
-            return {}, f'"{cell[:40]}" has no unit that a {column.metric} can have'
+            return {}, f'"{cell[:40]}" has no unit of {column.metric}'
         values.setdefault(column.placement, {})[column.metric] = value
     figures = {}
     for placement, given in values.items():
@@ -227,7 +229,7 @@ def _figures(
 
 
 def in_base_unit(number: PrintedNumber, column: MetricColumn) -> float | None:
-    """Microseconds or GB/s; None where the unit does not fit or a time has none."""
+    """Returns microseconds or GB/s; None if the unit does not fit the metric or a time has no unit."""
     unit = number.unit or column.unit
     scale = _TIMES_US.get(unit) if column.metric == "time" else _RATES_GBPS.get(unit or "GB/s")
     return None if scale is None else number.value * scale

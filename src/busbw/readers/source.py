@@ -1,4 +1,4 @@
-"""Opens what is to be read: a file, or standard input, which a temporary file keeps so that it can be read twice."""
+"""Opens a log file or standard input. Standard input is copied to a temporary file, so that it can be read twice."""
 
 import shutil
 import sys
@@ -10,8 +10,8 @@ from typing import IO
 
 from busbw.errors import UsageError
 
-LONGEST_LINE = 1 << 20
-"""A longer line is read in pieces."""
+MAX_LINE_BYTES = 1 << 20
+"""Bytes. A longer line is read in parts of this length."""
 
 BEGINNING_BYTES = 65536
 _MAGICS = (
@@ -24,53 +24,53 @@ _MAGICS = (
 
 
 class LogSource:
-    """A log that is open."""
+    """An open log."""
 
     def __init__(self, name: str, file: IO[bytes], path: str = "") -> None:
         self.name = name
         self.path = path
-        """Where its bytes are: of standard input a copy."""
+        """Path of the data; that of the temporary copy for standard input."""
         self._file = file
         self.beginning = file.read(BEGINNING_BYTES)
 
     def lines(self) -> Iterator[bytes]:
-        """From the first on; a line that is longer than any table's comes in pieces."""
+        """Yields the lines from the beginning. A line longer than `MAX_LINE_BYTES` is split."""
         self._file.seek(0)
         read = self._file.readline
-        while line := read(LONGEST_LINE):
+        while line := read(MAX_LINE_BYTES):
             yield line
 
     def whole(self, max_bytes: int) -> bytes:
-        """All of it at once.
+        """Returns the whole content.
 
         Raises:
-            UsageError: It is longer than that.
+            UsageError: The log is longer than `max_bytes`.
         """
         self._file.seek(0)
         data = self._file.read(max_bytes + 1)
         if len(data) > max_bytes:
             raise UsageError(
                 f"{self.name} is one document of more than {max_bytes >> 20} MiB",
-                remedy="give each run in a file of its own",
+                remedy="put each run into its own file",
             )
         return data
 
 
 @contextmanager
 def open_source(path: Path) -> Iterator[LogSource]:
-    """A source whose beginning is text.
+    """Opens a log and checks that its beginning is text.
 
     Raises:
-        UsageError: It cannot be read, is empty, or is no text.
+        UsageError: The log cannot be read, is empty, or is not text.
     """
     name = str(path)
     try:
         with _file(path) as file:
             source = LogSource("standard input" if name == "-" else name, file, str(file.name))
-            _demand_text(source)
+            _require_text(source)
             yield source
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}", remedy="give a file that can be read") from error
+        raise UsageError(f"cannot read {name}: {error.strerror}", remedy="pass a readable file") from error
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _file(path: Path) -> Iterator[IO[bytes]]:
             yield kept.file
     else:
         with path.open("rb") as file:
-            if not file.seekable():  # a pipe with a name
+            if not file.seekable():  # a named pipe
                 with tempfile.NamedTemporaryFile() as kept:
                     shutil.copyfileobj(file, kept)
                     kept.flush()
@@ -93,16 +93,16 @@ def _file(path: Path) -> Iterator[IO[bytes]]:
                 yield file
 
 
-def _demand_text(source: LogSource) -> None:
+def _require_text(source: LogSource) -> None:
     data = source.beginning
     if not data.strip():
-        raise UsageError(f"{source.name} is empty", remedy="look at what the run that should have made it said")
+        raise UsageError(f"{source.name} is empty", remedy="check the messages of the run that should write it")
     for magic, kind in _MAGICS:
         if data.startswith(magic):
-            raise UsageError(f"{source.name} is compressed ({kind})", remedy="unpack it first")
+            raise UsageError(f"{source.name} is compressed ({kind})", remedy="decompress it first")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UsageError(
-            f"{source.name} is UTF-16", remedy="convert it to UTF-8 first, as with iconv -f UTF-16 -t UTF-8"
+            f"{source.name} is UTF-16", remedy="convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
         )
     if b"\0" in data:
-        raise UsageError(f"{source.name} is no text", remedy="give a log, not a binary file")
+        raise UsageError(f"{source.name} is not text", remedy="pass a log, not a binary file")

@@ -1,4 +1,4 @@
-"""Computes again the speed-ups that a published table prints, and names those that its own figures contradict."""
+"""Recomputes the speed-ups of a published table and names those that its own figures contradict."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -25,17 +25,20 @@ class _WrongSpeedup(NamedTuple):
 
 
 class SpeedupChecks:
-    """The speed-ups of one table."""
+    """Checks the speed-ups of one table."""
 
     def __init__(self, variants: Sequence[str | None]) -> None:
         self._variants = list(dict.fromkeys(variants))
-        self._looked_at = 0
+        self._checked_count = 0
         self._wrong: list[_WrongSpeedup] = []
 
     def check(
         self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]
     ) -> dict[str | None, float]:
-        """One printed speed-up: of the variant that its header names, over the first other one; by that variant."""
+        """Checks one printed speed-up of the variant in its header over the first other variant.
+
+        Returns the printed speed-up by variant; empty if the cell or its columns cannot be read.
+        """
         pair = self._pair(header, columns, index)
         printed = parse_number(cells[index])
         if pair is None or printed is None:
@@ -49,16 +52,16 @@ class SpeedupChecks:
         claim, step = printed.value, printed.half_step
         if printed.unit == "%":
             claim, step = 1 + claim / 100, step / 100
-        self._looked_at += 1
+        self._checked_count += 1
         if claim + step < low or claim - step > high:
-            # What is 1.749 is printed as 1.75: as many digits as the claim has, and the unit it has.
+            # The printed speed-up is outside the interval that the rounding of all three figures allows.
             self._wrong.append(
                 _WrongSpeedup(size, cells[index], f"{old.value:g} / {new.value:g} = {old.value / new.value:.2f}x")
             )
         return {pair[1].variant: claim}
 
     def _pair(self, header: str, columns: Sequence[_Column], index: int) -> tuple[_Column, _Column] | None:
-        """The columns of the old and of the new variant; None where the header leaves it open."""
+        """Returns the columns of the old and the new variant; None if the header is ambiguous."""
         candidates = [column for column in columns if column.metric != "speedup" and column.at < index]
         by_variant: dict[str, _Column] = {}
         for column in candidates:
@@ -73,25 +76,25 @@ class SpeedupChecks:
         return by_variant[others[0]], by_variant[new]
 
     def warnings(self) -> list[str]:
-        """One sentence, where there is something to say."""
+        """Returns one warning that lists the wrong speed-ups; empty if all are right."""
         if not self._wrong:
             return []
         named = "; ".join(f"{size_text(w.size)}: {w.printed}, but {w.computed}" for w in self._wrong[:_MAX_NAMED])
         more = f"; and {len(self._wrong) - _MAX_NAMED} more" if len(self._wrong) > _MAX_NAMED else ""
         return [
-            f"{len(self._wrong)} of {count_text(self._looked_at, 'printed speed-up')} "
-            f"{'is' if len(self._wrong) == 1 else 'are'} not what the figures beside them give ({named}{more})"
+            f"{len(self._wrong)} of {count_text(self._checked_count, 'printed speed-up')} "
+            f"{'contradicts' if len(self._wrong) == 1 else 'contradict'} the table's own figures ({named}{more})"
         ]
 
 
 def _names(header: str, variant: str) -> bool:
-    """Whether a header has the variant's name as words: "MSCCL Speedup" names MSCCL and not NCCL."""
+    """True if a header contains the variant's name as whole words: "MSCCL Speedup" names MSCCL, not NCCL."""
     words, name = header.lower().split(), variant.lower().split()
     return any(words[at : at + len(name)] == name for at in range(len(words) - len(name) + 1))
 
 
 def _quotient(old: PrintedNumber, new: PrintedNumber) -> tuple[float, float]:
-    """The least and the most that the ratio can be."""
+    """Returns the lower and upper bound of the ratio, given the rounding of both numbers."""
     low = (old.value - old.half_step) / (new.value + new.half_step)
     high = (old.value + old.half_step) / (new.value - new.half_step) if new.value > new.half_step else float("inf")
     return low, high

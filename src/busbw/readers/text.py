@@ -1,7 +1,7 @@
-"""Reads text line by line: tables of nccl-tests and its kin with whatever was put around them, and published tables.
+"""Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-A line goes through cleaning, is recognised as a row by its shape, and is handed to the assembler of the process that
-wrote it. Nothing is kept but the table that is being read.
+Each line is cleaned and classified by its shape. The assembler of the process that wrote the line receives it. Only the
+open tables are kept in memory.
 """
 
 import re
@@ -22,29 +22,29 @@ from busbw.readers.tables.quantities import DTYPES, is_value
 from busbw.units import count_text
 
 _MAX_WRITERS = 1024
-_LOOK_EVERY = 1024
-"""Lines between looks at whether a table is long enough for a piece."""
+_CHECK_INTERVAL = 1024
+"""Number of lines between checks for a full chunk."""
 _NO_PREFIX = "\0"
-"""Begins no line, so the short way is closed."""
-_MAX_ALONE = 10_000
+"""Prefix that no line has. It disables the fast row check."""
+_MAX_SINGLETONS = 10_000
 _TYPES = frozenset(DTYPES)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 
 
 def recognises(beginning: str) -> bool:
-    """Any text may hold a table; whether it does is seen at its end."""
+    """True for any text, because a table may begin anywhere."""
     return "\0" not in beginning
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """What the lines hold, table by table."""
+    """Yields the tables, refused rows and notes of the log."""
     yield from stream_lines(source.lines(), source.name, claims)
 
 
 def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Iterator[Event]:
-    """As `stream`, for lines from anywhere."""
+    """Reads lines from any source, like `stream`."""
     reader = _TextReader(source, claims)
-    alone: list[Table] = []
+    singletons: list[Table] = []
     prefix, assembler = reader.prefix, reader.assembler
     for number, line in enumerate(lines, start=1):
         text = line.decode("utf-8", errors="replace")
@@ -56,20 +56,20 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
             and "[" not in rest
             and text[-1] == "\n"
             and text.isascii()
-            and assembler.quick_row(number, words)
+            and assembler.add_fast_row(number, words)
         ):
-            if number % _LOOK_EVERY == 0 and assembler.is_full:
-                yield from assembler.piece()
+            if number % _CHECK_INTERVAL == 0 and assembler.is_full:
+                yield from assembler.chunk()
             continue
         is_remark = words and words[0][0] == "#" and reader.is_plain_remark(rest, words)
         for event in reader.remark(number, rest) if is_remark else reader.line(number, text):
-            _keep_if_alone(event, alone)
+            _collect_singleton(event, singletons)
             yield event
         prefix, assembler = reader.prefix, reader.assembler
     for event in reader.end():
-        _keep_if_alone(event, alone)
+        _collect_singleton(event, singletons)
         yield event
-    yield from _singleton_note(alone)
+    yield from _singleton_note(singletons)
 
 
 class _TextReader:
@@ -78,9 +78,9 @@ class _TextReader:
         self._context = DocumentContext()
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
-        """What stood before the last row; where the next line begins so, the short way is open to it."""
+        """Text before the last row. Only a line with the same prefix is checked for a fast row."""
         self.assembler = self._assembler("")
-        """Whose the last row was."""
+        """Assembler of the last row."""
         self._grids = GridCollector()
         self._hccl = hccl.ReportParser(claims)
 
@@ -91,7 +91,7 @@ class _TextReader:
         return self._assemblers[key]
 
     def line(self, number: int, text: str) -> Iterator[Event]:
-        """One line, with its end."""
+        """Processes one line, including its line end."""
         cut = not text.endswith("\n")
         raw = text
         text = cleaning.strip_controls(text)
@@ -115,11 +115,11 @@ class _TextReader:
         yield from self._plain_line(number, raw, body, writer, cut=cut)
 
     def remark(self, number: int, text: str) -> Iterable[Event]:
-        """A line of which `is_plain_remark` holds, by the process that wrote the last row."""
+        """Processes a line for which `is_plain_remark` is true. It belongs to the process that wrote the last row."""
         return self._remark(number, text.strip(), self.assembler)
 
     def is_plain_remark(self, text: str, words: list[str]) -> bool:
-        """Whether there is nothing to take from a line that begins with '#', and no row in it."""
+        """True if a line that begins with '#' needs no cleaning and contains no row."""
         return (
             text.isascii()
             and self._grids.is_idle
@@ -140,7 +140,7 @@ class _TextReader:
             writer += _CLOCKS.sub("", body[:at]).strip()
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body[at:])).split()
             if cut and not _is_complete_line(words):
-                yield self._assembler(writer).refuse(number, text, "the file ends in it: its last figure may be cut")
+                yield self._assembler(writer).refuse(number, text, "the file ends here; its last figure may be cut")
                 return
             self.assembler = self._assembler(writer)
             begin = text.rfind(body[at:].strip())
@@ -167,7 +167,7 @@ class _TextReader:
             yield from self._remark(number, body, assembler)
 
     def _remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
-        """A line of a header, a footer, or of the document around the tables."""
+        """Processes a line of a header, of a footer, or of the document around the tables."""
         begin = body.find("#")
         stripped = (body[begin:] if 0 < begin < 160 and not body[:begin].strip().startswith("#") else body).strip()
         events: list[Event] = []
@@ -185,7 +185,7 @@ class _TextReader:
             yield from self._grid(grid)
 
     def _grid(self, grid: CellGrid) -> Iterator[Event]:
-        """A table of cells: one that was published, or the lines of a log in cells."""
+        """Processes a table of cells: a published table, or log lines split into cells."""
         if not any(_is_row(" ".join(cells).split()) for _, cells in grid.rows):
             yield from read_grid(grid, self._context, self._claims)
             return
@@ -194,7 +194,7 @@ class _TextReader:
             yield from self._plain_line(line, body, body, "", cut=False)
 
     def end(self) -> Iterator[Event]:
-        """No more lines."""
+        """Yields the rest of all open tables."""
         if (grid := self._grids.close()) is not None:
             yield from self._grid(grid)
         for assembler in self._assemblers.values():
@@ -202,7 +202,7 @@ class _TextReader:
 
 
 def _is_complete_line(words: list[str]) -> bool:
-    """Whether nothing can be missing behind the last word of a file without a last line break."""
+    """True if the last word of a line without line break is certainly complete."""
     return words[-1] in ("0", "N/A", "0e+00")
 
 
@@ -215,34 +215,34 @@ def _is_row(words: list[str]) -> bool:
 
 
 def _broken_row(words: list[str]) -> str:
-    """Why a line in a table looks like a row and is none; empty where it does not look like one."""
+    """Returns why a line that looks like a row is not one; empty if it does not look like a row."""
     if len(words) < 6 or words[0].startswith("#"):
         return ""
     figures = sum(map(is_value, words))
     if figures < 5 or figures < len(words) - 3:
         return ""
     if words[0].isdigit() and words[1].isdigit():
-        return f'"{words[2][:40]}" is no element type'
+        return f'"{words[2][:40]}" is not an element type'
     if any(word in DTYPES for word in words):
         return "it does not begin with a size and a count"
     return ""
 
 
-def _keep_if_alone(event: Event, alone: list[Table]) -> None:
-    if len(alone) == _MAX_ALONE:
+def _collect_singleton(event: Event, singletons: list[Table]) -> None:
+    if len(singletons) == _MAX_SINGLETONS:
         return
     if isinstance(event, TableChunk) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
-        alone.append(msgspec.structs.replace(event.table, rows=()))
+        singletons.append(msgspec.structs.replace(event.table, rows=()))
 
 
-def _singleton_note(alone: list[Table]) -> Iterator[Event]:
-    """Tables of one rank with the same settings, by different processes: they may have been meant as one run."""
-    if len(alone) < 2:
+def _singleton_note(singletons: list[Table]) -> Iterator[Event]:
+    """Yields a note if different processes wrote one-rank tables with equal settings, probably meant as one run."""
+    if len(singletons) < 2:
         return
-    pids = {(table.rank_list[0].pid, table.rank_list[0].host) for table in alone}
-    if len(pids) > 1 and len({str(table.settings) + str(table.program) for table in alone}) == 1:
+    pids = {(table.rank_list[0].pid, table.rank_list[0].host) for table in singletons}
+    if len(pids) > 1 and len({str(table.settings) + str(table.program) for table in singletons}) == 1:
         yield LogNote(
-            f"{count_text(len(alone), 'table')} of one rank each with the same settings: if they were started "
+            f"{count_text(len(singletons), 'table')} of one rank each with the same settings: if they were started "
             "together, the processes did not find each other and each measured alone (the singleton trap); build "
             "nccl-tests with MPI=1 and use its mpirun"
         )

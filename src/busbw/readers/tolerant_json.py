@@ -1,6 +1,6 @@
-"""Reads JSON that is not quite JSON: bare nan and inf, and documents that end in the middle because a run was killed.
+"""Parses invalid JSON: bare nan and inf, and documents that end early because the run was killed.
 
-What was begun and not finished is marked with the key CUT, so that a reader takes whole rows only.
+Every unfinished object gets the key CUT, so that a reader can skip incomplete rows.
 """
 
 import re
@@ -11,18 +11,18 @@ import msgspec
 
 CUT = "\0cut"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 class MalformedJsonError(ValueError):
-    """A text that is no JSON even with tolerance."""
+    """The text is invalid even for the tolerant parser."""
 
 
 def decode(data: bytes) -> Any:
-    """The value of a document.
+    """Returns the value of a document.
 
     Raises:
-        BrokenError: It is none.
+        MalformedJsonError: The text is invalid.
     """
     try:
         return msgspec.json.decode(data)
@@ -31,7 +31,7 @@ def decode(data: bytes) -> Any:
 
 
 class _Parser:
-    """A stack of what is open; a closing bracket or the end of the text finishes the innermost."""
+    """Parser with a stack of open containers."""
 
     def __init__(self, text: str) -> None:
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
@@ -43,28 +43,28 @@ class _Parser:
         for found in self._tokens:
             token = found.group()
             if token in "{[":
-                if len(stack) > _DEEPEST:
-                    raise MalformedJsonError("it is nested too deeply")
+                if len(stack) > _MAX_DEPTH:
+                    raise MalformedJsonError("the nesting is too deep")
                 child: Any = {} if token == "{" else []
                 self._put(stack[-1], keys, child)
                 stack.append(child)
                 keys.append(None)
             elif token in "}]":
                 if len(stack) == 1 or isinstance(stack[-1], dict) != (token == "}"):
-                    raise MalformedJsonError(f"'{token}' closes nothing")
+                    raise MalformedJsonError(f"'{token}' has no opening bracket")
                 stack.pop()
                 keys.pop()
                 if len(stack) == 1:
                     return root[0]
             elif token == '"':
-                break  # a string without an end
+                break  # an unterminated string
             elif token not in ",:":
                 self._scalar(token, stack[-1], keys)
         for container in stack[1:]:
             if isinstance(container, dict):
                 container[CUT] = True
         if not root:
-            raise MalformedJsonError("it holds nothing")
+            raise MalformedJsonError("it has no value")
         return root[0]
 
     def _scalar(self, token: str, container: Any, keys: list[str | None]) -> None:
@@ -83,7 +83,7 @@ class _Parser:
         if isinstance(container, list):
             container.append(value)
         elif keys[-1] is None:
-            raise MalformedJsonError("a value stands where a key belongs")
+            raise MalformedJsonError("a key is missing before a value")
         else:
             container[keys[-1]] = value
             keys[-1] = None
@@ -97,7 +97,7 @@ def _string(token: str) -> str:
 
 
 def _word(token: str) -> Any:
-    """A number, true, false, null; nan and inf are what is missing."""
+    """Returns a number, a Boolean or None; None also for nan and inf."""
     if token in ("true", "false"):
         return token == "true"
     if token.lower().lstrip("+-") in ("null", "none", "nan", "inf", "infinity"):
@@ -109,4 +109,4 @@ def _word(token: str) -> Any:
     try:
         return float(token)
     except ValueError:
-        raise MalformedJsonError(f'"{token[:40]}" is no value') from None
+        raise MalformedJsonError(f'"{token[:40]}" is not a value') from None

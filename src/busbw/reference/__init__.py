@@ -1,6 +1,7 @@
-"""ADD A REFERENCE FIGURE HERE: published measurements, each with where it comes from. Data, no code: *.toml.
+"""ADD A REFERENCE FIGURE HERE: published measurements with their sources. A new file is a *.toml file, without code.
 
-A reference is one configuration from one source. What its source does not say is left out of the file and is None here.
+A reference is one configuration from one source. A property that the source does not state is omitted from the file and
+is None here.
 """
 
 from typing import Annotated, Literal
@@ -15,68 +16,68 @@ class PublishedPoint(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     """One published figure."""
 
     size_bytes: (
-        Annotated[int, Meta(gt=0, description="As the size column has it; left out: a large message.")] | None
+        Annotated[int, Meta(gt=0, description="Value of the size column; omitted for a large message.")] | None
     ) = None
-    time_us: Annotated[float, Meta(gt=0, description="Left out where only bandwidth was published.")] | None = None
+    time_us: Annotated[float, Meta(gt=0, description="Omitted if only the bandwidth was published.")] | None = None
     busbw_gbps: Annotated[float, Meta(ge=0, description="1e9 bytes/s.")]
 
 
 class Sweep(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Figures of one configuration over sizes."""
+    """Figures of one configuration over several sizes."""
 
     collective: Annotated[str, Meta(description="'all_reduce', ...")]
-    dtype: Annotated[str, Meta(description="'float', ...; left out where the source does not say.")] | None = None
-    placement: Annotated[Placement, Meta(description="'unstated' where the source does not say.")] = "unstated"
-    variant: Annotated[str, Meta(description="A library, a kernel: what the source compares.")] | None = None
-    algorithm: Annotated[str, Meta(description="'Ring', 'NVLS', ... where the source says which.")] | None = None
+    dtype: Annotated[str, Meta(description="'float', ...; omitted if the source does not state it.")] | None = None
+    placement: Annotated[Placement, Meta(description="'unstated' if the source does not state it.")] = "unstated"
+    variant: Annotated[str, Meta(description="Variant that the source compares, such as a library.")] | None = None
+    algorithm: Annotated[str, Meta(description="'Ring', 'NVLS', ...; omitted if unknown.")] | None = None
     kind: Annotated[
         Literal["measured", "floor"],
-        Meta(description="A floor is what somebody demands of such a system, and no measurement."),
+        Meta(description="A floor is a required minimum for such a system, not a measurement."),
     ] = "measured"
     command: str | None = None
     points: Annotated[list[PublishedPoint], Meta(min_length=1)]
 
 
 class Reference(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What was measured, on what, by whom, when and how."""
+    """Published figures with their system, source, date and method."""
 
     title: str
     gpu: str
-    system: Annotated[str, Meta(description="The description in src/busbw/system/ that fits it.")] | None = None
+    system: Annotated[str, Meta(description="Name of the matching file in src/busbw/system/.")] | None = None
     ranks: Annotated[int, Meta(ge=1)]
     nodes: Annotated[int, Meta(ge=1)]
-    gpus_per_thread: Annotated[int, Meta(ge=1, description="How many one thread launches in turn (-g).")] = 1
-    links: Annotated[str, Meta(description="What joins the ranks of a node.")]
+    gpus_per_thread: Annotated[int, Meta(ge=1, description="GPUs that one thread launches in turn (-g).")] = 1
+    links: Annotated[str, Meta(description="Links between the ranks of a node.")]
     nics: (
         Annotated[str, Meta(pattern=r"^\d+ x \d+ Gb/s", description="Per node; '8 x 400 Gb/s InfiniBand'.")] | None
     ) = None
     library: Annotated[str, Meta(description="Name and version.")] | None = None
-    source: Annotated[str, Meta(description="An address that others can open, or the document's own name.")]
+    source: Annotated[str, Meta(description="Public address, or the title of the document.")]
     date: Annotated[str, Meta(pattern=r"^\d{4}(-\d{2}){0,2}$")]
-    date_is: Annotated[Literal["measured", "published", "read"], Meta(description="What the date is of.")]
-    method: Annotated[str, Meta(description="How it was measured.")]
+    date_is: Annotated[Literal["measured", "published", "read"], Meta(description="Event that the date refers to.")]
+    method: Annotated[str, Meta(description="Method of the measurement.")]
     notes: list[str] = []
     sweeps: Annotated[list[Sweep], Meta(min_length=1)]
 
 
-_SHELF = Catalog(
+_CATALOG = Catalog(
     __name__,
     Reference,
     kind="reference",
-    remedy_malformed="CONTRIBUTING.md says what it must hold",
-    remedy_unknown=lambda _known: "`busbw refs` lists them; a log, a run or a .toml file will do too",
+    remedy_malformed="see CONTRIBUTING.md for the required content",
+    remedy_unknown=lambda _known: "pass a name from `busbw refs`, a log, a run or a .toml file",
 )
 
 
 def references() -> dict[str, Reference]:
-    """Every reference, by the name of its file."""
-    return _SHELF.all
+    """Returns every reference by the name of its file."""
+    return _CATALOG.all
 
 
 def find(name: str) -> Reference:
-    """The reference of that name, or of the TOML file of that path.
+    """Returns the reference with a name, or that of the TOML file at a path.
 
     Raises:
-        UsageError: There is no such reference.
+        UsageError: The reference does not exist or its file is invalid.
     """
-    return _SHELF.find(name)
+    return _CATALOG.find(name)

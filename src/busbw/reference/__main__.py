@@ -1,4 +1,4 @@
-"""Writes the JSON schema of a reference to standard output: `python -m busbw.reference`; schema/ holds it."""
+"""Writes the JSON schema of a reference to standard output: `python -m busbw.reference`. schema/ contains a copy."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from busbw.reference import Reference
 
 
 def schema_text() -> str:
-    """The schema as the file in schema/ holds it."""
+    """Returns the text of schema/reference.schema.json."""
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return json.dumps({**draft, **msgspec.json.schema(Reference)}, indent=2) + "\n"
 

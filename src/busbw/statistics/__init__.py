@@ -1,1 +1,1 @@
-"""How sure a figure is: intervals, bands of sizes, the scatter of starts, and the shape of a curve."""
+"""Statistics of measurements: intervals, bands of sizes, run-to-run variation, and the shape of a curve."""

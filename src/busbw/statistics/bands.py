@@ -1,7 +1,7 @@
-"""The three bands of sizes that are judged apart, because what limits them differs.
+"""The three bands of sizes that are judged separately, because different factors limit them.
 
-Small messages show latency, large ones the wires, and those between how the library chooses. A mean over all of them
-says nothing.
+Latency limits small messages, link bandwidth large ones, and the library's choice of algorithm those between. A mean
+over all sizes would mix these factors.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ BandName = Literal["latency", "middle", "plateau"]
 BANDS: tuple[BandName, ...] = ("latency", "middle", "plateau")
 
 LATENCY_BYTES = 8192
-"""Up to here the bytes cost less than the start, on every wire that we hold figures of."""
+"""Up to this size, latency exceeds the transfer time on every link type with reference figures."""
 
 PLATEAU_SHARE = 0.9
-"""The plateau begins where the yardstick first reaches this share of its own best."""
+"""The plateau begins at the first size with this share of the yardstick's maximum."""
 
 
 def plateau_from(curve: Sequence[tuple[int, float]]) -> int | None:
-    """The size at which a curve of (size in bytes, busbw) reaches its plateau; None where it has no point above 8 KiB.
+    """Returns the size in bytes at which a curve of (size, busbw) reaches its plateau; None without a size above 8 KiB.
 
-    It is taken from the yardstick and not from the run that is judged: a run whose busbw breaks down at large sizes
-    would otherwise move its own goal.
+    Pass the curve of the yardstick, not that of the judged run. A run with low busbw at large sizes would otherwise
+    shift the band that it is judged by.
     """
     large = [(size, busbw) for size, busbw in curve if size > LATENCY_BYTES]
     if not large:
@@ -32,7 +32,7 @@ def plateau_from(curve: Sequence[tuple[int, float]]) -> int | None:
 
 
 def band_of(size_bytes: int, plateau_from_bytes: int | None) -> BandName:
-    """The band of a size."""
+    """Returns the band of a size."""
     if size_bytes <= LATENCY_BYTES:
         return "latency"
     if plateau_from_bytes is not None and size_bytes >= plateau_from_bytes:

@@ -1,7 +1,7 @@
-"""What a sweep says by itself: latency and bandwidth by fit, the half-bandwidth size, and where the curve has cliffs.
+"""Shape of a sweep: fitted latency and bandwidth, the half-bandwidth size, and cliffs of the curve.
 
-The fit is the postal model: time = latency + bytes / bandwidth. Relative errors are made small, so that small messages
-count as much as large ones, and sizes that do not fit the model lose their weight.
+The fit uses the postal model: time = latency + bytes / bandwidth. It minimizes relative errors, so that small messages
+count as much as large ones. Sizes that do not fit the model get less weight.
 """
 
 import itertools
@@ -12,43 +12,43 @@ from typing import Literal
 from msgspec import Struct
 
 Points = Sequence[tuple[int, float]]
-"""Size in bytes and time in us, by rising size."""
+"""Size in bytes and time in us, in order of size."""
 
 _ROUNDS = 20
-_OUTLIER = 0.15  # a relative error from which a point's weight falls
+_OUTLIER = 0.15  # relative error above which a point gets less weight
 _MIN_SIZES = 3
 
 
 class Fit(Struct, kw_only=True, frozen=True):
-    """The two figures of the postal model, and how well they describe the sweep."""
+    """Parameters of the postal model and the error of the fit."""
 
     latency_us: float
     bandwidth_gbps: float
-    """Busbw that very large messages would reach."""
+    """Limit of busbw for very large messages."""
     half_bytes: float
-    """The size at which half of that is reached: latency times bandwidth."""
+    """Size with half of that bandwidth: latency times bandwidth."""
     error: float
-    """Root mean square of the relative error of time."""
+    """Root mean square of the relative errors of the times."""
     points: int
 
 
 class CurveFeature(Struct, kw_only=True, frozen=True):
-    """A place where the curve is not what its neighbours make one expect."""
+    """A size at which the curve deviates from its neighbors."""
 
     kind: Literal["dip", "cliff", "step"]
     size_bytes: int
     depth: float
-    """The share of busbw that is lost against the neighbours; for a step the growth of time beyond theirs."""
+    """Share of busbw lost relative to the neighbors; for a step, the growth exponent of time in excess of theirs."""
     evidence: str
     likely: str
 
 
 def fit(points: Points, bus_factor: float) -> Fit | None:
-    """The postal model of a sweep; None with fewer than three sizes, or where time does not grow with size.
+    """Fits the postal model to a sweep. None for fewer than three sizes or if the time does not grow with the size.
 
     Args:
-        points: Size and time of each row; sizes of 0 and times of 0 are left out.
-        bus_factor: Busbw per algbw of the collective and its ranks.
+        points: Size and time of each row. Sizes and times of 0 are ignored.
+        bus_factor: Ratio busbw / algbw of the collective and its ranks.
     """
     usable = [(size, time) for size, time in points if size > 0 and time > 0]
     if len({size for size, _ in usable}) < _MIN_SIZES:
@@ -72,7 +72,7 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
 
 
 def _weighted(points: Points, weights: Sequence[float]) -> tuple[float, float]:
-    """Least squares of the relative errors (a + b s)/t - 1, by hand: two unknowns need no library."""
+    """Returns latency and time per byte by weighted least squares of the relative errors (a + b s)/t - 1."""
     aa = ab = bb = a = b = 0.0
     for (size, time), weight in zip(points, weights, strict=True):
         x, y = 1 / time, size / time
@@ -92,9 +92,10 @@ def _weighted(points: Points, weights: Sequence[float]) -> tuple[float, float]:
 
 
 def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
-    """The size at which a curve of (size, busbw) first reaches half of its best, between two sizes by logarithms.
+    """Returns the size at which a curve of (size, busbw) first reaches half of its maximum.
 
-    None where already its smallest size does, or nothing moves.
+    Interpolates between two sizes on logarithmic scales. None if the smallest size already reaches it or if fewer than
+    two sizes have a busbw.
     """
     known = [(size, busbw) for size, busbw in curve if size > 0 and busbw > 0]
     if len(known) < 2:
@@ -108,13 +109,13 @@ def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
 
 
 DIP = 0.15
-"""A share of busbw that repeated runs on a quiet machine do not lose at one size."""
+"""Loss of busbw at one size that repeated runs on an idle machine do not show."""
 STEP = 0.25
-"""How much more than its neighbours time must grow for a switch of protocol to be named."""
+"""Excess of the growth exponent of time over its neighbors that indicates a switch of protocol."""
 
 
 def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
-    """The dips, cliffs and steps of a sweep with their likely cause, each with the figures that show it."""
+    """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
     known = sorted((size, time) for size, time in points if size > 0 and time > 0)
     curve = [(size, size * bus_factor / time / 1e3) for size, time in known]
     found = [*_falls(curve), *_steps(known)]
@@ -122,7 +123,7 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
 
 
 def _falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
-    """Where busbw falls below what smaller sizes reached: for some sizes a dip, for all larger ones a cliff."""
+    """Finds sizes with lower busbw than smaller sizes: a dip if larger sizes recover, a cliff if none does."""
     found: list[CurveFeature] = []
     best, fallen = 0.0, False
     for index, (size, busbw) in enumerate(curve):
@@ -140,26 +141,27 @@ def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> Curv
     evidence = f"busbw {busbw:.4g} GB/s after {best:.4g} at smaller sizes"
     if not larger:
         kind: Literal["dip", "cliff"] = "dip"
-        likely = "the largest size only: memory or registration at its limit, or a disturbance; measure beyond it"
+        likely = "only the largest size: memory or registration at its limit, or a disturbance; measure larger sizes"
     elif len(low) == len(larger):
         kind = "cliff"
         evidence += f", and at most {max(larger):.4g} at larger ones"
-        likely = "all larger sizes: a cache or a registration that they no longer fit, or another algorithm"
+        likely = "all larger sizes: they exceed a cache or a registration, or use another algorithm"
     else:
         kind = "dip"
         evidence += f", {max(larger):.4g} again at larger ones"
         likely = (
             f"{len(low) + 1} sizes: a poor choice of algorithm or protocol (NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
             if low
-            else "one size only: a disturbance while it was measured, or a poor choice of protocol there"
+            else "only one size: a disturbance during its measurement, or a poor choice of protocol"
         )
     return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / best, evidence=evidence, likely=likely)
 
 
 def _steps(points: Points) -> list[CurveFeature]:
-    """Where time grows more than before and after.
+    """Finds sizes at which time grows faster than before and after.
 
-    In the postal model the growth per doubling only rises with size; where it falls back again, something switched.
+    In the postal model the growth exponent only rises with the size. If it falls again, the library switched its
+    algorithm or protocol, or the measurement was disturbed.
     """
     pairs = [
         (math.log(after / before) / math.log(size_after / size), size_after, before, after)
@@ -173,7 +175,7 @@ def _steps(points: Points) -> list[CurveFeature]:
             continue
         falls_back = later[3] < (1 - DIP) * after
         likely = (
-            "one size only: a disturbance while it was measured"
+            "only one size: a disturbance during its measurement"
             if falls_back
             else "a switch of protocol or algorithm between these two sizes"
         )

@@ -1,8 +1,8 @@
-"""How sure a difference is: pure functions from figures to intervals. docs/comparison.md has the reasons.
+"""Confidence intervals of differences, as pure functions. docs/comparison.md explains the methods.
 
 Times are compared by the logarithm of their ratio, so that twice as fast and half as fast are equally far from equal.
-Three units of observation, each with its function: quadruples of interleaved blocks (`judge_quadruples`), whole runs
-(`mean_difference`), stretches of iterations within one run (`stretch_summary`).
+There are three units of observation: quadruples of interleaved blocks (`judge_quadruples`), whole runs (`run_summary`),
+and stretches of iterations within one run (`stretch_summary`). `mean_difference` compares two summaries.
 """
 
 import math
@@ -17,27 +17,27 @@ from scipy import special
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
-_RELABELLINGS = 20_000
-"""Random relabellings where there are too many to go through; they bound a level of 0.1 % to about a quarter of it."""
-_ALL_UP_TO_QUADRUPLES = 13
-"""Up to here all 2^n relabellings are gone through."""
+_RELABELINGS = 20_000
+"""Number of random relabelings if not all are enumerated. It determines a level of 0.1 % to about a quarter of it."""
+_MAX_ENUMERATED_QUADRUPLES = 13
+"""Up to this number of quadruples, all 2^n relabelings are enumerated."""
 _MIN_LEVEL = 0.95
-"""No interval promises less, whatever the rule over all sizes would allow."""
+"""Minimum confidence level of each interval, even if the rule over all sizes permits less."""
 
 MIN_STRETCHES = 4
 _STRETCHES = 16
 _MIN_STRETCH = 5
-"""Iterations of a stretch: a median of fewer is hardly one."""
+"""Minimum number of iterations in a stretch. The median of fewer is not reliable."""
 
 
 def slowest_rank_us(samples_us: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """The time of each iteration: that of its slowest rank, since an operation has ended when its last rank has."""
+    """Returns the time of each iteration, which is that of its slowest rank: an operation ends with its last rank."""
     return tuple(max(ranks) for ranks in zip(*samples_us, strict=True))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and where the truth lies, in logarithms of a ratio."""
+    """Estimate with its confidence interval, as logarithms of a ratio."""
 
     estimate: float
     low: float
@@ -45,51 +45,52 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether there is a difference."""
+        """True if the difference is significant."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class QuadrupleTest:
-    """What quadruples of interleaved blocks say about every row at once."""
+    """Result of the test on quadruples of interleaved blocks, for all rows together."""
 
     intervals: tuple[Interval | None, ...]
-    """Of the median over quadruples, per row; None where there are too few quadruples for any."""
+    """Interval of the median over quadruples, per row. None if there are too few quadruples."""
     changed: tuple[bool, ...]
-    """The interval excludes zero and a neighbour's does so on the same side."""
+    """True per row if its interval and a neighbor's exclude zero on the same side."""
     level: float
-    """Of each interval by itself; the rule for changes holds over all rows together."""
+    """Confidence level of each single interval. The rule for `changed` covers all rows together."""
     quadruples: int
 
 
 def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: Vector) -> Vector:
-    """Of four blocks in the order of time, X Y Y X: log time of Y less that of X, free of a steady drift."""
+    """Returns log time of Y minus that of X for four consecutive blocks X Y Y X. A linear drift cancels out."""
     difference: Vector = (np.log(second) + np.log(third) - np.log(first) - np.log(fourth)) / 2
     return difference
 
 
 def judge_quadruples(
-    differences: Matrix, neighbours: Sequence[tuple[int, int]], *, alpha: float, seed: int = 0
+    differences: Matrix, neighbors: Sequence[tuple[int, int]], *, alpha: float, seed: int = 0
 ) -> QuadrupleTest:
     """Decides which rows differ, from one difference per quadruple (row of the matrix) and table row (column).
 
-    A coin chose for each quadruple which side came first. If the sides do not differ, the coin chose nothing but the
-    sign of all its differences; so flipping the signs of whole quadruples shows what chance does, with the correlation
-    of sizes, drifts, bursts and several modes of the machine as they are. The statistic is that of the sign test: by
-    how many quadruples B was ahead. Its limit is the least for which at most `alpha` of all relabellings would call any
-    row changed under the very rule that is applied: the row and a neighbour, both beyond it, on the same side.
+    The order of the sides in each quadruple is random. If the sides do not differ, this order only determines the sign
+    of the quadruple's differences. So flipping the signs of whole quadruples yields the distribution under chance. It
+    preserves the correlation of sizes, drifts, bursts and the modes of the machine.
+
+    The statistic is that of the sign test: the lead of B in quadruples. The limit is the smallest lead for which at
+    most `alpha` of all relabelings report any change by the same rule: a row and a neighbor reach it on the same side.
 
     Args:
-        differences: Quadruples by rows of the table, as `quadruple_difference` gives them with the coin undone.
-        neighbours: Pairs of columns that must agree; a column in no pair stands for itself.
-        alpha: The chance to call anything changed when nothing is.
-        seed: Of the relabellings.
+        differences: Quadruples by table rows, from `quadruple_difference`, with the sign of B minus A.
+        neighbors: Pairs of columns that must agree. A column in no pair is tested alone.
+        alpha: Probability to report any change if there is none.
+        seed: Seed of the random relabelings.
     """
     quadruples, rows = differences.shape
-    paired = {row for pair in neighbours for row in pair}
-    pairs = [*neighbours, *((row, row) for row in range(rows) if row not in paired)]
+    paired = {row for pair in neighbors for row in pair}
+    pairs = [*neighbors, *((row, row) for row in range(rows) if row not in paired)]
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
-    place = quadruples - (quadruples + limit + 1) // 2  # of the lower end among the sorted differences, from 0
+    place = quadruples - (quadruples + limit + 1) // 2  # index of the lower bound in the sorted differences
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
     ordered = np.sort(differences, axis=0)
@@ -104,42 +105,43 @@ def judge_quadruples(
 
 
 def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float, seed: int) -> int:
-    """The least lead that chance gives to a row and its neighbour with a probability of at most `alpha`."""
+    """Returns the smallest lead that a row and its neighbor reach by chance with a probability up to `alpha`."""
     quadruples = len(signs)
     if not pairs:
         return quadruples + 1
-    coins = _relabellings(quadruples, seed)
+    coins = _relabelings(quadruples, seed)
     leads = coins @ signs.astype(np.float32)
     strongest = np.zeros(len(coins), dtype=np.float32)
     for one, other in pairs:
         a, b = leads[:, one], leads[:, other]
         np.maximum(strongest, np.where(a * b > 0, np.minimum(np.abs(a), np.abs(b)), 0), out=strongest)
     counts = np.bincount(np.rint(strongest).astype(np.int64), minlength=quadruples + 2)
-    reached = counts[::-1].cumsum()[::-1]  # how many relabellings give at least this lead
-    extra = 0 if len(coins) == 2**quadruples else 1  # the labelling that was drawn is one of the random ones
+    reached = counts[::-1].cumsum()[::-1]  # number of relabelings with at least this lead
+    extra = 0 if len(coins) == 2**quadruples else 1  # counts the actual labeling among the random ones
     allowed = np.flatnonzero((reached + extra) / (len(coins) + extra) <= alpha)
     return int(allowed[0]) if len(allowed) else quadruples + 1
 
 
-def _relabellings(quadruples: int, seed: int) -> NDArray[np.float32]:
-    if quadruples <= _ALL_UP_TO_QUADRUPLES:
+def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
+    if quadruples <= _MAX_ENUMERATED_QUADRUPLES:
         numbers = np.arange(2**quadruples)
         bits = (numbers[:, None] >> np.arange(quadruples)) & 1
     else:
-        bits = np.random.default_rng(seed).integers(0, 2, size=(_RELABELLINGS, quadruples))
+        bits = np.random.default_rng(seed).integers(0, 2, size=(_RELABELINGS, quadruples))
     return (2 * bits - 1).astype(np.float32)
 
 
 def _level(place: int, quadruples: int) -> float:
-    """With which an interval from the sorted difference number `place` to the one as far from the end holds the median.
+    """Returns the confidence level of the median's interval between the sorted differences `place` and `-1 - place`.
 
-    Each difference lies above or below it as a fair coin falls. (scipy.stats takes three times as long to import.)
+    Each difference is above or below the median with equal probability. (scipy.stats takes three times as long to
+    import.)
     """
     return 1 - 2 * float(special.bdtr(place, quadruples, 0.5))
 
 
 def _interval_limit(quadruples: int) -> int:
-    """The least lead for which the interval of a row by itself has the least level."""
+    """Returns the smallest lead for which a single row's interval has at least the level `_MIN_LEVEL`."""
     for place in range(quadruples // 2, -1, -1):
         if _level(place, quadruples) >= _MIN_LEVEL:
             return quadruples - 2 * place
@@ -148,23 +150,23 @@ def _interval_limit(quadruples: int) -> int:
 
 @dataclass(frozen=True)
 class SampleSummary:
-    """Observations of one side, as far as a mean needs them."""
+    """Mean of the observations of one side, with its variance."""
 
     mean: float
     variance_of_mean: float
     degrees_of_freedom: float
     spread: float = 0.0
-    """Of single observations: the distance of the quartiles."""
+    """Interquartile range of the single observations."""
     rounding: float = 0.0
-    """How far the mean may be off because its observations are printed to so many digits."""
+    """Maximum error of the mean due to the rounding of printed observations."""
 
 
 def run_summary(times: Sequence[float], half_digit: float = 0.0) -> SampleSummary:
-    """Of independent runs, at least two, by the logarithms of their times.
+    """Summarizes at least two independent runs by the logarithms of their times.
 
     Args:
-        times: One for each run.
-        half_digit: How far rounding may have moved each of them.
+        times: One time per run.
+        half_digit: Maximum rounding error of each time.
     """
     values = np.asarray(times, dtype=np.float64)
     logarithms = np.log(values)
@@ -175,11 +177,11 @@ def run_summary(times: Sequence[float], half_digit: float = 0.0) -> SampleSummar
 
 
 def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
-    """Of the iterations of one run, which are not independent: neighbours share what the machine does just then.
+    """Summarizes the iterations of one run, which are correlated because consecutive ones share the machine's state.
 
-    The run is cut into stretches, and each counts as one observation by its median. Where stretches still resemble
-    their neighbours, the variance is raised by what a process with that correlation would need. The mean is the
-    logarithm of the median over all iterations. None where there are too few iterations.
+    The run is divided into stretches, and the median of each is one observation. If consecutive stretches are still
+    correlated, the variance is increased accordingly. The mean is the logarithm of the median over all iterations. None
+    if there are too few iterations.
     """
     values = np.asarray(times_us, dtype=np.float64)
     values = values[np.isfinite(values) & (values > 0)]
@@ -187,10 +189,11 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     if stretches < MIN_STRETCHES:
         return None
     medians = np.log([float(np.median(part)) for part in np.array_split(values, stretches)])
-    centred = medians - medians.mean()
-    power = float(centred @ centred)
-    correlation = float(centred[1:] @ centred[:-1]) / power if power else 0.0
-    # For a first-order process: the variance of a mean grows by (1 + r) / (1 - r), the observations shrink by it.
+    centered = medians - medians.mean()
+    power = float(centered @ centered)
+    correlation = float(centered[1:] @ centered[:-1]) / power if power else 0.0
+    # First-order autoregressive process: (1 + r) / (1 - r) multiplies the variance of the mean and divides the number
+    # of effective observations.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance = power / (stretches - 1) / stretches * inflation
     low, middle, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
@@ -198,15 +201,15 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
 
 
 def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:
-    """A's mean less B's with the interval of Welch's test: the logarithm of B's speed over A's.
+    """Returns A's mean minus B's, the logarithm of B's speed over A's, with the interval of Welch's test.
 
-    It is wider by what rounding leaves open: runs that print the same figure do not agree beyond its last digit.
+    The interval is extended by the rounding error: equal printed figures agree only to their last digit.
     """
     estimate = a.mean - b.mean
     variance, rounding = a.variance_of_mean + b.variance_of_mean, a.rounding + b.rounding
     if variance <= 0:
         return Interval(estimate, estimate - rounding, estimate + rounding)
-    # Welch and Satterthwaite: the degrees of freedom of a sum of two variances.
+    # Welch-Satterthwaite equation: degrees of freedom of a sum of two variances.
     freedom = variance**2 / (
         a.variance_of_mean**2 / a.degrees_of_freedom + b.variance_of_mean**2 / b.degrees_of_freedom
     )
@@ -215,16 +218,16 @@ def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Inte
 
 
 def rounding_bounds(value: float) -> tuple[float, float]:
-    """What a printed figure may have been before it was rounded to the digits that it shows.
+    """Returns the bounds of a printed figure before it was rounded.
 
-    Zeros at its end are lost in reading, so the bounds may be too wide and are never too narrow.
+    Trailing zeros are lost when a log is read, so the bounds can be too wide but never too narrow.
     """
     half = half_digit(value)
     return value - half, value + half
 
 
 def half_digit(value: float) -> float:
-    """Half of the last digit that a printed figure shows."""
+    """Returns half the value of the last printed digit of a figure."""
     text = f"{value!r}".removesuffix(".0")
     mantissa, _, exponent = text.partition("e")
     return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))

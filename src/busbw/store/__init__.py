@@ -1,4 +1,4 @@
-"""Where runs are kept: folders are the truth, and an index over them is rebuilt at will (docs/store.md)."""
+"""Run store: folders of runs, and an index that can be rebuilt from them at any time (docs/store.md)."""
 
 from busbw.store.index import Index
 from busbw.store.layout import (

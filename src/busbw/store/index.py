@@ -1,9 +1,11 @@
-"""The index over a store: what is in each run, in SQLite, so that a million rows are filtered at once.
+"""SQLite index of a store's runs, which filters a million rows quickly.
 
-It holds nothing that is not in the logs and is always brought up to date before it is asked: a log whose size or time
-of change is another is read again, one that is gone is forgotten. So it may be deleted at any time, and is built anew
-when it is damaged or of another version. A lock file lets one process at a time change it; a kill in the middle of a
-change leaves the state before it, by SQLite's journal. Where the store cannot be written it is built in memory.
+The index contains only data from the logs. It is updated before each use: a log with a changed size or time is read
+again, and the entry of a removed log is deleted. So the index can be deleted at any time, and it is rebuilt if it is
+damaged or has another version.
+
+A lock file lets only one process change it at a time. If a process is killed during a change, SQLite's journal restores
+the previous state. If the store is not writable, the index is built in memory.
 """
 
 import errno
@@ -24,7 +26,7 @@ from busbw.store.layout import StoreEntry, entries
 from busbw.store.rows import LARGEST, insert
 
 VERSION = 3
-"""Of the tables below and what is put into them; an index of another version is built anew."""
+"""Version of the tables below and their content. An index with another version is rebuilt."""
 
 INDEX, LOCK = ".index.sqlite", ".index.lock"
 
@@ -53,31 +55,31 @@ CREATE INDEX series_by_run ON series(run);
 CREATE INDEX series_by_kind ON series(collective, dtype);
 """
 
-_WAIT_S = 60
-_BETWEEN_LOOKS_S = 0.05
+_LOCK_LIMIT_S = 60
+_POLL_S = 0.05
 _BATCH = 200
-"""Logs per commit: a kill while a large store is indexed for the first time costs no more than these."""
+"""Number of logs per commit. If the first indexing of a large store is killed, at most these are lost."""
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 class Index:
-    """The index of one store, up to date when it was opened. Use it in a `with`."""
+    """Index of one store, updated when it is opened. Use it in a `with` statement."""
 
     def __init__(self, store: Path, *, rebuild: bool = False) -> None:
-        """Opens and updates it.
+        """Opens and updates the index.
 
         Args:
-            store: The folder of runs.
-            rebuild: Whether to build it anew from the logs.
+            store: Folder of runs.
+            rebuild: True to rebuild the index from the logs.
 
         Raises:
             BusbwError: The store cannot be read.
         """
         self.store = store
-        self.words: list[str] = []
-        """What a user should know about the index itself, a sentence each."""
-        self._connection = self._opened(rebuild=rebuild)
+        self.messages: list[str] = []
+        """Messages for the user about the index itself, one sentence each."""
+        self._connection = self._open(rebuild=rebuild)
 
     def __enter__(self) -> "Index":
         return self
@@ -85,55 +87,55 @@ class Index:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._connection.close()
 
-    def ask(self, question: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
-        """What the question makes of the tables. Where it meets damage, the index is built anew and it is asked again.
+    def query(self, run_query: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Runs a query. If the index is damaged, rebuilds it and runs the query again.
 
         Raises:
-            BusbwError: The index was built anew and is still damaged.
+            BusbwError: The index is in use, or it is still damaged after the rebuild.
         """
         try:
-            return question(self._connection)
+            return run_query(self._connection)
         except sqlite3.DatabaseError as error:
             if "locked" in str(error):
                 raise BusbwError(f"the index of {self.store} is in use: {error}", remedy="try again later") from error
             self._connection.close()
-            self.words.append(f"the index was damaged ({error}) and has been built anew")
-            self._connection = self._opened(rebuild=True)
+            self.messages.append(f"the index was damaged ({error}) and has been rebuilt")
+            self._connection = self._open(rebuild=True)
         try:
-            return question(self._connection)
+            return run_query(self._connection)
         except sqlite3.DatabaseError as error:
             raise BusbwError(f"the index of {self.store} cannot be read: {error}", remedy="check the disk") from error
 
     def problems(self) -> list[tuple[str, str]]:
-        """Files in the store that could not be read, by name, each with the reason."""
+        """Returns the unreadable files in the store with the reasons, sorted by name."""
         wanted = "SELECT name, problem FROM files WHERE problem IS NOT NULL ORDER BY name"
-        return self.ask(lambda connection: connection.execute(wanted).fetchall())
+        return self.query(lambda connection: connection.execute(wanted).fetchall())
 
-    def _opened(self, *, rebuild: bool) -> sqlite3.Connection:
+    def _open(self, *, rebuild: bool) -> sqlite3.Connection:
         if not self.store.is_dir():
-            return self._updated(_connect(":memory:"))
+            return self._updated_connection(_connect(":memory:"))
         try:
             with _locked(self.store / LOCK):
-                return self._on_disk(rebuild=rebuild)
+                return self._open_file(rebuild=rebuild)
         except (OSError, sqlite3.OperationalError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            self.words.append(f"the index cannot be kept in {self.store} ({reason}); it was built for this once")
-            return self._updated(_connect(":memory:"))
+            self.messages.append(f"the index cannot be stored in {self.store} ({reason}); it was built in memory")
+            return self._updated_connection(_connect(":memory:"))
 
-    def _on_disk(self, *, rebuild: bool) -> sqlite3.Connection:
+    def _open_file(self, *, rebuild: bool) -> sqlite3.Connection:
         path = self.store / INDEX
         if rebuild:
             _remove(path)
         try:
-            return self._updated(_connect(str(path)))
+            return self._updated_connection(_connect(str(path)))
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
-            self.words.append(f"the index was damaged ({error}) and has been built anew")
+            self.messages.append(f"the index was damaged ({error}) and has been rebuilt")
             _remove(path)
-            return self._updated(_connect(str(path)))
+            return self._updated_connection(_connect(str(path)))
 
-    def _updated(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _updated_connection(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         try:
             if _version(connection) != VERSION:
                 _make_tables(connection)
@@ -146,25 +148,27 @@ class Index:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Only one process at a time; it goes with the process, also with one that is killed."""
-    # Not waiting for who may write, should it be a pipe.
+    """Holds a lock for one process. The kernel releases it when the process ends, even if it is killed."""
+    # O_NONBLOCK: if the path is a pipe, open must not wait for its other end.
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), "rb") as lock:
-        end_s = time.monotonic() + _WAIT_S
+        end_s = time.monotonic() + _LOCK_LIMIT_S
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() > end_s:
-                    raise OSError(errno.EWOULDBLOCK, f"another process has held {path.name} for {_WAIT_S} s") from None
-            time.sleep(_BETWEEN_LOOKS_S)
+                    raise OSError(
+                        errno.EWOULDBLOCK, f"another process has held {path.name} for {_LOCK_LIMIT_S} s"
+                    ) from None
+            time.sleep(_POLL_S)
         yield
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=_LOCK_LIMIT_S, isolation_level=None)
     try:
-        # What is lost with the power is built anew, so no write waits for the disk.
+        # An index that is lost in a power failure is rebuilt, so writes need not wait for the disk.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -65536")
@@ -207,24 +211,24 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _update(connection: sqlite3.Connection, there: dict[str, StoreEntry]) -> None:
+def _update(connection: sqlite3.Connection, current: dict[str, StoreEntry]) -> None:
     known = {
         name: (size_bytes, mtime_ns)
         for name, size_bytes, mtime_ns in connection.execute("SELECT name, size_bytes, mtime_ns FROM files")
     }
-    gone = known.keys() - there.keys()
-    changed = [entry for name, entry in there.items() if known.get(name) != (entry.size_bytes, _changed_ns(entry))]
-    if gone:
+    removed = known.keys() - current.keys()
+    changed = [entry for name, entry in current.items() if known.get(name) != (entry.size_bytes, _changed_ns(entry))]
+    if removed:
         with _transaction(connection):
-            connection.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in gone])
+            connection.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in removed])
     for first in range(0, len(changed), _BATCH):
         with _transaction(connection):
             for entry in changed[first : first + _BATCH]:
-                _take(connection, entry)
+                _index_log(connection, entry)
 
 
-def _take(connection: sqlite3.Connection, entry: StoreEntry) -> None:
-    """Puts a log in the place of what was known of it."""
+def _index_log(connection: sqlite3.Connection, entry: StoreEntry) -> None:
+    """Replaces the entry of a log by its current content."""
     connection.execute("DELETE FROM files WHERE name = ?", (entry.name,))
     log, problem = _read(entry)
     values = (entry.name, entry.size_bytes, _changed_ns(entry), problem)
@@ -237,14 +241,14 @@ def _take(connection: sqlite3.Connection, entry: StoreEntry) -> None:
 
 
 def _changed_ns(entry: StoreEntry) -> int:
-    """When its log was changed, as far as the index can hold that: a file's time may be anything."""
+    """Returns the log's time of change, limited to SQLite's range, because a file may have any time."""
     return min(max(entry.mtime_ns, 0), LARGEST)
 
 
 def _read(entry: StoreEntry) -> tuple[Log | None, str | None]:
-    """The log, or why there is none: one file that cannot be read must not hide the others."""
+    """Returns the log, or the reason if it cannot be read. One unreadable file must not hide the others."""
     try:
         log = readers.read(entry.log)
     except BusbwError as error:
         return None, str(error)
-    return (log, None) if log.tables else (log, "no row of a table was found in it")
+    return (log, None) if log.tables else (log, "it has no table with rows")

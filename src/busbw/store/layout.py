@@ -1,7 +1,7 @@
-"""Run folders: how they are named, what is in them, and how a run is found by its name.
+"""Run folders: their names, their content, and the search for a run by name.
 
-A store is a folder. Each folder in it that holds `records.jsonl` is a run, and so is each log file that lies in it,
-whichever tool wrote it. Names that begin with a dot belong to the store itself.
+A store is a folder. Each folder in it with a `records.jsonl` is a run, and so is each log file of any tool. Names that
+begin with a dot belong to the store itself.
 """
 
 import os
@@ -20,13 +20,13 @@ from busbw.errors import UsageError
 from busbw.files import replace_file
 
 STORE_VARIABLE = "BUSBW_STORE"
-"""Names the folder of the store; without it, it is `busbw-records` in the current folder."""
+"""Variable with the folder of the store. If unset, the store is `busbw-records` in the current folder."""
 
 RECORDS = "records.jsonl"
-"""What the engine wrote: the measurements and what they were made with."""
+"""File that the engine writes: the measurements and their conditions."""
 
 RUN_FILE = "run.json"
-"""What the engine cannot know of itself: the command as it was typed, and how its process ended."""
+"""File with facts that the engine does not know: the typed command, and how the engine's process ended."""
 
 _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
 _TIMED = re.compile(r"\d{8}T\d{6}Z-")
@@ -35,17 +35,17 @@ _MAX_SAME_NAMES = 1000
 
 
 class RunFile(Struct, kw_only=True, frozen=True):
-    """What stands in `run.json`."""
+    """Content of `run.json`."""
 
     format: int = 1
     command: list[str]
-    """What was typed after `busbw`."""
+    """Arguments after `busbw`, as typed."""
     started: str
-    """ISO 8601 with zone; of the command, so a little before the engine's own."""
+    """Start of the command in ISO 8601 with time zone, slightly before the engine's start."""
     ended: str | None = None
-    """Null while the run goes on, or when the command itself was killed."""
+    """End of the command. Null while the run continues, or if the command itself was killed."""
     exit_code: int | None = None
-    """The engine's, 128 + the signal where one ended it; null as above."""
+    """Exit code of the engine; 128 + the signal number if a signal ended it. Null like `ended`."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,28 @@ class StoreEntry:
 
     name: str
     log: Path
-    """What a reader reads."""
+    """Path of the log for the readers."""
     size_bytes: int
     mtime_ns: int
 
 
 def default_folder() -> Path:
-    """The store that is used when none is named."""
+    """Returns the default store."""
     return Path(os.environ.get(STORE_VARIABLE) or "busbw-records")
 
 
 def run_name(moment: datetime, collective: str) -> str:
-    """The name of a run that begins now: sorted by name is sorted by time."""
+    """Returns the name of a run that starts at `moment`. Sorting names sorts runs by time."""
     return f"{moment:%Y%m%dT%H%M%SZ}-{collective}"
 
 
 def new_run(store: Path, name: str) -> Path:
-    """Makes the folder of a new run; one of the same name gets a number behind it.
+    """Creates the folder of a new run. If the name exists, a number is appended.
 
-    Making a folder either succeeds or finds it there, so two runs that begin at once never share one.
+    mkdir is atomic, so two runs that start at the same time never share a folder.
 
     Raises:
-        UsageError: The folder cannot be made.
+        UsageError: The folder cannot be created.
     """
     try:
         store.mkdir(parents=True, exist_ok=True)
@@ -86,47 +86,47 @@ def new_run(store: Path, name: str) -> Path:
                 return folder
     except OSError as error:
         raise UsageError(
-            f"cannot make a folder for the record in {store}: {error.strerror}",
-            remedy=f"run in a folder where you may write, name one with {STORE_VARIABLE}, or give --records FILE",
+            f"cannot create a folder for the record in {store}: {error.strerror}",
+            remedy=f"run in a writable folder, set {STORE_VARIABLE}, or pass --records FILE",
         ) from error
     raise UsageError(f"{store} has {_MAX_SAME_NAMES} runs named {name}", remedy="remove some of them")
 
 
 def write_run_file(folder: Path, run: RunFile) -> None:
-    """Writes `run.json` whole: a reader finds the old one or the new one."""
+    """Replaces `run.json` atomically: a reader sees either the old or the new content."""
     replace_file(folder / RUN_FILE, msgspec.json.encode(run) + b"\n")
 
 
 def entries(store: Path) -> Iterator[StoreEntry]:
-    """Every run in the store, in no order. A store that is not there has none."""
+    """Yields every run in the store, unordered; nothing if the store does not exist."""
     try:
         found = list(os.scandir(store))
     except FileNotFoundError:
         return
     except OSError as error:
         raise UsageError(
-            f"cannot read the store {store}: {error.strerror}", remedy=f"name a folder with {STORE_VARIABLE}"
+            f"cannot read the store {store}: {error.strerror}", remedy=f"set {STORE_VARIABLE} to a readable folder"
         ) from error
     for item in found:
         is_folder = item.is_dir()
         path = Path(item.path)
         if item.name.startswith(".") or not (is_folder or path.suffix in _LOG_SUFFIXES):
             continue
-        with suppress(OSError):  # a folder without records is no run yet; a file may just have been removed
+        with suppress(OSError):  # a folder without records is not a run; a file may have been removed meanwhile
             log = path / RECORDS if is_folder else path
             status = log.stat()
             if not stat.S_ISREG(status.st_mode):
                 continue
-            # The index and what is printed are text.
+            # Names must be valid text for the index and for output.
             name = os.fsencode(item.name).decode(errors="backslashreplace")
             yield StoreEntry(name, log, status.st_size, status.st_mtime_ns)
 
 
 def find(text: str, store: Path | None = None) -> Path:
-    """The log of a run that a user names: a path, a run's name or the beginning of it, `last`, `last~1` before it.
+    """Returns the log of a run. `text` is a path, a run's name or its beginning, `last`, or `last~1` (the one before).
 
     Raises:
-        UsageError: There is none of that name, or several.
+        UsageError: No run or several runs match.
     """
     path = Path(text)
     if path.is_dir() and (path / RECORDS).is_file():
@@ -142,17 +142,17 @@ def find(text: str, store: Path | None = None) -> Path:
         return runs[matches[0]]
     if matches:
         shown = ", ".join(matches[:3]) + (f" and {len(matches) - 3} more" if len(matches) > 3 else "")
-        raise UsageError(f'"{text}" begins the names of {len(matches)} runs: {shown}', remedy="give more of the name")
+        raise UsageError(f'"{text}" begins the names of {len(matches)} runs: {shown}', remedy="type more of the name")
     raise UsageError(
         f'"{text}" is neither a file nor a run in {store}',
-        remedy="busbw runs lists the runs; the newest is called last",
+        remedy="use a name from `busbw runs`, or last for the newest",
     )
 
 
 def _last(runs: dict[str, Path], back: int, store: Path) -> Path:
-    """By name, which begins with the time; other people's logs have no place in that order."""
+    """Finds a run by its position from the end. Logs without a time in their name are not counted."""
     timed = sorted(name for name in runs if _TIMED.match(name))
     if back >= len(timed):
         has = f"has {len(timed)}" if timed else "has none"
-        raise UsageError(f"run last~{back} was asked for and {store} {has}", remedy="busbw run makes one")
+        raise UsageError(f"run last~{back} does not exist: {store} {has}", remedy="create a run with `busbw run`")
     return runs[timed[-1 - back]]

@@ -1,4 +1,4 @@
-"""What is asked of the index: runs that match a filter, and their points."""
+"""Queries of the index: runs that match a filter, and their points."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _RUN_COLUMNS = (
 
 
 class Filter(Struct, kw_only=True, frozen=True):
-    """Which runs and points are wanted; `None` wants all."""
+    """Selects runs and points. A field that is None selects all."""
 
     collective: str | None = None
     dtype: str | None = None
@@ -26,11 +26,11 @@ class Filter(Struct, kw_only=True, frozen=True):
     ranks: int | None = None
     backend: str | None = None
     library: str | None = None
-    """A part of its name and version, in any case."""
+    """Part of the library's name and version, case-insensitive."""
     host: str | None = None
-    """One of the hosts, whole."""
+    """Full name of one of the hosts."""
     system: str | None = None
-    """A part of the hosts' or the device's names, in any case."""
+    """Part of a host's or the device's name, case-insensitive."""
     since_s: float | None = None
     until_s: float | None = None
     placement: Placement | None = None
@@ -43,11 +43,11 @@ class RunRow(Struct, kw_only=True, frozen=True):
 
     name: str
     number: int
-    """Which table of its log, from 1."""
+    """Number of the table in its log, from 1."""
     time_s: float
     """Seconds since 1970."""
     time_source: str
-    """`log`, or `file` where the log does not say and the time of its last change stands for it."""
+    """`log`, or `file` if the log has no time and the file's time of change is used."""
     program: str | None
     backend: str | None
     library: str | None
@@ -59,11 +59,11 @@ class RunRow(Struct, kw_only=True, frozen=True):
     complete: bool | None
     rows: int
     wrong: int
-    """Measurements with wrong data."""
+    """Number of measurements with wrong data."""
     checked: int
-    """Measurements whose data were checked."""
+    """Number of measurements with checked data."""
     collectives: str | None
-    """Separated by commas, as are the types and operators."""
+    """Separated by commas, like `dtypes` and `redops`."""
     dtypes: str | None
     redops: str | None
     min_bytes: int | None
@@ -95,7 +95,7 @@ class StoredPoint(Struct, frozen=True):
 
 
 class MeasuredSeries(NamedTuple):
-    """One placement of one configuration of one run, and what decides what it may be compared with."""
+    """One placement of one configuration of one run, with the properties that determine comparable runs."""
 
     name: str
     number: int
@@ -106,7 +106,7 @@ class MeasuredSeries(NamedTuple):
     device: str | None
     method: str
     circumstances: str
-    """JSON: what may explain a change."""
+    """JSON object with possible explanations of a change."""
     collective: str | None
     dtype: str | None
     redop: str | None
@@ -116,11 +116,11 @@ class MeasuredSeries(NamedTuple):
     variant: str | None
     placement: Placement
     times_us: dict[int, float]
-    """By size in bytes."""
+    """Time by size in bytes."""
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
-    """The runs that match, the newest first; of their configurations only those that match are told."""
+    """Returns the matching runs, newest first, with the values of their matching configurations only."""
     where, values = _where(wanted)
     rows = connection.execute(
         f"SELECT {_RUN_COLUMNS},"
@@ -130,11 +130,11 @@ def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | No
         f"{where} GROUP BY runs.id ORDER BY time_s DESC, name DESC, number DESC LIMIT ?",
         (*values, -1 if limit is None else limit),
     )
-    return [_run_line(row) for row in rows]
+    return [_run_row(row) for row in rows]
 
 
 def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
-    """How many runs match."""
+    """Returns the number of matching runs."""
     where, values = _where(wanted)
     sql = f"SELECT count(DISTINCT runs.id) FROM runs LEFT JOIN series ON series.run = runs.id{where}"
     count: int = connection.execute(sql, values).fetchone()[0]
@@ -142,10 +142,10 @@ def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
 
 
 def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[MeasuredSeries]:
-    """All configurations that match, each placement by itself; cycles of a size are averaged.
+    """Yields the matching configurations, one item per placement. Cycles of a size are averaged.
 
-    Where the placement is left open, it is out of place, or what a log has that does not say. Measurements whose data
-    were wrong are left out: `count_wrong` counts them.
+    Without a placement in the filter, out-of-place and unstated placements are used. Measurements with wrong data are
+    omitted; `count_wrong` counts them.
     """
     text, values = _where(wanted)
     series_of = {
@@ -157,9 +157,9 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
             values,
         )
     }
-    which, values = _timed(wanted)
+    condition, values = _timed(wanted)
     rows = connection.execute(
-        f"SELECT series, placement, size_bytes, avg(time_us) FROM points{which} AND coalesce(wrong, 0) = 0"
+        f"SELECT series, placement, size_bytes, avg(time_us) FROM points{condition} AND coalesce(wrong, 0) = 0"
         " GROUP BY series, size_bytes, placement",
         values,
     )
@@ -172,10 +172,10 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
 
 
 def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, int]:
-    """How many measurements `list_measured` leaves out because their data were wrong, and of how many runs."""
-    which, values = _timed(wanted)
+    """Returns how many measurements `list_measured` omits because of wrong data, and in how many runs."""
+    condition, values = _timed(wanted)
     counts: tuple[int, int] = connection.execute(
-        f"SELECT count(*), count(DISTINCT series.run) FROM points JOIN series ON series.id = points.series{which}"
+        f"SELECT count(*), count(DISTINCT series.run) FROM points JOIN series ON series.id = points.series{condition}"
         " AND wrong > 0",
         values,
     ).fetchone()
@@ -183,7 +183,7 @@ def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, in
 
 
 def _timed(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
-    """The points with a time that match, as SQL and its values."""
+    """Returns the SQL condition for matching points with a time, and its values."""
     text, values = _where(wanted)
     placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
     low = 0 if wanted.min_bytes is None else wanted.min_bytes
@@ -196,12 +196,12 @@ def _timed(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
 
 
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[StoredPoint]:
-    """The points that match: the newest run first, and in a run by configuration and size."""
+    """Yields the matching points, newest run first, within a run by configuration and size."""
     where, values = _where(wanted, points=True)
     rows = connection.execute(
         "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant,"
         " points.size_bytes, placement, cycle, line, time_us, algbw_gbps, busbw_gbps, points.wrong"
-        # CROSS: in this order, so that the newest come first without sorting all.
+        # CROSS JOIN fixes the join order, so that SQLite returns the newest first without sorting all rows.
         " FROM runs CROSS JOIN files ON files.id = runs.file CROSS JOIN series ON series.run = runs.id"
         f" CROSS JOIN points ON points.series = series.id{where}"
         " ORDER BY runs.time_s DESC, runs.id DESC, series.id, points.size_bytes LIMIT ?",
@@ -212,7 +212,7 @@ def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | 
 
 
 def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
-    """How many points match."""
+    """Returns the number of matching points."""
     where, values = _where(wanted, points=True)
     sql = (
         f"SELECT count(*) FROM runs JOIN series ON series.run = runs.id JOIN points ON points.series = series.id{where}"
@@ -221,14 +221,14 @@ def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
     return count
 
 
-def _run_line(row: tuple[Any, ...]) -> RunRow:
+def _run_row(row: tuple[Any, ...]) -> RunRow:
     line = dict(zip(RunRow.__struct_fields__, row, strict=True))
     line["complete"] = None if line["complete"] is None else bool(line["complete"])
     return RunRow(**line)
 
 
 def _where(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """The filter as SQL and its values; without points, a size is wanted of a run that went through it."""
+    """Returns the filter as an SQL condition and its values. Without `points`, sizes select series that cover them."""
     conditions: list[tuple[str, Any]] = [
         ("series.collective = ?", wanted.collective),
         ("series.dtype = ?", wanted.dtype),

@@ -1,4 +1,4 @@
-"""A log as the rows of the index: runs, their series (one configuration each), and the points of a series."""
+"""Converts a log to rows of the index: runs, series (one configuration each), and points of a series."""
 
 import re
 import sqlite3
@@ -11,7 +11,7 @@ import msgspec
 from busbw.logs import Log, Row, Table
 
 LARGEST = (1 << 63) - 1
-"""The largest number that the index, which is SQLite's, can hold."""
+"""Largest integer that SQLite can store."""
 
 _METHOD = {
     "aggregated_iterations": ("aggregated_iterations", "1"),
@@ -23,7 +23,7 @@ _METHOD = {
     "blocking": ("blocking", "0"),
     "average": ("average", "1"),
 }
-"""Settings that change what a time means, as each format calls them: our name, and what it is when nothing is asked."""
+"""Settings that change the meaning of a time: the name in a log, to the name in the index and the default value."""
 
 _TIME_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
@@ -32,13 +32,13 @@ _CIRCUMSTANCE = re.compile(r"machine\.|iterations$|version|build$|driver|plugin"
 
 
 def insert(cursor: sqlite3.Cursor, file: int, log: Log, *, changed_s: float) -> None:
-    """Puts the log's tables into the index.
+    """Inserts the log's tables into the index.
 
     Args:
-        cursor: In a transaction.
-        file: The log's row in `files`.
-        log: What was read.
-        changed_s: When the file was last changed; stands for the time of tables that do not say theirs.
+        cursor: Cursor within a transaction.
+        file: Row of the log in `files`.
+        log: The log.
+        changed_s: Time of change of the file. It is used for tables without a start time.
     """
     for number, table in enumerate(log.tables, start=1):
         stated_s = seconds(table.start_time)
@@ -70,7 +70,7 @@ def insert(cursor: sqlite3.Cursor, file: int, log: Log, *, changed_s: float) -> 
 
 
 def seconds(time: str | None) -> float | None:
-    """A stated time in seconds since 1970; one without a zone is taken for UTC. None where it is no time."""
+    """Converts a time in a log to seconds since 1970. A time without a zone is UTC. None if the text is not a time."""
     if not time:
         return None
     text = time.strip().replace("Z", "+00:00")
@@ -84,7 +84,7 @@ def seconds(time: str | None) -> float | None:
         moment = known
     try:
         found_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-        datetime.fromtimestamp(found_s, timezone.utc)  # what is printed of it
+        datetime.fromtimestamp(found_s, timezone.utc)  # fails for a time that cannot be printed
     except (ValueError, OverflowError):
         return None
     return found_s
@@ -98,23 +98,23 @@ def _parsed(text: str, form: str) -> datetime | None:
 
 
 def backend_of(table: Table) -> str | None:
-    """What ran the collectives: as the log says, or as the name of its library does."""
+    """Returns the backend that the log states, or the first word of its library."""
     if stated := table.settings.get("backend"):
         return stated
     return table.library.split()[0].lower() if table.library else None
 
 
 def method_of(table: Table) -> str:
-    """The settings that differ from the usual and make a time mean something else: 'graph_launches 10'."""
+    """Returns the non-default settings that change the meaning of a time: 'graph_launches 10'."""
     found = ((*_METHOD[name], value) for name, value in table.settings.items() if name in _METHOD)
     return ", ".join(sorted(f"{name} {value}" for name, usual, value in found if value != usual))
 
 
 def _circumstances(table: Table) -> dict[str, str]:
-    """What may explain a change from one run to another."""
-    said = {"library": table.library, "program": table.program_version}
+    """Returns properties that may explain a change between runs."""
+    versions = {"library": table.library, "program": table.program_version}
     settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE.search(name)}
-    return {name: value for name, value in said.items() if value} | settings | table.environment
+    return {name: value for name, value in versions.items() if value} | settings | table.environment
 
 
 def _configuration(table: Table, row: Row) -> tuple[object, ...]:

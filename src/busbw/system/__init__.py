@@ -1,6 +1,7 @@
-"""ADD A SYSTEM HERE: what a machine's wires can carry. Data, no code: *.toml, each constant with its source.
+"""ADD A SYSTEM HERE: capacities of the links in a machine. A new system is a *.toml file with a source per constant.
 
-`find` gives the description for a name, a file or the words of a log; `detect` looks at this machine.
+`find` returns the description for a name or a file, `find_in_text` that for text of a log. The module `detect` inspects
+this machine.
 """
 
 import re
@@ -13,108 +14,108 @@ from msgspec import Meta, Struct
 from busbw.catalog import Catalog
 
 Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
-"""Decides which of NCCL's protocols there are and what they reach."""
+"""Determines the available protocols of NCCL and their efficiency."""
 
 
 class SourcedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A figure that the expectation is made from."""
+    """Constant of the expectation, with its source."""
 
     value: float
     source: Annotated[str, Meta(min_length=1)]
 
 
 class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What joins the ranks of one domain: the links of one rank."""
+    """Links of one rank to the other ranks of its domain."""
 
     kind: Literal["NVLink", "Infinity Fabric", "PCIe", "host memory"]
     layout: Literal["switch", "mesh", "shared"]
-    """switch: all links lead to every rank; mesh: a fixed number leads to each; shared: one bus for all."""
+    """switch: all links reach every rank; mesh: a fixed number of links to each rank; shared: one bus for all ranks."""
     most_ranks: Annotated[int, Meta(ge=2)]
-    """The ranks that it joins at most."""
+    """Maximum number of ranks in the domain."""
     links: Annotated[int, Meta(ge=1)]
-    """Of one rank; in a mesh those to one other rank."""
+    """Number of links of one rank. In a mesh: links to one other rank."""
     link_gbps: SourcedValue
-    """What a collective's data get through one link, one way."""
+    """Rate of one link for a collective's data, one way."""
     spec_gbps: SourcedValue
-    """What the maker says of all links of one rank together, one way."""
+    """Sum of all links of one rank by the vendor's specification, one way."""
 
 
 class Nvls(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Reduction in the switch (NVLink SHARP)."""
 
     from_ranks: SourcedValue
-    """The library prefers its ring with fewer."""
+    """Minimum number of ranks. With fewer ranks the library uses a ring."""
     efficiency: SourcedValue
-    """Of the links' rate, while the switch reduces."""
+    """Share of the links' rate during a reduction in the switch."""
 
 
 class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The network of one node."""
+    """Network of one node."""
 
     count: Annotated[int, Meta(ge=1)]
     gbit: Annotated[float, Meta(gt=0)]
-    """Of each, one way."""
+    """Rate of each NIC in Gb/s, one way."""
     latency_us: SourcedValue | None = None
-    """What the network's plug-in adds to each step; null: InfiniBand or RoCE, which NCCL counts in its own table."""
+    """Latency that the network plug-in adds to each step. Null for InfiniBand and RoCE: NCCL's table includes it."""
     source: Annotated[str, Meta(min_length=1)]
 
     @property
     def text(self) -> str:
-        """As people write it: 8 x 400 Gb/s."""
+        """Text such as "8 x 400 Gb/s"."""
         return f"{self.count} x {self.gbit:g} Gb/s"
 
 
 class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A kind of node."""
+    """Hardware of one type of node."""
 
     title: str
     generation: Generation
     devices: list[str]
-    """Words that the name of its device has, as logs write it; empty where the name alone does not decide."""
+    """Parts of the device's name in logs. Empty if the name does not identify the system."""
     ranks_per_node: Annotated[int, Meta(ge=1)]
     fabrics: list[Fabric] = []
-    """From the fastest; the first that joins all ranks of a node counts. Empty: nothing is known."""
+    """Fabrics, fastest first. The first that connects all ranks of a node is used. Empty if unknown."""
     nvls: Nvls | None = None
     nics: Nics | None = None
     notes: list[str] = []
     name: str = ""
-    """Of the file; given when it is read."""
+    """Name of the file, set when the file is read."""
 
     @property
     def rack_ranks(self) -> int | None:
-        """How many ranks NVLink joins where it leaves the node (NVL72); None where it does not."""
+        """Number of ranks that NVLink connects beyond the node (NVL72); None if NVLink ends at the node."""
         first = self.fabrics[0] if self.fabrics else None
         leaves = first is not None and first.kind == "NVLink" and first.most_ranks > self.ranks_per_node
         return first.most_ranks if first is not None and leaves else None
 
 
-_SHELF = Catalog(
+_CATALOG = Catalog(
     __name__,
     System,
     kind="system",
-    remedy_malformed="compare it with one that `busbw expect --system NAME` knows",
-    remedy_unknown=lambda known: f"give auto, a .toml file or one of {', '.join(known)}",
+    remedy_malformed="see schema/system.schema.json for the required content",
+    remedy_unknown=lambda known: f"use auto, a .toml file or one of {', '.join(known)}",
     finish=lambda system, name: msgspec.structs.replace(system, name=name),
 )
 
 
 def systems() -> dict[str, System]:
-    """Every description that comes with the program, by the name of its file."""
-    return _SHELF.all
+    """Returns every description in the package by the name of its file."""
+    return _CATALOG.all
 
 
 def find(name: str) -> System:
-    """The description of that name, or of the file of that path.
+    """Returns the description with a name, or that of the file at a path.
 
     Raises:
-        UsageError: There is no such description.
+        UsageError: The description does not exist or its file is invalid.
     """
-    return _SHELF.find(name)
+    return _CATALOG.find(name)
 
 
 @lru_cache(maxsize=256)
 def find_in_text(text: str) -> System | None:
-    """The system whose device the words name: the name in a device list, the title of a table."""
+    """Returns the system with the device named in a text, such as a device list or a table's title; None if unknown."""
     found = [
         (len(device), system)
         for system in systems().values()
@@ -128,7 +129,7 @@ _NICS = re.compile(r"(\d{1,3})\s*x\s*(\d{2,4})\s*(?:g(?:b(?:ps|it/s|/s)?|bit)?)?
 
 
 def nics_from_text(text: str, source: str) -> Nics | None:
-    """NICs as people write them: "8x400", "8x 400Gbps IB". None where nothing of that form is there."""
+    """Parses NICs in texts such as "8x400" or "8x 400Gbps IB". None if the text has no such form."""
     found = [match for match in _NICS.finditer(text) if float(match[2]) >= 10]
     if not found or int(found[0][1]) < 1:
         return None

@@ -1,4 +1,4 @@
-"""Writes the JSON schema of a system to standard output: `python -m busbw.system`; schema/ holds it."""
+"""Writes the JSON schema of a system to standard output: `python -m busbw.system`. schema/ contains a copy."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from busbw.system import System
 
 
 def schema_text() -> str:
-    """The schema as the file in schema/ holds it."""
+    """Returns the text of schema/system.schema.json."""
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return json.dumps({**draft, **msgspec.json.schema(System)}, indent=2) + "\n"
 

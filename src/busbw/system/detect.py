@@ -1,4 +1,4 @@
-"""Looks at this machine, reading only: its GPUs, its NICs, its memory. What cannot be read is unknown, not absent."""
+"""Detects the GPUs, NICs and memory of this machine without changing it. An unreadable property is None."""
 
 import re
 import shutil
@@ -12,25 +12,25 @@ from msgspec.structs import replace
 
 from busbw.system import Nics, System, find, find_in_text
 
-SLOWEST_GBIT = 10
-"""Ports below are for management and carry no collectives."""
+MIN_GBIT = 10
+"""Minimum rate of a port for collectives. Slower ports are for management."""
 
 
 class NetworkPort(Struct, kw_only=True, frozen=True):
-    """One network port that is up or whose state is not said."""
+    """One network port that is up or has an unknown state."""
 
     name: str
     kind: str
     """'InfiniBand', 'RoCE', 'EFA' or 'Ethernet'."""
     gbit: float | None
-    """None where the driver does not say."""
+    """Rate in Gb/s; None if the driver does not report it."""
 
 
 class DetectedMachine(Struct, kw_only=True, frozen=True):
-    """What can be read of a machine."""
+    """Detected properties of a machine."""
 
     gpus: tuple[str, ...] | None
-    """Names; None where no driver says anything, which is not the same as none."""
+    """Names of the GPUs. None if no driver answers, which does not mean that there are no GPUs."""
     ports: tuple[NetworkPort, ...]
     processor: str | None
     processors: int | None
@@ -39,7 +39,7 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:
-    """This machine, or what a tree of files says of another one."""
+    """Detects this machine, or the machine of a test's file tree."""
     cpuinfo = _text(root / "proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     processors = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
@@ -55,14 +55,14 @@ def detect_machine(root: Path = Path("/")) -> DetectedMachine:
 
 
 def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
-    """The description that fits a machine, with its own NICs, and a sentence on how it was found."""
+    """Returns the matching system with the machine's own NICs, and a sentence that explains the choice."""
     if not machine.gpus:
-        why = "no GPU driver says anything here" if machine.gpus is None else "no GPU here"
-        return find("host"), f"{why}: the host backend"
+        reason = "no GPU driver answers" if machine.gpus is None else "no GPU found"
+        return find("host"), f"{reason}: using the host backend"
     names = ", ".join(f"{number} x {name}" for name, number in Counter(machine.gpus).items())
     system = find_in_text(machine.gpus[0])
     if system is None or len(set(machine.gpus)) > 1:
-        return find("host"), f"{names}: not described; write a system file and give it with --system FILE"
+        return find("host"), f"{names}: unknown system; write a system file and pass it with --system FILE"
     nics = _fastest(machine.ports)
     if nics is None:
         return replace(system, nics=None), f"{names} found; no NIC for collectives found"
@@ -72,9 +72,9 @@ def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
 
 
 def _fastest(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | None:
-    """How many ports have the highest rate; a node's slower ones serve storage and management."""
+    """Returns the number and rate of the fastest ports. Slower ports serve storage and management."""
     rdma = [port for port in ports if port.kind != "Ethernet"] or list(ports)
-    rates = Counter(port.gbit for port in rdma if port.gbit and port.gbit >= SLOWEST_GBIT)
+    rates = Counter(port.gbit for port in rdma if port.gbit and port.gbit >= MIN_GBIT)
     return (rates[best], best) if (best := max(rates, default=0.0)) else None
 
 

@@ -1,7 +1,7 @@
-"""What a machine's GPUs, NICs and CPUs are and how they are joined (docs/topology.md).
+"""GPUs, NICs and CPUs of a machine, and the links between them (docs/topology.md).
 
-`look` asks this machine, `matrix_text` reads what `nvidia-smi topo -m` said of another one, and `table` and `picture`
-show it to people.
+`sources.discovery` queries this machine, `sources.matrix_text` reads saved output of `nvidia-smi topo -m`, and
+`views.table` and `views.picture` display a topology.
 """
 
 from busbw.topology.types import DevicePath, Gpu, Nic, Topology

@@ -1,14 +1,14 @@
-"""Numbers of CPUs and NUMA nodes as the kernel writes them: 0-47,96-143."""
+"""Lists of CPUs and NUMA nodes in the kernel's format: 0-47,96-143."""
 
 import re
 from collections.abc import Iterable, Sequence
 
-_MOST = 1 << 20
-"""Above the largest CPU number that Linux can have; what says more is no list of CPUs."""
+_MAX_NUMBER = 1 << 20
+"""Exceeds every possible CPU number of Linux. Text with larger numbers is not a list of CPUs."""
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """As ranges."""
+    """Returns numbers as text, with consecutive ones as ranges."""
     known = sorted(set(numbers))
     starts = [number for place, number in enumerate(known) if place == 0 or known[place - 1] != number - 1]
     ends = [number for place, number in enumerate(known) if place + 1 == len(known) or known[place + 1] != number + 1]
@@ -16,19 +16,19 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 def parse_ranges(text: str) -> tuple[int, ...] | None:
-    """The numbers that ranges stand for, or None where the text is something else."""
+    """Returns the numbers in a text of ranges; None if the text has another format."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         match = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", part, re.ASCII)
         if not match:
             return None
         low, high = int(match[1]), int(match[2] or match[1])
-        if low > high or high > _MOST:
+        if low > high or high > _MAX_NUMBER:
             return None
         found.update(range(low, high + 1))
     return tuple(sorted(found))
 
 
 def set_bits(words: Sequence[int]) -> tuple[int, ...]:
-    """The numbers whose bits are set in a mask of several words of 64 bits, the lowest word first."""
+    """Returns the numbers of the set bits in a mask of 64-bit words, lowest word first."""
     return tuple(place * 64 + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)

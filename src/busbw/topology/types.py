@@ -1,4 +1,4 @@
-"""What a machine's parts are and how they are joined. None is what nobody said; it is never zero and never "no"."""
+"""Data types of a topology. None means unknown; it never means zero or "no"."""
 
 from typing import Annotated, Literal
 
@@ -7,71 +7,71 @@ from msgspec import Meta, Struct
 SCHEMA_VERSION = "1.0"
 
 THIS_MACHINE = "this machine"
-"""The source of what was not read from a text."""
+"""Value of `Topology.source` for a machine that was queried directly."""
 
 PcieLevel = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
-"""How far apart two devices are on PCIe, from near to far, in the words of `nvidia-smi topo`."""
+"""Distance of two devices on PCIe, from near to far, in the terms of `nvidia-smi topo`."""
 
 LEVELS: tuple[PcieLevel, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 Connection = Annotated[str, Meta(pattern=r"^(NV[1-9][0-9]*|PIX|PXB|PHB|NODE|SYS)$")]
-"""What `nvidia-smi topo -m` writes into a cell: NV and the number of links, or the level of PCIe."""
+"""Cell of `nvidia-smi topo -m`: NV and the number of links, or the PCIe level."""
 
 Access = Literal[
     "ok", "chipset not supported", "GPU not supported", "topology not supported", "disabled by setting", "not supported"
 ]
-"""What the driver says of one GPU's access to another one's memory."""
+"""Driver status of a GPU's access to another GPU's memory."""
 
 NicKind = Literal["InfiniBand", "RoCE", "EFA", "iWARP", "RDMA", "Ethernet", "virtual"]
-"""RDMA is an RDMA device that does not say which; virtual is what stands on no device."""
+"""RDMA: an RDMA device of unknown kind. virtual: an interface without a hardware device."""
 
 
 class Pcie(Struct, kw_only=True, frozen=True):
-    """A device's PCIe link: what it runs at now, and at most. An idle GPU lowers its generation by itself."""
+    """PCIe link of a device, with its current and maximum speed. An idle GPU lowers its generation automatically."""
 
     generation: int | None = None
     width: int | None = None
     max_generation: int | None = None
     max_width: int | None = None
     max_gbps: float | None = None
-    """Of max_generation and max_width, one way, after line coding and before packet headers."""
+    """Rate of max_generation and max_width, one way, after line coding and before packet headers."""
 
 
 class NvLinks(Struct, kw_only=True, frozen=True):
-    """The NVLinks of one GPU."""
+    """NVLinks of one GPU."""
 
     active: int
-    """Links that are up; 0 where the driver says of every link that it is down."""
+    """Number of links that are up; 0 if the driver reports every link as down."""
     version: str | None = None
-    """Of the active links: 4.0."""
+    """Version of the active links, for example 4.0."""
     link_gbps: float | None = None
-    """Of one link, one way, as data sheets give it for this version (`rates.py` names them)."""
+    """Rate of one link, one way, from the data sheets for this version (link_rates.py)."""
     line_gbps: float | None = None
-    """Of one link, one way, as the driver says it: the line's rate, which includes coding."""
+    """Line rate of one link, one way, from the driver. It includes line coding."""
     to_switch: int | None = None
-    """Active links that lead to a switch."""
+    """Number of active links to a switch."""
     to_gpus: dict[str, int] = {}
-    """Active links that lead straight to another GPU, by its label."""
+    """Number of active links directly to another GPU, by its label."""
 
 
 class Gpu(Struct, kw_only=True, frozen=True):
     """One GPU."""
 
     label: str
-    """As in the matrix: GPU0. The number is the driver's index, which CUDA_VISIBLE_DEVICES may renumber."""
+    """Label in the matrix, such as GPU0, with the driver's index. CUDA_VISIBLE_DEVICES may change CUDA's index."""
     name: str | None = None
     bus_id: str | None = None
-    """domain:bus:device.function, as the kernel writes it: 0000:18:00.0."""
+    """domain:bus:device.function in the kernel's format: 0000:18:00.0."""
     memory_bytes: int | None = None
     pcie: Pcie | None = None
     nvlinks: NvLinks | None = None
-    """None where the driver does not say: the GPU has none, or hides them."""
+    """None if the driver does not report NVLinks: the GPU has none or hides them."""
     cpu_affinity: str | None = None
-    """CPUs that are near, as ranges: 0-47,96-143."""
+    """Nearest CPUs, as ranges: 0-47,96-143."""
     numa_affinity: str | None = None
-    """NUMA nodes whose memory is near, as ranges."""
+    """NUMA nodes with the nearest memory, as ranges."""
     gpu_numa_id: int | None = None
-    """The NUMA node that the GPU's own memory is, on machines where it is one."""
+    """NUMA node of the GPU's own memory, on machines with such a node."""
     mig_mode: Literal["enabled", "disabled"] | None = None
 
 
@@ -80,7 +80,7 @@ class Port(Struct, kw_only=True, frozen=True):
 
     number: int
     state: str | None = None
-    """ACTIVE, DOWN, INIT, ARMED for RDMA devices; up, down, unknown and so on for Ethernet, as the kernel says."""
+    """State from the kernel: ACTIVE, DOWN, INIT or ARMED for RDMA devices; up, down, unknown etc. for Ethernet."""
     physical_state: str | None = None
     rate_gbit: float | None = None
     link_layer: str | None = None
@@ -90,16 +90,16 @@ class Nic(Struct, kw_only=True, frozen=True):
     """One network device."""
 
     label: str
-    """As in the matrix: NIC0."""
+    """Label in the matrix, such as NIC0."""
     name: str | None = None
-    """Of the RDMA device where there is one, else of the interface: mlx5_0, eth0."""
+    """Name of the RDMA device if there is one, otherwise of the interface: mlx5_0, eth0."""
     kind: NicKind | None = None
     driver: str | None = None
     bus_id: str | None = None
     board_id: str | None = None
     ports: tuple[Port, ...] = ()
     interfaces: tuple[str, ...] = ()
-    """The kernel's network interfaces on the same device."""
+    """Network interfaces of the kernel on the same device."""
     pcie: Pcie | None = None
     numa_node: int | None = None
     cpu_affinity: str | None = None
@@ -107,11 +107,11 @@ class Nic(Struct, kw_only=True, frozen=True):
 
 
 class NumaNode(Struct, kw_only=True, frozen=True):
-    """CPUs and the memory beside them."""
+    """A NUMA node: CPUs with their local memory."""
 
     index: int
     cpus: str
-    """As ranges; empty for a node of memory alone, such as that of a GPU."""
+    """CPUs as ranges. Empty for a node with memory only, such as that of a GPU."""
     memory_bytes: int | None = None
 
 
@@ -122,13 +122,13 @@ class Host(Struct, kw_only=True, frozen=True):
     processor: str | None = None
     sockets: int | None = None
     cpus: str | None = None
-    """Those that are online, as ranges."""
+    """Online CPUs, as ranges."""
     memory_bytes: int | None = None
     numa_nodes: tuple[NumaNode, ...] | None = None
 
 
 class PeerAccess(Struct, kw_only=True, frozen=True):
-    """Whether programs may reach the memory of `Path.to` from `Path.of`, as the driver says."""
+    """Access from `DevicePath.of` to the memory of `DevicePath.to`, as reported by the driver."""
 
     read: Access | None = None
     write: Access | None = None
@@ -137,51 +137,51 @@ class PeerAccess(Struct, kw_only=True, frozen=True):
 
 
 class DevicePath(Struct, kw_only=True, frozen=True):
-    """What joins two devices; each pair stands here once."""
+    """Connection of two devices. Each pair is listed once."""
 
     of: str
     to: str
-    """Labels."""
+    """Labels of the two devices."""
     connection: Connection | None
-    """None where nobody says."""
+    """None if unknown."""
     pcie: PcieLevel | None = None
-    """The level of PCIe, also where NVLink joins them."""
+    """PCIe level, also for devices with NVLink."""
     peer_access: PeerAccess | None = None
 
 
 class Driver(Struct, kw_only=True, frozen=True):
-    """What the driver says of itself."""
+    """Versions of the GPU driver."""
 
     version: str | None = None
     cuda_version: str | None = None
 
 
 class Topology(Struct, kw_only=True, frozen=True):
-    """One machine."""
+    """Topology of one machine."""
 
     schema_version: str = SCHEMA_VERSION
     source: str
-    """'this machine', or the name of the text that was read."""
+    """'this machine', or the name of the text with the matrix."""
     host: Host | None = None
     driver: Driver | None = None
     gpus: tuple[Gpu, ...] | None = None
-    """Empty where the driver says that there is none; None where no driver says anything."""
+    """Empty if the driver reports no GPU; None if no driver answers."""
     nics: tuple[Nic, ...] | None = None
-    """None where the text says nothing of NICs."""
+    """None if the text does not list NICs."""
     paths: tuple[DevicePath, ...] = ()
     notes: tuple[str, ...] = ()
-    """What could not be known, and why."""
+    """Unknown properties, with the reasons."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of all devices, in the matrix's order."""
+        """Labels of all devices, in the order of the matrix."""
         return (*(gpu.label for gpu in self.gpus or ()), *(nic.label for nic in self.nics or ()))
 
     def path(self, one: str, other: str) -> DevicePath | None:
-        """What joins two devices, or None where nothing is known of them."""
+        """Returns the path of two devices; None if unknown."""
         return next((path for path in self.paths if {path.of, path.to} == {one, other}), None)
 
     def connection(self, one: str, other: str) -> str | None:
-        """A cell of the matrix."""
+        """Returns a cell of the matrix; None if unknown."""
         path = self.path(one, other)
         return path.connection if path else None

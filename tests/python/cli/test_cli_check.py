@@ -135,7 +135,7 @@ def test_both_kernels_get_the_same_grade(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_report_names_what_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     _, shown, _ = check(capsys, seed("000"), "--all")
     assert shown.count("is what Ring reaches here") == 2
-    assert "the figures are those of" in shown.replace("\n             ", " ")
+    assert "the figures fit" in shown.replace("\n             ", " ")
 
 
 def test_the_published_table_is_its_own_nearest_reference(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def test_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(SEEDS / "000_4bd6902a841c76ab.txt")]) == 0
     shown = capsys.readouterr().out
     assert "160 of 160 rows read, 6 tables" in shown
-    assert "says 32 GPUs" in shown
+    assert "states 32 GPUs" in shown
     assert "392.76" in shown
     assert "\x1b" not in shown
 

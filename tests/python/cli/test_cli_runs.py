@@ -104,5 +104,5 @@ def test_a_damaged_index_and_a_file_that_is_no_log(busbw: Busbw, kept: Path) -> 
     done = busbw("runs")
     assert first_words(done.stdout) == ALL
     damaged, left_out = done.stderr.splitlines()
-    assert "built anew" in damaged
+    assert "rebuilt" in damaged
     assert left_out.startswith("left out: notes.txt: ")

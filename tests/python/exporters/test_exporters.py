@@ -1,4 +1,4 @@
-"""What is exported, read back by programs that know the format."""
+"""Tests of exports, read back by programs for the format."""
 
 import csv
 import io

@@ -160,7 +160,9 @@ def test_properties(values: list[float]) -> None:
 
 def trends_of(store: Path, *, any_host: bool = False, **wanted: object) -> list[Trend]:
     with Index(store) as index:
-        return index.ask(lambda connection: trends(connection, Filter(**wanted), any_host=any_host))  # type: ignore[arg-type]
+        return index.query(
+            lambda connection: trends(connection, Filter(**wanted), any_host=any_host)  # type: ignore[arg-type]
+        )
 
 
 def test_a_change_and_what_came_with_it(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def run_program(tmp_path: Path, name: str, *flags: str) -> tuple[Path, Path]:
 
 
 def facts(row: Row) -> tuple[object, ...]:
-    """What both formats hold exactly."""
+    """Values that are equal in both formats."""
     return (row.collective, row.size_bytes, row.count, row.dtype, row.root, row.group, row.ranks, set(row.figures))
 
 
@@ -99,7 +99,7 @@ def test_figures_of_classic_rows_are_those_of_the_line(name: str) -> None:
             assert [figure.time_us, figure.algbw_gbps, figure.busbw_gbps] == list(map(float, words[first : first + 3]))
 
 
-def test_where_the_heading_of_a_seed_is_contradicted() -> None:
+def test_warns_if_figures_contradict_the_heading() -> None:
     tables = readers.read(GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt").tables
     assert [(table.collective, table.ranks) for table in tables] == [
         ("all_reduce", 16),
@@ -110,7 +110,7 @@ def test_where_the_heading_of_a_seed_is_contradicted() -> None:
         ("alltoall", 8),
     ]
     assert [bool(table.warnings) for table in tables] == [False, True, False, False, False, False]
-    assert "says 32 GPUs" in tables[1].warnings[0]
+    assert "states 32 GPUs" in tables[1].warnings[0]
     assert "16 ranks" in tables[1].warnings[0]
     in_place = [row.figures["in_place"].check for row in tables[3].rows]
     assert set(in_place) == {"not_applicable"}
@@ -140,7 +140,7 @@ def test_two_libraries_and_a_speed_up_that_is_wrong() -> None:
     assert "1.81x, but 9.78 / 5.47 = 1.79x" in gather.warnings[0]
 
 
-def test_a_footer_over_rows_that_are_missing() -> None:
+def test_footer_with_missing_rows() -> None:
     tables = readers.read(GOLDEN / "seeds" / "003_e7e147d892a8e7dd.txt").tables
     assert [table.complete for table in tables] == [None, None, True]
     assert "52.9753" in tables[2].warnings[0]
@@ -171,12 +171,12 @@ def test_a_row_without_its_root_column_is_still_a_row(tmp_path: Path) -> None:
     assert (len(log.rows), log.refused) == (1, ())
 
 
-def test_what_is_no_row_is_named(tmp_path: Path) -> None:
+def test_names_lines_that_are_not_rows(tmp_path: Path) -> None:
     table, _ = run_program(tmp_path, "all_reduce_perf", "-t", "2", "-b", "8", "-e", "8")
     table.write_text(table.read_text().replace("float     sum", "quad     sum"))
     log = readers.read(table)
     assert not log.rows
-    assert [refusal.reason for refusal in log.refused] == ['"quad" is no element type']
+    assert [refusal.reason for refusal in log.refused] == ['"quad" is not an element type']
     assert log.candidate_rows == 1
 
 
@@ -201,7 +201,7 @@ def test_records_keep_everything() -> None:
     assert table.environment["NCCL_TESTS_MIN_BW"] == "1"
 
 
-def test_records_that_were_cut(tmp_path: Path) -> None:
+def test_cut_records(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     file.write_bytes((GOLDEN / "records.jsonl").read_bytes()[:-150])
     log = readers.read(file)
@@ -210,15 +210,15 @@ def test_records_that_were_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", readers.READERS)
-def test_no_reader_claims_what_is_no_log(name: str) -> None:
+def test_no_reader_accepts_other_files(name: str) -> None:
     if name != "text":
         assert not readers.READERS[name].recognises("nothing of the kind\n")
 
 
-def test_a_file_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_unknown_format_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("nothing of the kind\n")
-    with pytest.raises(UsageError, match="holds no row of a known format"):
+    with pytest.raises(UsageError, match="has no row of a known format"):
         readers.read(file)
     with pytest.raises(UsageError, match="cannot read"):
         readers.read(tmp_path / "missing")

@@ -23,7 +23,7 @@ def many_records(path: Path, cycles: int) -> Path:
     return path
 
 
-def test_records_of_any_length_are_read_in_pieces(tmp_path: Path) -> None:
+def test_records_of_any_length_are_read_in_chunks(tmp_path: Path) -> None:
     path = many_records(tmp_path / "long.jsonl", cycles=2500)
     events = [event for event in stream(path) if isinstance(event, TableChunk)]
     assert len(events) > 1
@@ -36,7 +36,7 @@ def test_records_of_any_length_are_read_in_pieces(tmp_path: Path) -> None:
     assert table.claimed_average_busbw_gbps is not None
 
 
-def test_long_records_that_break_are_refused_after_what_was_whole(tmp_path: Path) -> None:
+def test_long_broken_records_are_refused_after_their_valid_chunks(tmp_path: Path) -> None:
     path = many_records(tmp_path / "long.jsonl", cycles=2500)
     path.write_text(path.read_text().replace('"cycle": 2400', '"circle": 2400'))
     with pytest.raises(UsageError, match=rf"long.jsonl:{2 + 2 * 2400}: .*cycle"):
@@ -53,7 +53,7 @@ def test_nccl_is_named_as_in_other_logs(tmp_path: Path) -> None:
     assert read(path).tables[0].library == "NCCL 2.28.9"
 
 
-def test_the_name_of_the_library_is_no_warning(tmp_path: Path) -> None:
+def test_the_library_name_is_not_a_warning(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines()]
     lines[0]["notes"] = ["Library: version 2.28.9, libnccl.so.2, SHA-256 1c86", "-i 1M is not used: -f 2"]
     path = tmp_path / "run.jsonl"

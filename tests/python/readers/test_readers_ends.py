@@ -1,4 +1,4 @@
-"""What a log says of how its run ended: whole, whole but wrong or slow, failed, or stopped by somebody."""
+"""Tests how readers report the end of a run: complete, complete but wrong or slow, failed, or stopped."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def the_table(folder: Path, text: str, name: str = "log") -> Table:
         " .. vm pid 1463: Test failure common.cu:1401\n .. vm pid 1463: Test failure common.cu:1221\n",
     ],
 )
-def test_a_footer_stands_under_a_whole_run(tmp_path: Path, behind: str) -> None:
+def test_a_footer_means_a_complete_run(tmp_path: Path, behind: str) -> None:
     table = the_table(tmp_path, HEAD + FOOTER + behind)
     assert (table.complete, table.end_reason, len(table.rows)) == (True, None, 1)
 
@@ -67,7 +67,7 @@ def test_a_footer_stands_under_a_whole_run(tmp_path: Path, behind: str) -> None:
         ("# Test failure: environment\n", "Test failure: environment"),
     ],
 )
-def test_without_one_it_ended_early(tmp_path: Path, end: str, reason: str) -> None:
+def test_no_footer_means_an_early_end(tmp_path: Path, end: str, reason: str) -> None:
     table = the_table(tmp_path, HEAD + end)
     assert table.complete is False
     assert table.end_reason is not None
@@ -75,7 +75,7 @@ def test_without_one_it_ended_early(tmp_path: Path, end: str, reason: str) -> No
     assert len(table.rows) == 1
 
 
-def test_what_the_engine_writes(tmp_path: Path) -> None:
+def test_engine_footer(tmp_path: Path) -> None:
     first, second = readers.read(GOLDEN / "text_ended_early.txt", UserClaims()).tables
     assert [(table.complete, table.end_reason) for table in (first, second)] == [
         (False, "interrupted"),
@@ -86,7 +86,7 @@ def test_what_the_engine_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("out", "into"), [("out-of-place", "in-place"), ("out of place", "in place")])
-def test_remarks_under_rows_in_both_spellings(tmp_path: Path, out: str, into: str) -> None:
+def test_lines_after_rows_in_both_spellings(tmp_path: Path, out: str, into: str) -> None:
     remarks = (
         f"# Times: {out}: time 16.00 us, device time 8.00 us, launch time 2.00 us\n"
         f"# Wrong data: all_reduce sum in float, {into}, 8 bytes: rank 2, receive buffer, index 17: expected 3, got 4\n"
@@ -124,7 +124,7 @@ def ours(reason: str | None) -> dict[str, object]:
         ({"busbw": ours("wrong data"), "errors": ["wrong data: see"]}, True, "wrong data: see"),
         ({"busbw": ours("interrupted"), "errors": ["interrupted by SIGINT"]}, False, "interrupted by SIGINT"),
         ({"busbw": ours("interrupted"), "average_bus_bandwidth": None, "out_of_bounds": None}, False, "interrupted"),
-        ({"busbw": ours(None), "end_time": None}, False, "the document ends before its end"),
+        ({"busbw": ours(None), "end_time": None}, False, "the document is cut off"),
     ],
 )
 def test_documents(tmp_path: Path, changes: dict[str, Any], complete: bool, reason: str | None) -> None:

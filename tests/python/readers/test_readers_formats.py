@@ -187,14 +187,14 @@ def test_columns_of_2019(
     assert log.tables[0].format == "nccl-tests text, 2.4 to 2.12"
 
 
-def test_an_error_is_no_number_of_wrong_elements(tmp_path: Path) -> None:
+def test_an_error_is_not_a_number_of_wrong_elements(tmp_path: Path) -> None:
     line = "268435456 1048576 float 520935 0.52 0.51 0e+00 519562 0.52 0.51 1e+00\n"
     right, wrong = read(tmp_path, ERROR_HEADER + line).rows[0].figures.values()
     assert (right.wrong_elements, wrong.wrong_elements) == (0, None)
     assert "1e+00" in wrong.warnings[0]
 
 
-def test_algbw_without_ones_own_share(tmp_path: Path) -> None:
+def test_algbw_without_own_share(tmp_path: Path) -> None:
     """As all_gather counted in 2019: 32768 of 65536 bytes in 16.57 us are 1.98 GB/s."""
     text = "".join(
         f"  {size} {size // 8} float {time:.2f} {size / 2 / time / 1e3:.2f} {size / 2 / time / 1e3:.2f} 0e+00 "
@@ -236,18 +236,18 @@ def test_options_of_the_table(tmp_path: Path, columns: str, words: list[str], ch
     assert all(check(row) for row in log.rows)  # type: ignore[operator]
 
 
-def test_cpu_time_stands_in_its_own_field(tmp_path: Path) -> None:
+def test_cpu_time_has_its_own_field(tmp_path: Path) -> None:
     log = read(tmp_path, HEADER.replace("   time", "cputime") + ROWS.replace("2622.9", "   3.1"))
     assert log.rows[0].figures["out_of_place"].cpu_time_us == 3.1
     assert log.rows[0].figures["out_of_place"].busbw_gbps == 383.79
 
 
-def test_the_three_times_of_records_stand_in_fields_of_their_own() -> None:
+def test_the_three_times_of_records_have_their_own_fields() -> None:
     figure = readers.read(Path(__file__).parents[2] / "golden" / "records.jsonl").rows[0].figures["out_of_place"]
     assert (figure.time_us, figure.device_time_us, figure.launch_time_us) == (16, 8, 2)
 
 
-def test_bandwidth_of_a_copy_beside_it(tmp_path: Path) -> None:
+def test_copybw_column(tmp_path: Path) -> None:
     rows = ""
     for line in ROWS.splitlines():
         words = line.split()
@@ -445,7 +445,7 @@ def test_json_that_was_cut(tmp_path: Path, end: str) -> None:
     assert log.candidate_rows == len(log.rows) + len(log.refused)
 
 
-def test_json_that_is_none(tmp_path: Path) -> None:
+def test_invalid_json(tmp_path: Path) -> None:
     row = json_row(1 << 20).replace(
         '"in_place":null', '"in_place":{"time":"nan","alg_bw":inf,"bus_bw":-nan,"nwrong":nan}'
     )
@@ -459,17 +459,17 @@ def test_json_that_is_none(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("  \n \n", "is empty"),
-        ("\x7fELF\0\0\1", "is no text"),
+        ("\x7fELF\0\0\1", "is not text"),
         (b"\x1f\x8b\x08abc", "is compressed"),
         (b"\xff\xfea\0b\0", "is UTF-16"),
-        ("nothing of the kind\n", "holds no row"),
+        ("nothing of the kind\n", "has no row"),
         ('{"version":4,"results":[]}', "has format 4"),
-        ('{"version":3,"results":[' + "[" * 500, "is no JSON"),
-        ('{"results"}', "holds no row"),
+        ('{"version":3,"results":[' + "[" * 500, "is not valid JSON"),
+        ('{"results"}', "has no row"),
         ('{"kind":"run","schema_version":"2.0"}\n', "record schema 2.0"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, sentence: str) -> None:
+def test_unreadable_logs_have_one_sentence(tmp_path: Path, text: str | bytes, sentence: str) -> None:
     with pytest.raises(BusbwError, match=sentence) as error:
         read(tmp_path, text)
     assert error.value.exit_code == 2

@@ -27,7 +27,7 @@ def changed(folder: Path, change: Change) -> Path:
     return path
 
 
-IMPOSSIBLE: dict[str, Change] = {
+IMPLAUSIBLE: dict[str, Change] = {
     "time_us": lambda row: row.update(time_us=-5),
     "busbw_gbps": lambda row: row.update(busbw_gbps=1e308),
     "algbw_gbps": lambda row: row.update(algbw_gbps=5e-324),
@@ -39,16 +39,16 @@ IMPOSSIBLE: dict[str, Change] = {
     "p99_us": lambda row: row["stats"].update(p99_us=-1),
     "median_ci95_low_us": lambda row: row["stats"].update(median_ci95_us=[-1, 5]),
     "samples_us has": lambda row: row["samples_us"][1].pop(),
-    "samples_us holds": lambda row: row["samples_us"][1].append(row["samples_us"][0].append(1e308) or 1.0),
+    "samples_us cannot": lambda row: row["samples_us"][1].append(row["samples_us"][0].append(1e308) or 1.0),
 }
 
 SHARED = ("count", "ranks")
-"""Said once for both placements of a row."""
+"""Refused once for both placements of a row."""
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_an_impossible_measurement_is_refused_and_the_others_stay(name: str, tmp_path: Path) -> None:
-    path = changed(tmp_path, IMPOSSIBLE[name])
+@pytest.mark.parametrize("name", IMPLAUSIBLE)
+def test_an_implausible_measurement_is_refused_and_the_others_stay(name: str, tmp_path: Path) -> None:
+    path = changed(tmp_path, IMPLAUSIBLE[name])
     whole, log = readers.read(GOLDEN), readers.read(path)
     assert [refusal.line for refusal in log.refused] == [ROW + 1]
     assert name in log.refused[0].reason
@@ -56,15 +56,15 @@ def test_an_impossible_measurement_is_refused_and_the_others_stay(name: str, tmp
     lost = 2 if name in SHARED else 1
     assert sum(len(row.figures) for row in log.rows) == sum(len(row.figures) for row in whole.rows) - lost
     wrong = [figure.wrong_elements for row in log.rows for figure in row.figures.values()]
-    assert (5 in wrong) == (name not in SHARED)  # in place of the same size
+    assert (5 in wrong) == (name not in SHARED)  # the in-place figure of the same size
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE)
+@pytest.mark.parametrize("name", IMPLAUSIBLE)
 @pytest.mark.parametrize("command", ["show", "check", "report -o -", "export markdown", "compare"])
-def test_no_command_stumbles_over_it(
+def test_every_command_handles_it(
     name: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(changed(tmp_path, IMPOSSIBLE[name]))
+    path = str(changed(tmp_path, IMPLAUSIBLE[name]))
     others = [str(GOLDEN)] if command == "compare" else []
     code = main([*command.split(), path, *others])
     shown = capsys.readouterr()
@@ -81,7 +81,7 @@ def test_no_command_stumbles_over_it(
     ],
     ids=["zero", "slow", "steady"],
 )
-def test_the_unlikely_is_taken(change: Change, tmp_path: Path) -> None:
+def test_unlikely_figures_are_accepted(change: Change, tmp_path: Path) -> None:
     log = readers.read(changed(tmp_path, change))
     assert log.refused == ()
     assert len(log.rows) == len(readers.read(GOLDEN).rows)

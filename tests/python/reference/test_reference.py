@@ -36,7 +36,7 @@ def test_busbw_follows_from_size_and_time(name: str) -> None:
             if point.time_us is None or point.size_bytes is None or sweep.collective == "hypercube":
                 continue
             expected = point.size_bytes / point.time_us / 1e3 * FACTORS[sweep.collective](reference.ranks)
-            # What was printed: time to four digits, busbw to two decimals.
+            # Printed precision: time to four digits, busbw to two decimals.
             assert point.busbw_gbps == pytest.approx(expected, rel=0.002, abs=0.011), (name, point)
 
 
@@ -72,7 +72,7 @@ def test_the_command_lists_all_within_the_width(
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["refs", "nowhere"]) == 2
-    assert 'no reference "nowhere"; `busbw refs` lists them' in capsys.readouterr().err
+    assert 'no reference "nowhere"; pass a name from `busbw refs`' in capsys.readouterr().err
 
 
 GOOD = """
@@ -91,7 +91,7 @@ points = [{ busbw_gbps = 5.0 }]
 """
 
 
-def test_a_file_of_ones_own_is_read(tmp_path: Path) -> None:
+def test_a_user_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)
     assert find(str(path)).sweeps[0].points[0].busbw_gbps == 5.0
@@ -140,7 +140,7 @@ SEEDS = sorted((Path(__file__).resolve().parents[2] / "golden" / "seeds").glob("
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.name[:3])
-def test_the_reports_of_others_are_held_whole(path: Path) -> None:
+def test_external_reports_are_complete(path: Path) -> None:
     """Every figure of more than one rank and above 0 bytes that the reader finds is a point of a reference."""
     held = {
         (sweep.collective, reference.ranks, point.size_bytes, round(point.busbw_gbps, 2))

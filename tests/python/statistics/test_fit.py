@@ -1,4 +1,4 @@
-"""What a sweep says by itself."""
+"""Tests of the shape of a sweep."""
 
 import pytest
 from hypothesis import assume, given
@@ -15,7 +15,7 @@ def sweep(latency_us: float, gbps: float) -> list[tuple[int, float]]:
 
 
 @given(st.floats(0.5, 500), st.floats(0.1, 1000))
-def test_what_a_sweep_was_made_of_is_found(latency_us: float, gbps: float) -> None:
+def test_the_parameters_of_a_sweep_are_found(latency_us: float, gbps: float) -> None:
     found = fit(sweep(latency_us, gbps), 1.0)
     assume(SIZES[-1] / gbps / 1e3 > latency_us)  # otherwise no size shows the bandwidth
     assert found is not None
@@ -25,7 +25,7 @@ def test_what_a_sweep_was_made_of_is_found(latency_us: float, gbps: float) -> No
     assert found.error < 1e-3
 
 
-def test_one_wild_size_moves_little() -> None:
+def test_one_outlier_has_little_effect() -> None:
     points = sweep(10, 100)
     points[7] = (points[7][0], 8 * points[7][1])
     found = fit(points, 1.0)
@@ -43,7 +43,7 @@ def test_the_factor_makes_busbw_of_it() -> None:
 @pytest.mark.parametrize(
     "points", [[], [(8, 1.0)], [(8, 1.0), (16, 1.1)], [(8, 3.0)] * 5, [(0, 1.0), (8, 0.0), (16, 1.0), (32, 1.0)]]
 )
-def test_too_little_gives_nothing(points: list[tuple[int, float]]) -> None:
+def test_too_few_points_have_no_fit(points: list[tuple[int, float]]) -> None:
     assert fit(points, 1.0) is None
 
 
@@ -83,7 +83,7 @@ def slower(points: list[tuple[int, float]], sizes: list[int], times: float) -> l
 def test_one_slow_size_is_a_dip() -> None:
     found = features(slower(sweep(10, 100), [SIZES[12]], 1.5), 1.0)
     assert [(one.kind, one.size_bytes) for one in found] == [("dip", SIZES[12])]
-    assert "one size only" in found[0].likely
+    assert "only one size" in found[0].likely
     assert "again at larger ones" in found[0].evidence
 
 
@@ -93,10 +93,10 @@ def test_all_larger_sizes_are_a_cliff() -> None:
     assert found[0].depth == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_last_size_alone_is_said_to_be_the_last() -> None:
+def test_a_drop_at_the_last_size_is_named() -> None:
     found = features(slower(sweep(10, 100), SIZES[-1:], 1.5), 1.0)
     assert [one.kind for one in found] == ["dip"]
-    assert "largest size only" in found[0].likely
+    assert "only the largest size" in found[0].likely
 
 
 def test_several_sizes_point_at_the_library() -> None:
@@ -113,8 +113,8 @@ def test_a_switch_of_protocol_is_a_step() -> None:
     assert "23.57 to 37.65" in found[0].evidence
 
 
-def test_a_spike_is_no_switch() -> None:
+def test_a_spike_is_not_a_switch() -> None:
     # 63 us between sizes of 46: published, and gone in the other placement.
     found = features([(256, 45.95), (512, 45.97), (1024, 63.32), (2048, 45.98), (4096, 45.85)], 31 / 32)
     assert [(one.kind, one.size_bytes) for one in found] == [("dip", 1024)]
-    assert "one size only" in found[0].likely
+    assert "only one size" in found[0].likely

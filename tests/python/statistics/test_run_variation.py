@@ -1,4 +1,4 @@
-"""What two starts differ by: the table of each way of launching against the starts that it was made from."""
+"""Tests of the run-to-run variation per launch mode against its measured starts."""
 
 import itertools
 import json
@@ -8,7 +8,7 @@ import pytest
 
 from busbw.judge import ReferenceSelection, judge
 from busbw.logs import Figure, Log, Rank, Row, Table
-from busbw.statistics.run_variation import SCATTER, LaunchMode, launch_mode_of, variation_factor, variation_text
+from busbw.statistics.run_variation import VARIATIONS, LaunchMode, launch_mode_of, variation_factor, variation_text
 
 RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 
@@ -35,27 +35,27 @@ def table(times_us: dict[int, float], *, ranks: int = 4, settings: dict[str, str
         ({"backend": "host", "gpus_per_thread": "1"}, "host"),
     ],
 )
-def test_the_way_of_launching(settings: dict[str, str], way: LaunchMode) -> None:
+def test_launch_mode(settings: dict[str, str], way: LaunchMode) -> None:
     assert launch_mode_of(table({8: 1.0}, settings=settings).tables[0]) == way
 
 
-def test_ranks_on_processors_are_told_by_the_device_list() -> None:
+def test_the_device_list_identifies_ranks_on_processors() -> None:
     assert launch_mode_of(Table(format="a test", rank_list=(Rank(rank=0, bus_id="cpu"),))) == "host"
 
 
-def test_large_messages_hide_what_launching_costs() -> None:
+def test_large_messages_hide_launch_time() -> None:
     assert [variation_factor("one thread", size) for size in (8, 8 << 20, 16 << 20)] == [1.8, 1.8, 1.0]
     assert [variation_factor("one each", size) for size in (8, 1 << 20, 2 << 20)] == [1.8, 1.8, 1.0]
     assert variation_factor("host", 1 << 40) == 2.25
     assert variation_factor("graph", 8) == 1.0
     assert variation_text("graph") is None
     assert "1.8 times apart up to 8 MiB" in str(variation_text("one thread"))
-    assert all(one.source for one in SCATTER.values())
+    assert all(one.source for one in VARIATIONS.values())
 
 
 @pytest.mark.parametrize("name", ["h200-x4-parity", "h200-x2-parity-small"])
 @pytest.mark.parametrize("program", ["busbw: time", "nccl-tests: time"])
-def test_starts_of_one_program_are_not_slow_beside_each_other(name: str, program: str) -> None:
+def test_starts_of_one_program_are_not_slow(name: str, program: str) -> None:
     """Ten starts of a process with several GPUs, one after the other on one machine."""
     kept = json.loads((RESULTS / f"{name}.json").read_text())
     known = {one["size_bytes"]: one["values_us"] for one in kept["repeatability"] if one["what"] == program}

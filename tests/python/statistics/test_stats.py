@@ -32,7 +32,7 @@ def noisy_blocks(random: np.random.Generator, blocks: int, rows: int = 8) -> sta
 
 
 def quadruples_of(log_times: stats.Matrix, random: np.random.Generator, b_slower: float = 0.0) -> stats.Matrix:
-    """What ABBA and BAAB make of them: the log of B's time over A's, per quadruple."""
+    """Logarithm of B's time over A's, per quadruple ABBA or BAAB."""
     found = []
     for four in log_times.reshape(-1, 4, log_times.shape[1]):
         a_first = random.random() < 0.5
@@ -77,7 +77,7 @@ def test_five_percent_are_found_on_a_bad_machine() -> None:
 
 
 def rule(signs: tuple[int, ...], matrix: stats.Matrix, pairs: list[tuple[int, int]], lead: int) -> bool:
-    """Whether relabelled quadruples call anything changed when `lead` is demanded; by plain counting."""
+    """True if relabeled quadruples report a change with a required `lead`; by plain counting."""
     leads = [sum(sign * int(np.sign(value)) for sign, value in zip(signs, column, strict=True)) for column in matrix.T]
     return any((leads[i] >= lead and leads[j] >= lead) or (leads[i] <= -lead and leads[j] <= -lead) for i, j in pairs)
 
@@ -117,7 +117,7 @@ def test_intervals_are_those_of_the_sign_test() -> None:
     assert interval.estimate == np.median(differences)
 
 
-def test_one_row_alone_speaks_for_itself_and_one_of_a_pair_does_not() -> None:
+def test_a_row_without_neighbor_decides_alone() -> None:
     random = np.random.default_rng(2)
     alone = np.abs(random.normal(1, 0.1, size=(24, 1)))
     assert stats.judge_quadruples(alone, [], alpha=0.01).changed == (True,)
@@ -126,7 +126,7 @@ def test_one_row_alone_speaks_for_itself_and_one_of_a_pair_does_not() -> None:
 
 
 @pytest.mark.parametrize("quadruples", [0, 1, 5])
-def test_too_few_quadruples_say_nothing(quadruples: int) -> None:
+def test_too_few_quadruples_have_no_result(quadruples: int) -> None:
     judged = stats.judge_quadruples(np.ones((quadruples, 2)), [(0, 1)], alpha=0.01)
     assert judged.intervals == (None, None)
     assert judged.changed == (False, False)
@@ -171,7 +171,7 @@ def autocorrelated(random: np.random.Generator, size: int, correlation: float) -
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
-def test_iterations_that_resemble_each_other_do_not_fake_certainty(correlation: float) -> None:
+def test_correlated_iterations_have_wider_intervals(correlation: float) -> None:
     random = np.random.default_rng(7)
     alarms = 0
     for _ in range(400):

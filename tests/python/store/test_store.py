@@ -63,9 +63,10 @@ def store(tmp_path: Path) -> Path:
 
 def names(store: Path, **wanted: object) -> list[str]:
     with Index(store) as index:
-        assert index.words == []
-        found = index.ask(lambda connection: list_runs(connection, Filter(**wanted)))  # type: ignore[arg-type]
-        assert index.ask(lambda connection: count_runs(connection, Filter(**wanted))) == len(found)  # type: ignore[arg-type]
+        assert index.messages == []
+        found = index.query(lambda connection: list_runs(connection, Filter(**wanted)))  # type: ignore[arg-type]
+        count = index.query(lambda connection: count_runs(connection, Filter(**wanted)))  # type: ignore[arg-type]
+        assert count == len(found)
     return [run.name for run in found]
 
 
@@ -145,7 +146,7 @@ def test_a_path_is_found_as_it_is(store: Path, tmp_path: Path) -> None:
         ("last~3", ["has 3"]),
     ],
 )
-def test_a_name_in_doubt_is_refused(store: Path, text: str, pieces: list[str]) -> None:
+def test_an_ambiguous_name_is_refused(store: Path, text: str, pieces: list[str]) -> None:
     with pytest.raises(UsageError) as error:
         find(text, store)
     assert all(piece in str(error.value) for piece in pieces), error.value
@@ -166,8 +167,8 @@ def test_it_holds_what_the_records_hold(store: Path) -> None:
         for row in records.read(GOLDEN_RECORD).rows
     }
     with Index(store) as index:
-        points = index.ask(lambda connection: list(list_points(connection, Filter())))
-        assert index.ask(lambda connection: count_points(connection, Filter())) == len(points)
+        points = index.query(lambda connection: list(list_points(connection, Filter())))
+        assert index.query(lambda connection: count_points(connection, Filter())) == len(points)
     for name in {point.name for point in points}:
         found = {
             (point.dtype, point.size_bytes, point.placement, point.time_us, point.busbw_gbps, point.wrong_elements)
@@ -205,7 +206,7 @@ def test_filters(store: Path, wanted: dict[str, object], days: list[int]) -> Non
 def test_points_are_filtered_by_size_and_placement(store: Path) -> None:
     wanted = Filter(placement="in_place", max_bytes=8, min_bytes=8)
     with Index(store) as index:
-        points = index.ask(lambda connection: list(list_points(connection, wanted)))
+        points = index.query(lambda connection: list(list_points(connection, wanted)))
     assert {(point.placement, point.size_bytes) for point in points} == {("in_place", 8)}
 
 
@@ -221,10 +222,10 @@ def test_a_run_that_goes_on_is_read_again(store: Path) -> None:
     whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join(whole[:-1]))
     with Index(store) as index:
-        assert index.ask(lambda connection: list_runs(connection, Filter()))[0].complete is False
+        assert index.query(lambda connection: list_runs(connection, Filter()))[0].complete is False
     path.write_text("".join(whole))
     with Index(store) as index:
-        assert index.ask(lambda connection: list_runs(connection, Filter()))[0].complete is True
+        assert index.query(lambda connection: list_runs(connection, Filter()))[0].complete is True
 
 
 def test_what_did_not_change_is_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +247,7 @@ def test_a_log_without_a_time_has_that_of_its_file(store: Path) -> None:
     shutil.copy(GOLDEN_TEXT, store / "theirs.txt")
     os.utime(store / "theirs.txt", (1e9, 1e9))
     with Index(store) as index:
-        run = index.ask(lambda connection: list_runs(connection, Filter()))[-1]
+        run = index.query(lambda connection: list_runs(connection, Filter()))[-1]
     assert (run.name, run.time_s, run.time_source) == ("theirs.txt", 1e9, "file")
 
 
@@ -273,31 +274,31 @@ def _set_version(path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_index_is_built_anew_with_a_word(store: Path, damage: str) -> None:
+def test_a_damaged_index_is_rebuilt_with_a_message(store: Path, damage: str) -> None:
     assert len(names(store)) == 3
     DAMAGES[damage](store / INDEX)
     with Index(store) as index:
-        found = index.ask(lambda connection: list_runs(connection, Filter()))
-        said = index.words
+        found = index.query(lambda connection: list_runs(connection, Filter()))
+        messages = index.messages
     assert len(found) == 3
     if damage in ("text", "half", "zeros in the middle"):
-        assert len(said) == 1
-        assert "damaged" in said[0]
-        assert "built anew" in said[0]
+        assert len(messages) == 1
+        assert "damaged" in messages[0]
+        assert "rebuilt" in messages[0]
     assert len(names(store)) == 3
 
 
-def test_a_store_that_cannot_be_written_is_indexed_for_once(store: Path) -> None:
+def test_a_read_only_store_is_indexed_in_memory(store: Path) -> None:
     (store / ".index.lock").mkdir()  # stands for a folder without the right to write: root has every right
     with Index(store) as index:
-        assert len(index.ask(lambda connection: list_runs(connection, Filter()))) == 3
-        assert "cannot be kept" in index.words[0]
+        assert len(index.query(lambda connection: list_runs(connection, Filter()))) == 3
+        assert "cannot be stored" in index.messages[0]
     assert not (store / INDEX).exists()
 
 
 def _open_and_count(store: str) -> int:
     with Index(Path(store)) as index:
-        return index.ask(lambda connection: count_runs(connection, Filter()))
+        return index.query(lambda connection: count_runs(connection, Filter()))
 
 
 def test_many_processes_at_once(store: Path) -> None:
@@ -325,7 +326,7 @@ def test_a_kill_in_the_middle_leaves_a_good_index(store: Path, wait_s: float) ->
 def test_rebuilding_gives_the_same(store: Path) -> None:
     before = names(store)
     with Index(store, rebuild=True) as index:
-        assert [run.name for run in index.ask(lambda connection: list_runs(connection, Filter()))] == before
+        assert [run.name for run in index.query(lambda connection: list_runs(connection, Filter()))] == before
 
 
 @pytest.mark.parametrize(
@@ -344,34 +345,34 @@ def test_times(text: str | None, expected: float | None) -> None:
     assert seconds(text) == expected
 
 
-def test_what_is_no_log_holds_nobody_up(store: Path) -> None:
+def test_other_files_do_not_block(store: Path) -> None:
     os.mkfifo(store / "a.log")
     with Index(store) as index:
-        assert len(index.ask(lambda connection: list_runs(connection, Filter()))) == 3
+        assert len(index.query(lambda connection: list_runs(connection, Filter()))) == 3
         assert index.problems() == []
 
 
 def test_a_name_that_is_no_text_is_shown_in_another_way(store: Path) -> None:
     (store / os.fsdecode(b"a\xff b.log")).write_bytes(GOLDEN_TEXT.read_bytes())
     with Index(store) as index:
-        found = index.ask(lambda connection: list_runs(connection, Filter()))
+        found = index.query(lambda connection: list_runs(connection, Filter()))
     assert {run.name for run in found} > {"a\\xff b.log"}
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
-def test_a_time_that_no_calendar_has_is_the_file_s(store: Path, time: str) -> None:
+def test_an_invalid_time_is_replaced_by_that_of_the_file(store: Path, time: str) -> None:
     assert seconds(time) is None
     path = add_run(store, "odd", start_time=time)
     os.utime(path, (1e9, 1e9))
     with Index(store) as index:
-        (odd,) = (run for run in index.ask(lambda connection: list_runs(connection, Filter())) if run.name == "odd")
+        (odd,) = (run for run in index.query(lambda connection: list_runs(connection, Filter())) if run.name == "odd")
     assert (odd.time_s, odd.time_source) == (1e9, "file")
 
 
-def test_a_lock_that_is_held_for_too_long_is_done_without(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("busbw.store.index._WAIT_S", 0)
+def test_a_lock_held_too_long_is_skipped(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.store.index._LOCK_LIMIT_S", 0)
     with (store / LOCK).open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with Index(store) as index:
-            assert len(index.ask(lambda connection: list_runs(connection, Filter()))) == 3
-            assert "another process has held" in index.words[0]
+            assert len(index.query(lambda connection: list_runs(connection, Filter()))) == 3
+            assert "another process has held" in index.messages[0]

@@ -55,14 +55,14 @@ def test_links_carry_what_the_library_plans_with(name: str, gbps: float) -> None
         ("32x H800 NVLink + 4x 400Gbps IB + all2all", "h800"),
     ],
 )
-def test_a_device_name_says_the_system(words: str, name: str) -> None:
+def test_a_device_name_identifies_the_system(words: str, name: str) -> None:
     found = find_in_text(words)
     assert found is not None
     assert found.name == name
 
 
 @pytest.mark.parametrize("words", ["", "NVIDIA H1000", "GeForce RTX 4090", "XH100X"])
-def test_other_words_say_none(words: str) -> None:
+def test_other_text_has_no_system(words: str) -> None:
     assert find_in_text(words) is None
 
 
@@ -77,18 +77,18 @@ def test_nics_as_people_write_them(text: str, count: int, gbit: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "8 NICs", "8 x H100", "2x 8", "0x400"])
-def test_other_text_says_no_nics(text: str) -> None:
+def test_other_text_has_no_nics(text: str) -> None:
     assert nics_from_text(text, "a test") is None
 
 
 def test_an_unknown_system_is_refused() -> None:
-    with pytest.raises(UsageError, match='there is no system "h1000"; give auto'):
+    with pytest.raises(UsageError, match='there is no system "h1000"; use auto'):
         find("h1000")
     with pytest.raises(UsageError, match="cannot read"):
         find("/nowhere/x.toml")
 
 
-def test_a_file_of_ones_own_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
+def test_a_user_file_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('title = "mine"\ngeneration = "hopper"\ndevices = []\nranks_per_node = 2\n')
     assert find(str(path)).name == "mine"
@@ -121,7 +121,7 @@ def machine(root: Path, *, gpus: list[str], rdma: list[tuple[str, str]], etherne
     return root
 
 
-def test_a_node_is_seen(tmp_path: Path) -> None:
+def test_a_node_is_detected(tmp_path: Path) -> None:
     rdma = [(f"mlx5_{number}", "400") for number in range(8)] + [("mlx5_8", "100")]
     seen = detect_machine(machine(tmp_path, gpus=["NVIDIA H200"] * 8, rdma=rdma, ethernet=[("eno1", "1000")]))
     assert seen.gpus == ("NVIDIA H200",) * 8
@@ -148,7 +148,7 @@ def test_a_node_without_nics_has_none(tmp_path: Path) -> None:
     assert "no NIC" in how
 
 
-def test_without_a_driver_nothing_is_said_of_gpus(tmp_path: Path) -> None:
+def test_without_a_driver_gpus_are_unknown(tmp_path: Path) -> None:
     seen = detect_machine(machine(tmp_path, gpus=[], rdma=[], ethernet=[]))
     assert seen.gpus is None
     assert system_of_machine(seen)[0].name == "host"
@@ -165,7 +165,7 @@ def test_an_empty_tree_is_all_unknown(tmp_path: Path) -> None:
     assert (seen.gpus, seen.processor, seen.processors, seen.memory_bytes, seen.ports) == (None, None, None, None, ())
 
 
-def test_this_machine_is_seen_without_failing() -> None:
+def test_this_machine_is_detected_without_failing() -> None:
     system, how = system_of_machine(detect_machine())
     assert system.title
     assert how

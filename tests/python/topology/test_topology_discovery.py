@@ -11,14 +11,14 @@ from conftest import ROOT
 from busbw.topology import Topology
 from busbw.topology.__main__ import schema_text
 from busbw.topology.sources.discovery import discover
-from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
+from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
 
 
 def test_each_gpu_of_an_hgx_has_its_own_nic(tmp_path: Path) -> None:
     topology = discover(machines.hgx_h100(tmp_path), tmp_path)
     assert [nic.name for nic in topology.nics or ()] == [*(f"mlx5_{number}" for number in range(8)), "ens0", "ens1"]
     for number in range(8):
-        assert nearest(topology, f"GPU{number}", nics_on_the_bus(topology)) == ("PIX", (f"NIC{number}",))
+        assert nearest(topology, f"GPU{number}", pcie_nics(topology)) == ("PIX", (f"NIC{number}",))
         assert nearest(topology, f"NIC{number}", ["GPU0", "GPU4", f"GPU{number}"]) == ("PIX", (f"GPU{number}",))
     assert {topology.connection("GPU0", f"GPU{number}") for number in range(1, 8)} == {"NV18"}
     assert [topology.path("GPU0", f"GPU{n}").pcie for n in (3, 4)] == ["NODE", "SYS"]  # type: ignore[union-attr]
@@ -53,13 +53,13 @@ def test_a_machine_without_bridges(tmp_path: Path) -> None:
     assert (nic.name, nic.ports[0].rate_gbit, nic.pcie) == ("ens5", None, None)
 
 
-def test_without_a_driver_the_host_is_shown_and_the_lack_is_said(tmp_path: Path) -> None:
+def test_without_a_driver_the_host_is_shown_with_a_note(tmp_path: Path) -> None:
     topology = discover(machines.no_gpu(tmp_path), tmp_path)
     assert topology.gpus is None
     assert [nic.name for nic in topology.nics or ()] == ["mlx5_0"]
     assert topology.host is not None
     assert topology.host.sockets == 2
-    assert topology.notes == ("no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded), so nothing is said of GPUs",)
+    assert topology.notes == ("no NVIDIA driver found (libnvidia-ml.so.1 cannot be loaded), so GPUs are unknown",)
 
 
 def test_without_a_driver_the_bus_still_shows_gpus(tmp_path: Path) -> None:
@@ -74,12 +74,12 @@ def test_without_a_driver_the_bus_still_shows_gpus(tmp_path: Path) -> None:
     assert any("4 NVIDIA GPUs on the bus" in note for note in topology.notes)
 
 
-def test_gpus_that_a_container_does_not_get_are_said(tmp_path: Path) -> None:
+def test_gpus_hidden_from_a_container_are_noted(tmp_path: Path) -> None:
     fake = machines.hgx_h100(tmp_path)
     fake.gpus = fake.gpus[:2]
     topology = discover(fake, tmp_path)
     assert len(topology.gpus or ()) == 2
-    assert topology.notes == ("the bus shows 6 NVIDIA GPUs more, which the driver does not give to this process",)
+    assert topology.notes == ("the bus has 6 NVIDIA GPUs more, which the driver does not show to this process",)
 
 
 def test_a_nic_that_is_on_no_bus_does_not_hide_the_nearest(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_nic_that_is_on_no_bus_does_not_hide_the_nearest(tmp_path: Path) -> No
     topology = discover(fake, tmp_path, virtual_too=True)
     assert [nic.name for nic in topology.nics or () if nic.kind == "virtual"] == ["docker0"]
     assert topology.connection("GPU0", "NIC8") is None
-    assert nearest(topology, "GPU0", nics_on_the_bus(topology)) == ("PIX", ("NIC0",))
+    assert nearest(topology, "GPU0", pcie_nics(topology)) == ("PIX", ("NIC0",))
     assert nearest(topology, "GPU0", ["NIC0", "NIC8"]) is None
 
 

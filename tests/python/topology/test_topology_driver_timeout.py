@@ -28,29 +28,29 @@ def waiting() -> Iterator[Waits]:
     driver.let_go.set()
 
 
-def test_a_driver_that_answers_is_not_talked_about() -> None:
-    said: list[str] = []
-    assert len(query_driver(FakeNvml([FakeGpu("0000:01:00.0")]), said.append, patience_s=30).gpus or ()) == 1
-    assert said == []
+def test_a_fast_driver_causes_no_message() -> None:
+    messages: list[str] = []
+    assert len(query_driver(FakeNvml([FakeGpu("0000:01:00.0")]), messages.append, notice_after_s=30).gpus or ()) == 1
+    assert messages == []
 
 
-def test_a_driver_that_takes_its_time_is_waited_for(waiting: Waits) -> None:
-    said: list[str] = []
+def test_a_slow_driver_causes_a_message(waiting: Waits) -> None:
+    messages: list[str] = []
 
-    def say(sentence: str) -> None:
-        said.append(sentence)
+    def on_wait(sentence: str) -> None:
+        messages.append(sentence)
         waiting.let_go.set()
 
-    assert len(query_driver(waiting, say, patience_s=0.01, limit_s=60).gpus or ()) == 1
-    assert said == ["waiting for NVIDIA's driver, 60 s at most; GPUs that nobody uses take a while to wake up"]
+    assert len(query_driver(waiting, on_wait, notice_after_s=0.01, limit_s=60).gpus or ()) == 1
+    assert messages == ["waiting for NVIDIA's driver, at most 60 s; idle GPUs need time to wake up"]
 
 
-def test_a_driver_that_never_answers_is_given_up(waiting: Waits) -> None:
-    seen = query_driver(waiting, lambda _sentence: None, patience_s=0.01, limit_s=0.02)
+def test_a_driver_that_never_answers_times_out(waiting: Waits) -> None:
+    seen = query_driver(waiting, lambda _sentence: None, notice_after_s=0.01, limit_s=0.02)
     assert seen.gpus is None
     assert "has not answered for 0.02 s" in seen.notes[0]
 
 
 def test_an_error_of_ours_is_not_swallowed() -> None:
     with pytest.raises(ZeroDivisionError):
-        query_driver(FakeNvml([], broken={"nvmlInit": ZeroDivisionError()}), print, patience_s=30)
+        query_driver(FakeNvml([], broken={"nvmlInit": ZeroDivisionError()}), print, notice_after_s=30)

@@ -52,13 +52,13 @@ def test_a_matrix_inside_a_document_that_lost_its_tabs() -> None:
     assert [gpu.mig_mode for gpu in topology.gpus or ()] == [None, None]  # they cannot be divided
     assert topology.host == Host(name="node7")
     assert topology.notes == (
-        "the matrix lost its layout: its cells are told apart by their order; 1 of 1 connection could be read",
+        "the matrix lost its layout: its cells are identified by their order; 1 of 1 connection could be read",
         "not known from the text: PCIe links, NICs, the host's processor, the host's NUMA nodes and memory",
     )
 
 
-def test_a_lost_layout_is_said_with_what_could_not_be_read() -> None:
-    said = "the matrix lost its layout: its cells are told apart by their order; "
+def test_a_lost_layout_is_noted_with_the_unreadable_connections() -> None:
+    said = "the matrix lost its layout: its cells are identified by their order; "
     text = " \n".join(" ".join(line.split()) for line in WITH_NICS.splitlines())
     assert read(text, "x")[0].notes[0] == said + "6 of 6 connections could be read"
     damaged = text.replace("GPU1 NV4 X SYS PHB", "GPU1 NV4 X").replace("NIC1 SYS PHB SYS X", "NIC1")
@@ -81,7 +81,7 @@ def test_mig_that_not_every_gpu_says_is_not_known() -> None:
     assert "MIG" in topology.notes[-1]
 
 
-def test_mig_of_gpus_that_are_not_in_the_matrix_says_nothing_of_those_that_are() -> None:
+def test_mig_of_gpus_outside_the_matrix_is_ignored() -> None:
     summary, matrix = V100_X2_WITHOUT_TABS.split("GPU0 GPU1 CPU", 1)
     text = summary + f"GPU0 GPU1 CPU{matrix}".replace("GPU0", "GPU2").replace("GPU1", "GPU3")
     (topology,) = read(text, "x")
@@ -126,11 +126,11 @@ def test_two_memories_and_two_drivers_are_none() -> None:
         ("00:00.0 Off", "", "node7"),
     ],
 )
-def test_a_host_is_taken_only_where_it_is_certain(old: str, new: str, named: str) -> None:
+def test_a_host_is_used_only_if_it_is_certain(old: str, new: str, named: str) -> None:
     assert old in V100_X2_WITHOUT_TABS
     (topology,) = read(V100_X2_WITHOUT_TABS.replace(old, new), "x")
     assert topology.host is None
-    assert f"which host the matrix is of is not certain; named: {named}" in topology.notes
+    assert f"the host of the matrix is uncertain; the text names {named}" in topology.notes
 
 
 def test_the_processor_that_lscpu_names() -> None:
@@ -176,15 +176,15 @@ def test_one_gpu() -> None:
     [
         # A cell is missing: which one, nobody can tell. The other row still says it.
         ("GPU1    NV4      X      SYS     PHB", "GPU1    NV4      X      SYS", "the row of GPU1 is left out", set()),
-        # X is not where the device meets itself.
-        ("NIC1    SYS     PHB     SYS      X", "NIC1    SYS     PHB     X      SYS", "X does not stand", set()),
-        ("GPU0     X      NV4", "GPU0     X      NV4x", '"NV4x" is nothing', set()),
+        # X is not in the device's own column.
+        ("NIC1    SYS     PHB     SYS      X", "NIC1    SYS     PHB     X      SYS", "the X is not in", set()),
+        ("GPU0     X      NV4", "GPU0     X      NV4x", '"NV4x" is not a connection', set()),
         # The two rows of a pair disagree.
         ("GPU1    NV4", "GPU1    NV2", "NV4 in one row and by NV2", {("GPU0", "GPU1")}),
         ("GPU0     X      NV4     PXB     SYS", "GPU0     X      N/A     PXB     SYS", "", set()),
     ],
 )
-def test_what_is_not_certain_is_left_out(old: str, new: str, note: str, unknown: set[tuple[str, str]]) -> None:
+def test_uncertain_cells_are_left_out(old: str, new: str, note: str, unknown: set[tuple[str, str]]) -> None:
     assert old in WITH_NICS
     (whole,), (topology,) = read(WITH_NICS, "topo.txt"), read(WITH_NICS.replace(old, new), "topo.txt")
     assert any(note in said for said in topology.notes)
@@ -208,7 +208,7 @@ def test_two_losses_that_cancel_each_other_move_no_cell() -> None:
             read(damaged, "x")
 
 
-def test_words_after_the_matrix_are_no_row() -> None:
+def test_words_after_the_matrix_are_not_a_row() -> None:
     text = V100_X2_WITHOUT_TABS.replace("Legend:", "a NODE connection joins them\nrank0 X marks the spot")
     assert connections(read(text, "x")[0]) == {("GPU0", "GPU1"): "NODE"}
 
@@ -216,7 +216,7 @@ def test_words_after_the_matrix_are_no_row() -> None:
 def test_nvlink_joins_no_nic() -> None:
     (topology,) = read("GPU0 NIC0\nGPU0 X NV4\nNIC0 PIX X\n", "x")
     assert connections(topology) == {("GPU0", "NIC0"): "PIX"}
-    assert "the row of GPU0 is left out: NVLink joins GPUs alone" in topology.notes
+    assert "the row of GPU0 is left out: it has NVLinks to a device that is not a GPU" in topology.notes
 
 
 def test_both_rows_of_a_pair_gone_is_unknown() -> None:
@@ -232,7 +232,7 @@ def test_affinities_that_cannot_be_told_apart_are_unknown() -> None:
     assert (topology.gpus or ())[0].cpu_affinity is None
     assert any("1 values for 2 columns" in note for note in topology.notes)
     (topology,) = read("GPU0 CPU Affinity NUMA Affinity\nGPU0 X red 0\n", "t")
-    assert any('"red" is no CPU Affinity' in note for note in topology.notes)
+    assert any('"red" is not a CPU Affinity' in note for note in topology.notes)
 
 
 def test_two_names_for_one_gpu_are_none() -> None:
@@ -253,14 +253,12 @@ def test_several_matrices_are_several_machines() -> None:
     # Nobody can tell which of them the names beside belong to.
     assert {gpu.name for topology in found for gpu in topology.gpus or ()} == {None}
     assert {(topology.driver, topology.host) for topology in found} == {(None, None)}
-    assert all(
-        "as what stands beside its 2 matrices may be about any of them" in topology.notes[-1] for topology in found
-    )
+    assert all("because details outside its 2 matrices may describe any" in topology.notes[-1] for topology in found)
 
 
 @pytest.mark.parametrize("text", ["", "GPU0", "GPU0 GPU1\n", "nothing", "GPU0 GPU0\nGPU0 X X\n", "index, name\n0, A\n"])
 def test_text_without_a_matrix_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="holds no matrix"):
+    with pytest.raises(UsageError, match="has no matrix"):
         read(text, "x")
 
 
@@ -311,7 +309,7 @@ def test_no_text_makes_a_link_that_it_does_not_hold(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_a_damaged_matrix_says_less_and_nothing_else(data: st.DataObject) -> None:
+def test_a_damaged_matrix_yields_no_wrong_connection(data: st.DataObject) -> None:
     """Characters and lines go missing; what is still said is what the whole one says."""
     (whole,) = read(WITH_NICS, "whole")
     real = connections(whole)

@@ -1,4 +1,4 @@
-"""What NVML says, from a driver that answers, one that answers half, and one that is not there."""
+"""Tests of NVML queries with a working driver, a partly failing one, and none."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -64,7 +64,7 @@ def test_a_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (pynvml.NVMLError(machines.LIBRARY_NOT_FOUND), "no NVIDIA driver here"),
+        (pynvml.NVMLError(machines.LIBRARY_NOT_FOUND), "no NVIDIA driver found"),
         (pynvml.NVMLError(9), "not loaded"),
         (pynvml.NVMLError(18), "mismatch"),
         (OSError("cannot open shared object"), "cannot open shared object"),
@@ -75,7 +75,7 @@ def test_a_driver_that_does_not_start_is_one_note(error: Exception, words: str) 
     assert seen.gpus is None
     (note,) = seen.notes
     assert words in note
-    assert "nothing is said of GPUs" in note
+    assert "GPUs are unknown" in note
 
 
 def test_without_the_package_the_note_says_what_to_install() -> None:
@@ -83,11 +83,11 @@ def test_without_the_package_the_note_says_what_to_install() -> None:
     assert "pip install nvidia-ml-py" in nvml.snapshot(None).notes[0]
 
 
-def test_a_driver_that_sees_no_gpu_is_no_driver_that_is_not_there() -> None:
+def test_a_driver_without_gpus_differs_from_no_driver() -> None:
     assert nvml.snapshot(FakeNvml([])).gpus == ()
 
 
-# What is lost when one function fails, as the test of a value in the topology; all else must stay as it is.
+# Value that is lost if one function fails. All other values must not change.
 LOST = {
     "nvmlDeviceGetName": lambda t: t.gpus[0].name,
     "nvmlDeviceGetMemoryInfo": lambda t: t.gpus[0].memory_bytes,
@@ -260,7 +260,7 @@ def test_constants_are_those_of_the_package() -> None:
     assert [getattr(pynvml, f"NVML_TOPOLOGY_{name}") for name in levels] == [0, 10, 20, 30, 40, 50]
 
 
-def test_more_links_than_there_are_numbers_for_end() -> None:
+def test_too_many_links_end() -> None:
     many = [Link("00000000:07:00.0") for _ in range(100)]
     seen = nvml.snapshot(FakeNvml([FakeGpu("0000:01:00.0", links=many)]))
     assert seen.gpus is not None

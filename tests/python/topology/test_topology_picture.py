@@ -64,10 +64,10 @@ def test_an_hgx_has_one_bar_and_a_mesh_has_arcs(tmp_path: Path) -> None:
     arcs = [path for path in root.iter(f"{SVG}path") if path.attrib["class"] == "arc"]
     assert len(arcs) == 16
     assert {path.attrib["stroke-width"] for path in arcs} == {"2.2", "3.5"}
-    assert any("the thicker, the more NVLinks: NV1, NV2" in text for text in texts(root))
+    assert any("a thicker arc has more NVLinks: NV1, NV2" in text for text in texts(root))
 
 
-def test_what_hangs_at_a_switch_stands_together(tmp_path: Path) -> None:
+def test_devices_of_a_switch_are_adjacent(tmp_path: Path) -> None:
     nodes = arrange(discover(machines.hgx_h100(tmp_path), tmp_path))
     assert [node.index for node in nodes] == [0, 1]
     together = [(island.gpus[0].label, island.nics[0].name) for node in nodes for island in node.islands]
@@ -81,7 +81,7 @@ def test_a_saved_matrix_is_drawn_too() -> None:
     assert "NV18, every pair" in texts(root)
     assert "NVLink of GPU0, each way: 18 x 26.562 GB/s line rate" in texts(root)
     assert "PCIe of each GPU, each way: gen 5 x16, 63 GB/s" in texts(root)
-    assert "NICs: not known" in texts(root)
+    assert "NICs: unknown" in texts(root)
     nodes = arrange(read(WITH_NICS, "topo.txt")[0])
     assert [(node.index, len(node.islands)) for node in nodes] == [(1, 1), (None, 1)]  # of GPU0 two nodes are said
 
@@ -94,7 +94,7 @@ def test_the_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
         assert part in words
 
 
-def test_no_name_does_anything(tmp_path: Path) -> None:
+def test_names_are_escaped(tmp_path: Path) -> None:
     topology = discover(machines.one_gpu(tmp_path), tmp_path)
     evil = '"><script>alert(1)</script>\x1b]0;x\x07'
     topology = replace(
@@ -113,6 +113,6 @@ def test_no_name_does_anything(tmp_path: Path) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_nothing_known_is_a_picture_of_nothing(tmp_path: Path) -> None:
+def test_an_unknown_topology_has_a_picture(tmp_path: Path) -> None:
     root, _, _ = drawn(discover(None, tmp_path))
-    assert "GPUs: not known" in texts(root)
+    assert "GPUs: unknown" in texts(root)

@@ -1,4 +1,4 @@
-"""What the kernel's files say, from trees of files."""
+"""Tests of the kernel's data, with trees of files."""
 
 from pathlib import Path
 

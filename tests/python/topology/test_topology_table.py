@@ -1,4 +1,4 @@
-"""What people read: golden texts of whole machines, and their width. BUSBW_UPDATE_GOLDEN=1 writes them again."""
+"""Tests of the terminal output: golden texts of whole machines. BUSBW_UPDATE_GOLDEN=1 rewrites them."""
 
 import os
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_an_unknown_connection_is_a_question_mark(tmp_path: Path) -> None:
     paths = tuple(replace(path, connection=None) if path.to == "GPU3" else path for path in topology.paths)
     text = "\n".join(line.plain for line in lines(replace(topology, paths=paths), 140))
     assert "GPU3  ?     ?     ?     X     SYS" in text
-    assert "\n  NV#  = Connection traversing a bonded set of # NVLinks\n  ?    = not known\n" in text
+    assert "\n  NV#  = Connection traversing a bonded set of # NVLinks\n  ?    = unknown\n" in text
 
 
 def test_the_legend_is_that_of_nvidia_smi_whatever_words_occur(tmp_path: Path) -> None:

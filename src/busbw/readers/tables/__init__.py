@@ -1,1 +1,1 @@
-"""Rows of any layout: which word is which quantity, settled by the arithmetic of bandwidth."""
+"""Interprets rows of any layout. The arithmetic of bandwidth decides the meaning of each word."""

@@ -1,7 +1,8 @@
-"""What printed figures can mean: intervals from their last digits, and whether bytes, time and bandwidths agree.
+"""Interval arithmetic on printed figures: checks whether bytes, time and bandwidths agree.
 
-algbw = bytes / time and busbw = algbw x factor hold for the numbers that were measured; what is printed is rounded. So
-a figure is an interval, a contradiction is two intervals that do not meet, and no tolerance is made up.
+algbw = bytes / time and busbw = algbw x factor hold for the measured numbers, but the printed ones are rounded. So each
+figure is an interval given by its last digit, and a contradiction is two disjoint intervals. EPSILON is the only
+additional tolerance.
 """
 
 from bisect import bisect_left
@@ -12,7 +13,7 @@ from busbw.readers.tables.layouts import PlacementText, RawRow
 from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER, half_step
 
 EPSILON = 1e-3
-"""On top of rounding: programs that print a mean of rates beside a rate of means."""
+"""Relative tolerance beyond rounding, because some programs print a mean of rates next to a rate of means."""
 
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 _NARROW = 0.02
@@ -20,7 +21,7 @@ _INFINITE = float("inf")
 
 
 class PlacementNumbers(NamedTuple):
-    """One placement's figures with half of their last digits; None where no number is printed."""
+    """Figures of one placement, each with half the value of its last digit. None if no number is printed."""
 
     time: float | None
     time_step: float
@@ -30,8 +31,8 @@ class PlacementNumbers(NamedTuple):
     busbw_step: float
 
 
-def printed(side: PlacementText) -> PlacementNumbers:
-    """The numbers of a side."""
+def placement_numbers(side: PlacementText) -> PlacementNumbers:
+    """Converts the printed figures of one placement to numbers."""
     time, algbw, busbw = side.time, side.algbw, side.busbw
     return PlacementNumbers(
         None if time in NO_NUMBER else float(time),
@@ -44,22 +45,22 @@ def printed(side: PlacementText) -> PlacementNumbers:
 
 
 class Interpretation(NamedTuple):
-    """How a table's times and bandwidths are to be read."""
+    """Assumptions about a table: the unit of its times, and the data that algbw counts."""
 
     unit: str = "us"
     excludes_own_share: bool = False
-    """algbw counts the shares of the others only: hypercube, and all_gather until 2019."""
+    """True if algbw counts only the shares of other ranks: hypercube, and all_gather until 2019."""
     has_time: bool = True
-    """False with -C: the time shown is not the time that algbw is made of."""
+    """False with -C: algbw is not computed from the printed time."""
 
     def data_bytes(self, raw: RawRow) -> int:
-        """The bytes that algbw is made of."""
+        """Returns the number of bytes that algbw is computed from."""
         if self.excludes_own_share and raw.dtype:
             return raw.size - raw.elements * ELEMENT_BYTES[raw.dtype]
         return raw.size
 
     def rate(self, raw: RawRow, side: PlacementNumbers) -> tuple[float, float]:
-        """The least and the most GB/s that bytes over time can be; (0, inf) where there is no time."""
+        """Returns the lower and upper bound of bytes / time in GB/s; (0, inf) if there is no time."""
         time = side.time
         if time is None or not self.has_time:
             return (0.0, _INFINITE)
@@ -69,7 +70,7 @@ class Interpretation(NamedTuple):
         return (low, high)
 
     def agrees(self, raw: RawRow, side: PlacementNumbers) -> bool:
-        """Whether the printed algbw can be bytes over time."""
+        """True if the printed algbw agrees with bytes / time."""
         if side.algbw is None:
             return True
         low, high = self.rate(raw, side)
@@ -78,10 +79,10 @@ class Interpretation(NamedTuple):
         )
 
 
-def best_basis(
+def best_interpretation(
     rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], first: Interpretation
 ) -> tuple[Interpretation, int]:
-    """The reading of a table that the fewest figures contradict, the given one before all others; and how many do."""
+    """Returns the interpretation with the fewest contradictions and their number. On a tie, `first` wins."""
     rows = list(rows)
     if not first.has_time:
         return first, 0
@@ -89,51 +90,51 @@ def best_basis(
     if fewest == 0:
         return best, 0
     for unit in UNITS_US:
-        for less in (False, True):
-            basis = Interpretation(unit, less)
-            count = contradictions(rows, basis)
+        for excludes in (False, True):
+            interpretation = Interpretation(unit, excludes)
+            count = contradictions(rows, interpretation)
             if count < fewest:
-                best, fewest = basis, count
+                best, fewest = interpretation, count
     return best, fewest
 
 
-def contradictions(rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], basis: Interpretation) -> int:
-    """How many placements the reading does not fit."""
-    return sum(not basis.agrees(raw, side) for raw, sides in rows for side in sides)
+def contradictions(rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], interpretation: Interpretation) -> int:
+    """Returns the number of placements that contradict the interpretation."""
+    return sum(not interpretation.agrees(raw, side) for raw, sides in rows for side in sides)
 
 
 class RatioInterval(NamedTuple):
-    """What the ratio of busbw and algbw can be."""
+    """Interval of possible values of busbw / algbw."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Halfway."""
+        """Midpoint of the interval."""
         return (self.low + self.high) / 2
 
     @property
     def edges(self) -> tuple[float, float]:
-        """The least and the most that it meets: a little more than rounding allows."""
+        """Lower and upper bound of the interval, extended by EPSILON."""
         return self.low / (1 + EPSILON), self.high / (1 - EPSILON)
 
     def meets(self, value: float) -> bool:
-        """Whether the value is in it, with a little tolerance."""
+        """True if the interval, extended by EPSILON, contains the value."""
         low, high = self.edges
         return low <= value <= high
 
     def overlaps(self, other: "RatioInterval") -> bool:
-        """Whether one value can be in both, with the same tolerance."""
+        """True if the intervals overlap, with EPSILON as tolerance."""
         low, high = self.edges
         return low <= other.high and other.low <= high
 
 
-def ratio(raw: RawRow, side: PlacementNumbers, basis: Interpretation) -> RatioInterval | None:
-    """Busbw over algbw in one placement; None where it is unknown or could be anything."""
+def ratio(raw: RawRow, side: PlacementNumbers, interpretation: Interpretation) -> RatioInterval | None:
+    """Returns busbw / algbw of one placement; None if it is unknown or unbounded."""
     if side.busbw is None or raw.size == 0:
         return None
-    low, high = basis.rate(raw, side)
+    low, high = interpretation.rate(raw, side)
     if side.algbw is not None:
         low, high = max(low, side.algbw - side.algbw_step), min(high, side.algbw + side.algbw_step)
     if not 0 < low <= high < _INFINITE:
@@ -142,29 +143,29 @@ def ratio(raw: RawRow, side: PlacementNumbers, basis: Interpretation) -> RatioIn
 
 
 class CommonRatio(NamedTuple):
-    """The ratio that a table's figures have in common."""
+    """Ratio on which the figures of a table agree."""
 
     ratio: RatioInterval | None
-    """None where no figure tells it."""
+    """None if no figure is precise enough."""
     informative: int
-    """Figures that say it closely enough to be heard."""
+    """Number of figures that are precise enough to use."""
     contradicting: int
-    """Those of them that contradict it."""
+    """Number of informative figures that contradict the ratio."""
 
 
 def common_ratio(intervals: Iterable[RatioInterval]) -> CommonRatio:
-    """The ratio at which the most of the telling figures meet: some wrong ones among many right ones do no harm.
+    """Returns the ratio with the most agreeing informative figures, so that a few wrong ones do not matter.
 
-    As many meet somewhere as at the lower edge of one of them. Where two places have equally many, the higher counts.
+    The maximum overlap of intervals always includes the lower edge of one of them. Of equal maxima, the higher wins.
     """
-    telling = [it for it in intervals if it.high - it.low < _NARROW]
-    if not telling:
+    informative = [it for it in intervals if it.high - it.low < _NARROW]
+    if not informative:
         return CommonRatio(None, 0, 0)
-    begins = sorted(it.edges[0] for it in telling)
-    ends = sorted(it.edges[1] for it in telling)
-    _, meeting = max((begun - bisect_left(ends, at), at) for begun, at in enumerate(begins, start=1))
-    agreeing = [it for it in telling if it.meets(meeting)]
+    begins = sorted(it.edges[0] for it in informative)
+    ends = sorted(it.edges[1] for it in informative)
+    _, shared_value = max((begun - bisect_left(ends, at), at) for begun, at in enumerate(begins, start=1))
+    agreeing = [it for it in informative if it.meets(shared_value)]
     low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
-    if low > high:  # they meet in the tolerance only
+    if low > high:  # the intervals overlap only within the tolerance
         low = high = (low + high) / 2
-    return CommonRatio(RatioInterval(low, high), len(telling), len(telling) - len(agreeing))
+    return CommonRatio(RatioInterval(low, high), len(informative), len(informative) - len(agreeing))

@@ -1,6 +1,6 @@
-"""Puts lines together into tables: header, device list, rows, footer; one assembler for each process that wrote.
+"""Assembles lines into tables: header, device list, rows, footer. Each process of the log has its own assembler.
 
-Rows of one table are settled together when it ends, or piece by piece where it is long.
+The rows of a table are interpreted together when the table ends. A long table is interpreted in chunks.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _MAX_TEXT = 300
 
 
 class _PartialRow:
-    """The beginning of a row whose end may come in a later line."""
+    """Beginning of a row that a later line may complete."""
 
     def __init__(self, line: int, text: str, words: list[str]) -> None:
         self.line, self.text, self.words = line, text, words
@@ -28,38 +28,38 @@ class _PartialRow:
 
 
 class TableAssembler:
-    """The tables that one process wrote."""
+    """Assembles the tables of one process."""
 
     def __init__(self, context: DocumentContext, claims: UserClaims, source: str) -> None:
         self._context = context
         self._claims = claims
         self._source = source
         self._facts: TableFacts | None = None
-        self._settler: TableInference | None = None
+        self._inference: TableInference | None = None
         self._entries: list[Entry] = []
         self._pending: _PartialRow | None = None
-        self._takes_quick = False
+        self._accepts_fast_rows = False
         self._has_rows = False
         self._last_columns = ColumnLayout()
 
     @property
     def columns(self) -> ColumnLayout:
-        """What the last header said."""
+        """Column layout of the last header."""
         return self._facts.columns if self._facts else self._last_columns
 
     @property
     def is_in_table(self) -> bool:
-        """Whether rows may be expected."""
+        """True if a table is open, so that rows may follow."""
         return self._facts is not None and (self._facts.has_header or self._has_rows)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the rest of a row may come."""
+        """True if an incomplete row waits for its rest."""
         return self._pending is not None
 
-    def quick_row(self, line: int, words: list[str]) -> bool:
-        """Takes a row of thirteen words, if nothing stands against it; the settler looks closer."""
-        if not self._takes_quick:
+    def add_fast_row(self, line: int, words: list[str]) -> bool:
+        """Adds a row of 13 words. Returns false if the table does not accept fast rows; inference checks the rest."""
+        if not self._accepts_fast_rows:
             return False
         self._entries.append(SplitLine(line, words))
         self._has_rows = True
@@ -67,29 +67,29 @@ class TableAssembler:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time for a piece."""
+        """True if enough rows for a chunk are waiting."""
         return len(self._entries) >= CHUNK_ROWS
 
-    def piece(self) -> Iterator[Event]:
-        """The rows so far."""
-        yield from self._piece(is_last=False)
+    def chunk(self) -> Iterator[Event]:
+        """Yields the waiting rows as a chunk."""
+        yield from self._chunk(is_last=False)
 
     def row(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
-        """Takes words that begin like a row."""
+        """Adds words that begin like a row."""
         if self._pending:
             yield from self._refuse_pending()
         if self._facts is None or self._facts.has_footer:
             yield from self._begin_headerless(line)
         yield from self._try(line, text, words)
         facts = self._facts
-        self._takes_quick = (
+        self._accepts_fast_rows = (
             self._pending is None and facts is not None and facts.columns.is_classic and not facts.group_ranks
         )
         if self.is_full:
-            yield from self._piece(is_last=False)
+            yield from self._chunk(is_last=False)
 
     def continues(self, words: list[str]) -> bool:
-        """Takes the rest of a row that was broken; whether it was one."""
+        """Adds words to the incomplete row. Returns false if no row is incomplete."""
         pending = self._pending
         if pending is None:
             return False
@@ -107,28 +107,28 @@ class TableAssembler:
         return True
 
     def wait(self) -> Iterator[Event]:
-        """Another line came between; a broken row does not wait for ever."""
+        """Counts an unrelated line. An incomplete row is refused after too many of them."""
         if self._pending:
             self._pending.continuations += 1
             if self._pending.continuations > _MAX_CONTINUATIONS:
                 yield from self._refuse_pending()
 
     def starts_other_table(self, text: str) -> bool:
-        """Whether a line is the head of another table than the one that is being read."""
+        """True if a line begins another table than the open one."""
         facts = self._facts
         if facts is None or not (self._has_rows or facts.has_footer):
             return False
         return headers.begins_run(text) or headers.is_column_header(text)
 
     def header(self, line: int, text: str) -> bool:
-        """Takes a line of a header or a footer; whether it was one."""
+        """Adds a line of a header or a footer. Returns false if it is neither."""
         facts = self._facts
         if facts is None:
             facts = TableFacts(first_line=line)
             self._context.apply_to(facts)
         if not headers.parse_header_line(text, facts):
             return False
-        self._takes_quick = False
+        self._accepts_fast_rows = False
         caption = self._context.caption
         if facts.columns.backends and len(caption) == len(facts.columns.backends):
             facts.columns = facts.columns._replace(backends=caption)
@@ -137,19 +137,19 @@ class TableAssembler:
         return True
 
     def refuse(self, line: int, text: str, reason: str) -> Refusal:
-        """A line that looks like a row of this table and is none."""
+        """Returns the refusal of a line that looks like a row of this table but is not one."""
         return Refusal(line=line, text=text.strip()[:_MAX_TEXT], reason=reason)
 
     def end(self) -> Iterator[Event]:
-        """No more lines for this table."""
-        self._takes_quick = False
+        """Ends the open table and yields its rest."""
+        self._accepts_fast_rows = False
         if self._pending:
             yield from self._refuse_pending()
         if self._facts is not None and (self._has_rows or self._facts.program or "nThread" in self._facts.settings):
-            yield from self._piece(is_last=True)
+            yield from self._chunk(is_last=True)
         if self._facts is not None:
             self._last_columns = self._facts.columns
-        self._facts = self._settler = None
+        self._facts = self._inference = None
         self._entries = []
         self._has_rows = False
 
@@ -158,7 +158,7 @@ class TableAssembler:
         self._context.apply_to(self._facts)
 
     def _begin_headerless(self, line: int) -> Iterator[Event]:
-        """Rows without a header, or behind the footer: those of a table that was torn out or mixed with another."""
+        """Begins a table for rows without a header or after a footer, as in excerpts and mixed logs."""
         before = self._facts
         yield from self.end()
         self._begin(line)
@@ -166,7 +166,7 @@ class TableAssembler:
         if before is not None:
             self._facts.columns = before.columns
             self._facts.warnings.append(
-                "these rows stand behind the end of another table and have no header of their own; tables may be mixed"
+                "these rows follow the end of another table without a header of their own; tables may be mixed"
             )
         else:
             self._facts.columns = ColumnLayout()
@@ -190,22 +190,22 @@ class TableAssembler:
     def _refuse_pending(self) -> Iterator[Event]:
         pending, self._pending = self._pending, None
         if pending is not None:
-            yield self.refuse(pending.line, pending.text, "the row is cut: some of its figures are missing")
+            yield self.refuse(pending.line, pending.text, "the row is incomplete: some of its figures are missing")
 
-    def _piece(self, *, is_last: bool) -> Iterator[Event]:
+    def _chunk(self, *, is_last: bool) -> Iterator[Event]:
         facts = self._facts
         assert facts is not None
-        self._settler = self._settler or TableInference(facts, self._claims.collective, self._source)
-        rows, refused = self._settler.infer_rows(self._entries)
+        self._inference = self._inference or TableInference(facts, self._claims.collective, self._source)
+        rows, refused = self._inference.infer_rows(self._entries)
         self._entries = []
         for refusal in refused:
             yield self.refuse(refusal.line, refusal.text, refusal.reason)
         warnings = [
             *facts.warnings,
-            *(self._settler.closing_warnings() if is_last else []),
-            *_singleton_warning(facts, self._settler.identity.ranks),
+            *(self._inference.closing_warnings() if is_last else []),
+            *_singleton_warning(facts, self._inference.identity.ranks),
         ]
-        identity = self._settler.identity
+        identity = self._inference.identity
         yield TableChunk(
             Table(
                 format=_format(facts),
@@ -231,7 +231,7 @@ class TableAssembler:
 
 
 def _complete(facts: TableFacts) -> bool | None:
-    """None for an excerpt, which has neither head nor foot."""
+    """True if the table has its footer. None for an excerpt, which has neither header nor footer."""
     if facts.end_reason:
         return False
     if facts.has_footer:
@@ -249,17 +249,17 @@ def _number(text: str | None) -> float | None:
 
 def _singleton_warning(facts: TableFacts, ranks: int | None) -> list[str]:
     if len(facts.leaders) == 1 and ranks == 1:
-        return ["one rank: nothing crosses a link, so busbw is 0 and algbw says nothing of the machine"]
+        return ["one rank: no data crosses a link, so busbw is 0 and algbw does not describe the machine"]
     if len(facts.leaders) > 1:
         return [
-            f"{count_text(len(facts.leaders), 'process', 'processes')} call themselves rank 0: they did not find each "
+            f"{count_text(len(facts.leaders), 'process', 'processes')} report rank 0: the processes did not find each "
             "other, and each measured alone (the singleton trap); build nccl-tests with MPI=1 and use its mpirun"
         ]
     return []
 
 
 def _format(facts: TableFacts) -> str:
-    """The program and the years of its columns."""
+    """Names the program and the versions that print these columns."""
     columns = facts.columns
     if columns.backends:
         return "ubx_bench text"

@@ -1,12 +1,12 @@
-"""What a collective is called in logs, and how its figures hang together (docs/measuring.md derives the factors)."""
+"""Names of collectives in logs, and the factor busbw / algbw of each (derived in docs/measuring.md)."""
 
 import re
 
 _ONE_SHARE = ("all_gather", "reduce_scatter", "alltoall", "alltoallv", "gather", "scatter")
-"""The size column holds a share for each rank: size = ranks x count x bytes of an element, factor (n-1)/n."""
+"""Collectives with one share per rank: size = ranks x count x element bytes, factor (n-1)/n."""
 
 _WHOLE = ("broadcast", "reduce", "sendrecv")
-"""Every rank deals with the whole size: factor 1."""
+"""Collectives in which every rank handles the whole size: factor 1."""
 
 ALL = ("all_reduce", *_ONE_SHARE, *_WHOLE, "hypercube")
 
@@ -23,24 +23,24 @@ _SPELLINGS = (
     ("gather", r"gather"),
     ("reduce", r"reduce(?=_perf\b|\b)"),
 )
-"""Longer names before those that they contain."""
+"""Longer names come before the names that they contain."""
 
 _ANY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SPELLINGS), re.IGNORECASE)
 
 
-def named_in(text: str) -> list[str]:
-    """The collectives that a text names, each once, in their order: "16x H100 + all2all" names alltoall."""
+def collectives_in(text: str) -> list[str]:
+    """Returns the collectives in a text, each once, in order: "16x H100 + all2all" names alltoall."""
     return list(dict.fromkeys(found.lastgroup for found in _ANY.finditer(text) if found.lastgroup))
 
 
-def the_one_in(text: str) -> str | None:
-    """The collective of a text that names exactly one."""
-    names = named_in(text)
+def single_collective_in(text: str) -> str | None:
+    """Returns the collective of a text that names exactly one; None otherwise."""
+    names = collectives_in(text)
     return names[0] if len(names) == 1 else None
 
 
 def factor(collective: str, ranks: int) -> float:
-    """The ratio of busbw and algbw."""
+    """Returns busbw / algbw."""
     if collective == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if collective in _ONE_SHARE:
@@ -49,9 +49,9 @@ def factor(collective: str, ranks: int) -> float:
 
 
 def ranks_for(collective: str, low: float, high: float) -> tuple[int, int] | None:
-    """The fewest and the most ranks whose factor lies within the bounds; None where there are none.
+    """Returns the minimum and maximum number of ranks with a factor within the bounds; None if no number fits.
 
-    A factor of 1 says nothing of the number of ranks: then the answer is from 2 to 0, which means unknown.
+    A maximum of 0 means unbounded. If the factor is always 1, the result is (2, 0): the number of ranks is unknown.
     """
     if collective == "hypercube" or collective in _WHOLE:
         return (2, 0) if low <= 1.0 <= high else None
@@ -75,16 +75,16 @@ def _floor(value: float) -> int:
 
 
 def has_shares(collective: str) -> bool:
-    """Whether the size column holds a share for each rank, so that size over count is the number of ranks."""
+    """True if the size column covers one share per rank, so that size / count gives the number of ranks."""
     return collective in _ONE_SHARE or collective == "hypercube"
 
 
 def by_shape(reduces: bool, has_root: bool) -> tuple[str, ...]:
-    """The collectives that a row with or without an operator and a root can be."""
+    """Returns the collectives that match a row with or without an operator and a root."""
     if reduces and has_root:
         return ("reduce",)
     if reduces:
-        return ("all_reduce", "sendrecv", "reduce_scatter")  # nccl-tests prints an operator for sendrecv, too
+        return ("all_reduce", "sendrecv", "reduce_scatter")  # nccl-tests also prints an operator for sendrecv
     if has_root:
         return ("broadcast", "gather", "scatter")
     return ("all_gather", "alltoall", "alltoallv", "sendrecv", "hypercube")

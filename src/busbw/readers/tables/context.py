@@ -1,4 +1,4 @@
-"""What a document says around its tables: headings, command lines, captions."""
+"""Text of a document around its tables: headings, command lines, captions."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus
 
 @dataclass
 class DocumentContext:
-    """What a document says around its tables: the headings, the last command line."""
+    """Headings and last command line before a table, collected while a document is read."""
 
     document: str = ""
     heading: str = ""
@@ -25,16 +25,16 @@ class DocumentContext:
     program: str = ""
     in_place_only: bool = False
     caption: tuple[str, ...] = ()
-    """The words of the last line that was words only: the names of columns side by side."""
+    """Words of the last line that has only words. Such a line may name columns that are side by side."""
 
     def take(self, text: str) -> None:
-        """Looks at a line that is no part of a table."""
+        """Processes a line outside of tables."""
         words = text.strip("# ").split()
         if 1 < len(words) < 9 and all(word.isidentifier() for word in words):
             self.caption = tuple(words)
         if "_perf" in text and len(programs := set(_COMMAND.findall(text))) == 1:
             (program,) = programs
-            if collectives.the_one_in(program):
+            if collectives.single_collective_in(program):
                 self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
         elif found := _HEADING.match(text):
             self.heading = found[1][:200]
@@ -46,16 +46,20 @@ class DocumentContext:
             self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]
 
     def apply_to(self, facts: TableFacts) -> None:
-        """Adds to a table's facts what stands above it."""
+        """Adds the text above a table to its facts."""
         facts.title = self.heading or None
         facts.claimed_gpus = gpus_in(self.heading)
-        facts.hint = collectives.the_one_in(self.program) if self.program else collectives.the_one_in(self.heading)
+        facts.hint = (
+            collectives.single_collective_in(self.program)
+            if self.program
+            else collectives.single_collective_in(self.heading)
+        )
         facts.command = self.command or None
         facts.program = facts.program or self.program or None
 
 
 def gpus_in(text: str) -> int | None:
-    """How many GPUs a heading names: 32 for "32x H800 NVLink", 8 for "1 node, 8 gpus/node"."""
+    """Returns the number of GPUs in a heading: 32 for "32x H800 NVLink", 8 for "1 node, 8 gpus/node"."""
     if found := _NODES_AND_GPUS.search(text):
         return int(found[1]) * int(found[2])
     found = _NUMBER_OF_GPUS.search(text)

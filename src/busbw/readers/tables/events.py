@@ -1,4 +1,4 @@
-"""What a reader gives out, one thing after the other, so that a log of any length is read in bounded memory."""
+"""Events that a reader yields one by one, so that a log of any length is read in bounded memory."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -8,15 +8,15 @@ import msgspec
 from busbw.logs import Log, Refusal, Row, Table
 
 CHUNK_ROWS = 20_000
-"""A table with more rows comes in pieces."""
+"""Number of rows after which a table is split into chunks."""
 
 
 class TableChunk(NamedTuple):
-    """A table, or as much of it as was read at once."""
+    """A table, or a part of a long one."""
 
     table: Table
     is_last: bool = True
-    """False where more rows of the same table follow; the pieces have the same first line."""
+    """False if more rows of the same table follow. All chunks of a table have the same first line."""
 
 
 class LogNote(NamedTuple):
@@ -29,24 +29,24 @@ Event = TableChunk | Refusal | LogNote
 
 
 class UserClaims(NamedTuple):
-    """What the user says of a log that the log does not."""
+    """Facts about a log that the user states."""
 
     collective: str | None = None
 
 
 def collect(source: str, events: Iterable[Event]) -> Log:
-    """All of a log at once."""
+    """Combines all events of a log."""
     refused: list[Refusal] = []
     notes: list[str] = []
-    pieces: list[TableChunk] = []
+    chunks: list[TableChunk] = []
     for event in events:
         if isinstance(event, TableChunk):
-            pieces.append(event)
+            chunks.append(event)
         elif isinstance(event, Refusal):
             refused.append(event)
         else:
             notes.append(event.sentence)
-    tables = tuple(sorted(_joined(pieces), key=lambda table: table.first_line))  # several writers end at once
+    tables = tuple(sorted(_joined(chunks), key=lambda table: table.first_line))  # several writers end together
     return Log(
         source=source,
         tables=tables,
@@ -56,11 +56,11 @@ def collect(source: str, events: Iterable[Event]) -> Log:
     )
 
 
-def _joined(pieces: list[TableChunk]) -> list[Table]:
-    """The pieces of a table as one; the last of them knows how it ended."""
+def _joined(chunks: list[TableChunk]) -> list[Table]:
+    """Joins the chunks of each table. The last chunk has the end of the table."""
     tables: list[Table] = []
     begun: dict[int, tuple[int, list[Row]]] = {}
-    for table, is_last in pieces:
+    for table, is_last in chunks:
         if table.first_line in begun:
             at, rows = begun[table.first_line]
             rows.extend(table.rows)

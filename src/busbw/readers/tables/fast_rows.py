@@ -1,7 +1,7 @@
-"""The short way for the row that logs consist of: thirteen words, both placements checked, two decimals.
+"""Fast parser for the most frequent row: 13 words, both placements checked, bandwidths with two decimals.
 
-It takes a row only where the arithmetic agrees within the printed digits to the first order, which is a little less
-than `arithmetic` allows; everything else goes the long way. What it makes is the same.
+It accepts a row only if the figures agree within their rounding to first order, which is slightly stricter than
+`arithmetic`. The full parser handles all other rows. Both produce the same result.
 """
 
 from msgspec import Struct
@@ -11,19 +11,19 @@ from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 WORDS = 13
 _TWO_DECIMALS = 0.005
-_SHORTEST_US = 1.0
-"""Below it the rounding of a time is no small part of it."""
+_MIN_TIME_US = 1.0
+"""Below this time, rounding is a large part of the value and the first-order check is not valid."""
 
 
 class SplitLine(Struct, frozen=True, gc=False):
-    """A row that was only split into its words."""
+    """A row that is split into words but not parsed."""
 
     number: int
     words: list[str]
 
 
 def is_fast_row(words: list[str]) -> bool:
-    """Whether words, of which there are 13, may be such a row."""
+    """True if 13 words may be a row for the fast parser."""
     root = words[4]
     return (
         words[2] in DTYPES
@@ -36,7 +36,7 @@ def is_fast_row(words: list[str]) -> bool:
 
 
 def figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:
-    """One placement, or None where it takes the long way."""
+    """Returns the figures of one placement; None if the full parser is needed."""
     if wrong != "0" or algbw[-3:-2] != "." or busbw[-3:-2] != ".":
         return None
     if time[-3:-2] == ".":
@@ -51,7 +51,7 @@ def figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: flo
         time_us, algbw_gbps, busbw_gbps = float(time), float(algbw), float(busbw)
     except ValueError:
         return None
-    if time_us < _SHORTEST_US:
+    if time_us < _MIN_TIME_US:
         return None
     rate = size / (time_us * 1e3)
     slack = rate * step / time_us

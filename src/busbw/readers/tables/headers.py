@@ -1,4 +1,4 @@
-"""What the lines around the rows say: header, device list, footer, remarks, command lines and headings."""
+"""Parses the lines around the rows: header, device list, footer and warnings."""
 
 import re
 from collections.abc import Callable
@@ -16,26 +16,26 @@ _PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]*?):?\s+([\d.]+(?:\([a-z]+\))?)(?=\s
 _VERSION = re.compile(r"nccl-tests version (\S+)(.*)$")
 _LIBRARY = re.compile(r"\b(N|R)CCL version\s*:?\s*([\d.]+\S*)")
 _STARTING = re.compile(r"Collective test starting: ([a-z_]+?)(_perf[\w.-]*)?\s*$")
-"""Behind `_perf` stands what the programs were built or linked with, as in all_reduce_perf_mpi."""
+"""A suffix after `_perf` names the build variant, as in all_reduce_perf_mpi."""
 _GROUP = re.compile(r"Group (\d+): (\d+) ranks")
 _AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
 _BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
 _FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}")
 
 MAX_RANKS = 100_000
-"""A device list longer than this is no longer kept."""
+"""Maximum number of ranks kept from a device list."""
 
 
 @dataclass
 class TableFacts:
-    """What is known of a table before its rows are settled."""
+    """Facts about a table that are known before its rows are interpreted."""
 
     first_line: int = 0
     program: str | None = None
     stated_collective: str | None = None
-    """The collective by the program's own word."""
+    """Collective that the program itself reports."""
     hint: str | None = None
-    """The collective by a heading or a command line."""
+    """Collective according to a heading or a command line."""
     title: str | None = None
     command: str | None = None
     version: str | None = None
@@ -44,7 +44,7 @@ class TableFacts:
     ranks: list[Rank] = field(default_factory=list)
     list_is_cut: bool = False
     claimed_gpus: int | None = None
-    """By a heading, "32x H800" or "1 node, 8 gpus/node", or by what `claimed_by` says."""
+    """Number of GPUs according to `claimed_by`, for example "32x H800" or "1 node, 8 gpus/node" in a heading."""
     claimed_by: str = "the heading"
     columns: ColumnLayout = field(default_factory=ColumnLayout)
     has_header: bool = False
@@ -58,18 +58,18 @@ class TableFacts:
 
     @property
     def has_footer(self) -> bool:
-        """Whether the table's end was seen."""
+        """True if the end of the table was read."""
         return self.average is not None or self.has_conclusion
 
     @property
     def leaders(self) -> list[Rank]:
-        """The processes that call themselves rank 0; more than one: processes that did not find each other."""
+        """Processes that report rank 0. More than one means that the processes did not find each other."""
         firsts = {(rank.pid, rank.host): rank for rank in self.ranks if rank.rank == 0}
         return list(firsts.values())
 
 
 def begins_run(text: str) -> bool:
-    """Whether a line stands at the head of a table, so that rows before it belong to another."""
+    """True if a line begins the header of a run, so that earlier rows belong to another table."""
     bare = text.lstrip("# ")
     return bare.startswith(
         ("nccl-tests version", "Collective test starting", "nThread", "Using devices", "rccl-tests:")
@@ -77,7 +77,7 @@ def begins_run(text: str) -> bool:
 
 
 def parse_header_line(text: str, facts: TableFacts) -> bool:
-    """Adds to the facts what a line says; whether it said anything."""
+    """Adds the content of a header or footer line to the facts. Returns false if the line is neither."""
     bare = text.lstrip("# ")
     if not bare:
         return True
@@ -88,7 +88,7 @@ def parse_header_line(text: str, facts: TableFacts) -> bool:
         facts.library = f"{found[1]}CCL {found[2]}"
         return True
     if ("Test " in text or "Invalid number" in text) and (found := _FAILED.search(text)):
-        # Behind the footer, which stands under all rows, it says again that data were wrong, or slower than demanded.
+        # After the footer, the line only repeats that data were wrong or the run was slower than required.
         if not facts.has_footer:
             facts.end_reason = facts.end_reason or found.group().strip()
         return True
@@ -137,7 +137,10 @@ def _take_rccl_version(text: str, facts: TableFacts) -> bool:
 def _take_start(text: str, facts: TableFacts) -> bool:
     found = _STARTING.match(text)
     if found:
-        facts.program, facts.stated_collective = f"{found[1]}{found[2] or '_perf'}", collectives.the_one_in(found[1])
+        facts.program, facts.stated_collective = (
+            f"{found[1]}{found[2] or '_perf'}",
+            collectives.single_collective_in(found[1]),
+        )
     return found is not None
 
 
@@ -174,13 +177,13 @@ def _take_reason(text: str, facts: TableFacts) -> bool:
     return True
 
 
-def _take_remark(text: str, facts: TableFacts) -> bool:
+def _take_warning(text: str, facts: TableFacts) -> bool:
     if len(facts.warnings) < 100:
         facts.warnings.append(text.removeprefix("Warning: ").strip())
     return True
 
 
-def _take_nothing(_text: str, _facts: TableFacts) -> bool:
+def _ignore(_text: str, _facts: TableFacts) -> bool:
     return True
 
 
@@ -197,20 +200,20 @@ _READERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
     ("Out of bounds values", _take_bounds),
     ("Run ended early:", _take_reason),
     ("error: ", _take_reason),
-    ("Warning: ", _take_remark),
-    ("Reducing maxBytes", _take_remark),
-    ("Using devices", _take_nothing),
-    ("Writing JSON output", _take_nothing),
-    ("skipping json output", _take_nothing),
-    ("Blocking Enabled", _take_nothing),
-    ("Parallel Init Enabled", _take_nothing),
-    ("Per-Iteration Report", _take_nothing),
-    ("GPU memory usage", _take_nothing),
-    ("Wrong data: ", _take_nothing),
-    ("Check of ", _take_nothing),
-    ("Sum over ", _take_nothing),
+    ("Warning: ", _take_warning),
+    ("Reducing maxBytes", _take_warning),
+    ("Using devices", _ignore),
+    ("Writing JSON output", _ignore),
+    ("skipping json output", _ignore),
+    ("Blocking Enabled", _ignore),
+    ("Parallel Init Enabled", _ignore),
+    ("Per-Iteration Report", _ignore),
+    ("GPU memory usage", _ignore),
+    ("Wrong data: ", _ignore),
+    ("Check of ", _ignore),
+    ("Sum over ", _ignore),
 )
-"""What a line begins with behind its '#', and who reads it."""
+"""Beginning of a line after its '#', and the function that parses it."""
 
 _BY_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
 for _entry in _READERS:
@@ -218,12 +221,12 @@ for _entry in _READERS:
 
 
 def library_text(code: int) -> str:
-    """NCCL's version code in words; it gained a digit for the minor version with 2.9."""
+    """Returns NCCL's version code as text. Since NCCL 2.9 the minor version has two digits."""
     if code >= 10000:
         return f"NCCL {code // 10000}.{code // 100 % 100}.{code % 100}"
     if code >= 2000:
         return f"NCCL {code // 1000}.{code // 100 % 10}.{code % 100}"
-    return f"a library that calls itself version {code}"
+    return f"a library with version code {code}"
 
 
 def _rank(found: "re.Match[str]") -> Rank:
@@ -239,7 +242,7 @@ def _rank(found: "re.Match[str]") -> Rank:
 
 
 def is_column_header(text: str) -> bool:
-    """Whether a line names the columns of a table."""
+    """True if a line names the columns of a table."""
     if "algbw" not in text.lower():
         return False
     words = text.lower().replace("(", " (").split()
@@ -261,7 +264,7 @@ def _columns(text: str, facts: TableFacts) -> bool:
             placements=facts.columns.placements if sides == 2 else ("unstated",) if sides == 1 else BOTH,
             unit="us" if "(us)" in words else "ms" if "(ms)" in words else "",
         )
-        if sides > 1 and words.count("#wrong") == 1:  # one check for all that stand side by side
+        if sides > 1 and words.count("#wrong") == 1:  # one check for all backends side by side
             facts.columns = facts.columns._replace(backends=tuple(f"backend {at + 1}" for at in range(sides)))
         return True
     placements = re.findall(r"in-place|out-of-place", text)

@@ -1,4 +1,4 @@
-"""Which collective a table shows and how many ranks it had, from what the log says and what its figures allow."""
+"""Determines the collective and the number of ranks of a table from the log's text and the table's figures."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,26 +12,26 @@ from busbw.units import count_text
 
 
 class TableIdentity(NamedTuple):
-    """What a table is."""
+    """Collective and number of ranks of a table. None if unknown."""
 
     collective: str | None
     ranks: int | None
     warnings: tuple[str, ...] = ()
     ranks_from: str = ""
-    """Where the number of ranks comes from, if not from a device list."""
+    """Source of the number of ranks; empty for a device list."""
 
 
 class _ShapeEvidence(NamedTuple):
     names: frozenset[str]
-    """The collectives that all rows can be."""
+    """Collectives that match the columns of all rows."""
     shares: int | None
-    """Size over count: the ranks, where each has a share; 1 where none has."""
+    """Size / count: the number of ranks for collectives with one share per rank, 1 for others. None if unclear."""
 
 
 def identify(
-    raws: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claim: str | None, where: str
+    raws: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claim: str | None, source: str
 ) -> TableIdentity:
-    """Puts together what the program, the headings, the columns and the arithmetic say.
+    """Combines the evidence of program name, headings, columns and arithmetic.
 
     Raises:
         UsageError: The user claims a collective that the log contradicts.
@@ -39,16 +39,16 @@ def identify(
     shape = _shape(raws, facts)
     possible = frozenset(name for name in shape.names if _fits(name, ratio, shape.shares))
     if claim:
-        _require_claim(claim, possible, ratio, facts, where)
+        _require_claim(claim, possible, ratio, facts, source)
     warnings = []
-    collective = claim or facts.stated_collective or _only(raws, possible, facts.hint)
+    collective = claim or facts.stated_collective or _single_possible(raws, possible, facts.hint)
     if facts.stated_collective and facts.stated_collective not in possible and not claim:
         warnings.append(
-            f"the log calls itself {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit {_list(possible)}; "
-            "look whether two logs were mixed"
+            f"the log states {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit {_list(possible)}; "
+            "check if two logs are mixed"
         )
-    ranks, ranks_from, doubts = _ranks(collective, possible, ratio, shape.shares, facts)
-    return TableIdentity(collective, ranks, (*warnings, *doubts), ranks_from)
+    ranks, ranks_from, rank_warnings = _ranks(collective, possible, ratio, shape.shares, facts)
+    return TableIdentity(collective, ranks, (*warnings, *rank_warnings), ranks_from)
 
 
 def _shape(raws: Sequence[RawRow], facts: TableFacts) -> _ShapeEvidence:
@@ -66,7 +66,7 @@ def _shape(raws: Sequence[RawRow], facts: TableFacts) -> _ShapeEvidence:
 
 
 def _fits(name: str, ratio: RatioInterval | None, share: int | None) -> bool:
-    """Whether the arithmetic allows a collective."""
+    """True if the arithmetic allows a collective."""
     has_shares = collectives.has_shares(name)
     if share is not None and share > 1 and not has_shares:
         return False
@@ -78,17 +78,17 @@ def _fits(name: str, ratio: RatioInterval | None, share: int | None) -> bool:
 
 
 def _widened(ratio: RatioInterval) -> tuple[float, float]:
-    """A touch wider than rounding, so that an exact factor at the very edge is in."""
+    """Extends the interval slightly, so that it includes an exact factor at its edge."""
     return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
 
 
-def _only(raws: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
-    """The collective that is left; a heading or a command line decides between several, but not against the figures."""
+def _single_possible(raws: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
+    """Returns the only possible collective, or None. A hint selects among several possible ones."""
     if hint:
         return hint if hint in possible else None
-    left = possible - {"alltoallv", "hypercube"}  # older programs, whose logs do not name themselves, had neither
+    left = possible - {"alltoallv", "hypercube"}  # older programs, which do not print their name, had neither
     if left == {"all_gather", "alltoall"}:
-        # In place, alltoall has no result to check: N/A beside a checked placement.
+        # alltoall has no check in place: its in-place column has N/A while the out-of-place one is checked.
         checks = {
             (raw.sides[0].wrong != "N/A", raw.sides[1].wrong != "N/A")
             for raw in raws
@@ -117,19 +117,19 @@ def _ranks(
             by_figures,
             "busbw / algbw",
             [
-                f"the device list has {count_text(listed, 'rank')}, but {_ratio_text(ratio)} the figures are those of "
+                f"the device list has {count_text(listed, 'rank')}, but {_ratio_text(ratio)} the figures fit "
                 f"{_range(low, high)}; the list may be cut"
             ],
         )
     claimed = facts.claimed_gpus
     if by_figures is not None:
-        doubts = []
+        rank_warnings = []
         if claimed is not None and claimed != by_figures:
-            doubts.append(
-                f"{facts.claimed_by} says {claimed} GPUs, but {_ratio_text(ratio)} the figures are those of "
-                f"{count_text(by_figures, 'rank')}; judge them as such"
+            rank_warnings.append(
+                f"{facts.claimed_by} states {claimed} GPUs, but {_ratio_text(ratio)} the figures fit "
+                f"{count_text(by_figures, 'rank')}; busbw uses this number"
             )
-        return by_figures, "size / count" if (shares or 0) > 1 else "busbw / algbw", doubts
+        return by_figures, "size / count" if (shares or 0) > 1 else "busbw / algbw", rank_warnings
     if claimed is not None and low <= claimed and (claimed <= high or high == 0):
         return claimed, facts.claimed_by, []
     return None, "", []
@@ -138,7 +138,7 @@ def _ranks(
 def _bounds(
     collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None
 ) -> tuple[int, int]:
-    """The fewest and the most ranks; 0 as the most: no bound."""
+    """Returns the minimum and maximum number of ranks. A maximum of 0 means unbounded."""
     if ratio is not None and ratio.meets(0.0) and ratio.high < 0.02:
         return (1, 1)
     if shares is not None and shares > 1:
@@ -153,16 +153,16 @@ def _bounds(
 
 
 def _require_claim(
-    claim: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, where: str
+    claim: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, source: str
 ) -> None:
     if facts.stated_collective and facts.stated_collective != claim:
         raise UsageError(
-            f"{where} says of itself that it is {facts.stated_collective}, not {claim}", remedy="leave --collective out"
+            f"{source} states {facts.stated_collective}, not {claim}", remedy="leave out --collective"
         )
     if claim not in possible:
         raise UsageError(
-            f"{where} cannot be {claim}: {_ratio_text(ratio)} its columns fit {_list(possible)}",
-            remedy="correct --collective, or leave it out",
+            f"{source} cannot be {claim}: {_ratio_text(ratio)} its columns fit {_list(possible)}",
+            remedy="correct --collective or leave it out",
         )
 
 

@@ -1,8 +1,8 @@
-"""What the words of a row mean: nccl-tests' columns of every year, and those of the tools that print like it.
+"""Column layouts of all nccl-tests versions and of tools with similar output.
 
-A row is recognised by its shape, not by offsets: two whole numbers and an element type, then an operator, a root, and
-one or two placements of three to nine figures. Which of the shapes it is follows from how many words there are; whether
-it is a row at all is for the arithmetic to say (settle.py).
+A row is recognized by its shape, not by offsets: two integers and an element type, then an operator, a root, and one or
+two placements of three to nine figures. The number of words selects the layout. The arithmetic decides later if the
+words are a valid row (inference.py).
 """
 
 import re
@@ -22,7 +22,7 @@ _ANCHOR = re.compile(
 
 
 class PlacementText(NamedTuple):
-    """The figures of one placement as they are printed; empty where a column is missing."""
+    """Printed figures of one placement. Empty if a column is missing."""
 
     time: str
     algbw: str
@@ -33,7 +33,7 @@ class PlacementText(NamedTuple):
 
 
 class RawRow(NamedTuple):
-    """A row as it is printed."""
+    """A row as printed."""
 
     line: int
     text: str
@@ -42,7 +42,7 @@ class RawRow(NamedTuple):
     """The count column."""
     dtype: str | None
     redop: str | None
-    """None where the row has no such column or "none" in it."""
+    """None if the row has no operator column or "none" in it."""
     root: int | None
     sides: tuple[PlacementText, ...]
     timestamp: str | None
@@ -50,44 +50,44 @@ class RawRow(NamedTuple):
 
 
 class ColumnLayout(NamedTuple):
-    """What the last header said of the columns; rows decide for themselves what it does not say."""
+    """Columns according to the last header. The rows decide all properties that the header leaves open."""
 
     placements: tuple[Placement, ...] = BOTH
     has_type: bool = True
     cpu_time: bool = False
     unit: str = ""
-    """"us" or "ms", where the header has it."""
+    """Unit of the times, "us" or "ms"; empty if the header has none."""
     backends: tuple[str, ...] = ()
-    """ubx_bench's, side by side."""
+    """Backends of ubx_bench, which prints them side by side."""
     shows_error: bool = False
-    """The last column is the largest error, as until 2022, and not a number of wrong elements."""
+    """True if the last column is the largest error, as until 2022, instead of the number of wrong elements."""
     single: bool = False
-    """One placement that the log does not name (nccom-test)."""
+    """True if there is one placement that the log does not name (nccom-test)."""
 
     @property
     def is_classic(self) -> bool:
-        """Whether they are nccl-tests' of today, as far as the header says."""
+        """True if the header does not differ from that of current nccl-tests."""
         return self.placements == BOTH and self.has_type and not (self.cpu_time or self.backends or self.shows_error)
 
 
 class NotARowError(ValueError):
-    """Why words that begin like a row are none."""
+    """Words that begin like a row are not one; the text has the reason."""
 
 
 _SIDE_WIDTHS = {8: 4, 10: 5, 16: 8, 18: 9, 6: 3}
-"""Figures of a row to figures of a side: classic, with copybw, with -I, with both, without the wrong column."""
+"""Figures per row to figures per placement: classic, with copybw, with -I, with both, without the wrong column."""
 
 _ONE_SIDE_WIDTHS = {4: 4, 3: 3}
 
 
 def anchor(text: str) -> int:
-    """Where a row begins in a line: at two whole numbers and an element type. -1 where there is none."""
+    """Returns the position of two integers and an element type, where a row begins; -1 if the line has no row."""
     found = _ANCHOR.search(text)
     return found.start() if found else -1
 
 
 def needs_more(words: list[str], columns: ColumnLayout) -> bool:
-    """Whether the words are the beginning of a row whose end may stand in a later line."""
+    """True if the words are an incomplete row that a later line may complete."""
     rest = words[3:] if columns.has_type else words[2:]
     width = len(_figures_of(rest)[1])
     has_two = len(columns.placements) == 2 and columns.has_type and not columns.single and not columns.backends
@@ -95,17 +95,17 @@ def needs_more(words: list[str], columns: ColumnLayout) -> bool:
 
 
 def _figures_of(rest: list[str]) -> tuple[str | None, list[str]]:
-    """The operator, and all that stands behind it."""
+    """Returns the operator, if any, and the words after it."""
     if rest and rest[0] in REDOPS:
         return rest[0], rest[1:]
     return None, rest
 
 
 def parse(line: int, text: str, words: list[str], columns: ColumnLayout, group: int) -> RawRow:
-    """Gives the words their meaning.
+    """Parses the words of a row.
 
     Raises:
-        NotARowError: There are too few or too many of them, or one of them is no figure.
+        NotARowError: The number of words fits no layout, or a figure is not a number.
     """
     has_type = columns.has_type or (len(words) > 2 and words[2] in DTYPES)
     dtype = DTYPES.get(words[2]) if has_type else None
@@ -116,7 +116,7 @@ def parse(line: int, text: str, words: list[str], columns: ColumnLayout, group: 
     root, figures = _root_of(rest, columns)
     for word in figures:
         if not is_value(word):
-            raise NotARowError(f'"{word[:40]}" is no figure')
+            raise NotARowError(f'"{word[:40]}" is not a number')
     return RawRow(
         line=line,
         text=text,
@@ -132,14 +132,14 @@ def parse(line: int, text: str, words: list[str], columns: ColumnLayout, group: 
 
 
 def _root_of(rest: list[str], columns: ColumnLayout) -> tuple[int | None, list[str]]:
-    """The root, where its column is there, and the figures."""
+    """Returns the root, if the row has that column, and the figures."""
     widths = _widths(columns)
     if len(rest) in widths:
         return None, rest
     if len(rest) - 1 in widths and _INT.match(rest[0]):
         root = int(rest[0])
         return (root if root >= 0 else None), rest[1:]
-    raise NotARowError(f"{len(rest)} figures are no row: it was cut, or has columns that nobody knows")
+    raise NotARowError(f"{len(rest)} figures fit no known layout: the row is cut or has unknown columns")
 
 
 def _widths(columns: ColumnLayout) -> dict[int, int]:
@@ -152,7 +152,7 @@ def _widths(columns: ColumnLayout) -> dict[int, int]:
 
 def _sides(figures: list[str], columns: ColumnLayout) -> tuple[PlacementText, ...]:
     width = _widths(columns)[len(figures)]
-    if columns.backends:  # one wrong column for all of them, at the end
+    if columns.backends:  # one wrong column at the end, for all backends
         starts = range(0, 3 * len(columns.backends), 3)
         return tuple(
             PlacementText(figures[start], figures[start + 1], figures[start + 2], figures[-1]) for start in starts
@@ -160,14 +160,14 @@ def _sides(figures: list[str], columns: ColumnLayout) -> tuple[PlacementText, ..
     sides = []
     for start in range(0, len(figures), width):
         words = figures[start : start + width]
-        if width in (5, 9):  # the bandwidth of a copy beside it stands before the wrong column
+        if width in (5, 9):  # copybw precedes the wrong column
             del words[3]
         sides.append(PlacementText(words[0], words[1], words[2], words[3] if len(words) > 3 else "", tuple(words[4:])))
     return tuple(sides)
 
 
 def share_count(raw: RawRow) -> float | None:
-    """How many times the count's bytes go into the size: the ranks where each has a share; None where unknown."""
+    """Returns size / (count x element bytes): the ranks for collectives with shares. None if unknown."""
     if raw.dtype is None or raw.elements == 0:
         return None
     return raw.size / (raw.elements * ELEMENT_BYTES[raw.dtype])

@@ -1,4 +1,4 @@
-"""What is printed in a log and how exactly: numbers with their last digit, sizes, element types."""
+"""Printed numbers with their precision, sizes, and element types."""
 
 import re
 from typing import NamedTuple
@@ -17,7 +17,7 @@ ELEMENT_BYTES = {
     "f8e4m3": 1,
     "f8e5m2": 1,
 }
-"""nccl-tests' element types."""
+"""Size of nccl-tests' element types."""
 
 _OTHER_NAMES = {
     "char": "int8",
@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 }
 
 DTYPES = {name: name for name in ELEMENT_BYTES} | _OTHER_NAMES
-"""From a type's name in a log to nccl-tests' name of today."""
+"""Type name in a log to the name in current nccl-tests."""
 
 REDOPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum", "premulsum", "none"})
 
@@ -49,17 +49,17 @@ _HALF_STEPS = tuple(0.5 * 10.0**-places for places in range(20))
 
 
 def is_number(text: str) -> bool:
-    """Whether the text is a printed number, and no more; none of them has a sign."""
+    """True if the text is an unsigned printed number."""
     return _NUMBER.match(text) is not None
 
 
 def is_value(text: str) -> bool:
-    """Whether the text can stand in a column of figures: a number or what is printed in place of one."""
+    """True if the text is valid in a column of figures: a number, or a mark for a missing one such as N/A."""
     return text in NO_NUMBER or _NUMBER.match(text) is not None
 
 
 def half_step(text: str) -> float:
-    """Half of what the last printed digit is worth: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
+    """Returns half the value of the last printed digit: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
     if "e" in text or "E" in text:
         digits, _, power = text.lower().partition("e")
         return half_step(digits) * 10.0 ** max(-300, min(300, int(power)))
@@ -69,7 +69,7 @@ def half_step(text: str) -> float:
 
 
 class PrintedNumber(NamedTuple):
-    """A number with its last digit and its unit: "0.92GBps", "7.50", "1.80x"."""
+    """A number with its precision and unit, as in "0.92GBps", "7.50", "1.80x"."""
 
     value: float
     half_step: float
@@ -82,7 +82,7 @@ _QUANTITY = re.compile(
 
 
 def parse_number(text: str) -> PrintedNumber | None:
-    """A cell's number; None where it holds anything else."""
+    """Returns the number in a cell; None if the cell has other text."""
     found = _QUANTITY.match(text) if len(text) < 64 else None
     if not found:
         return None
@@ -95,7 +95,7 @@ _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def size_bytes(text: str) -> int | None:
-    """A size as people write it: binary, as nccl-tests takes it ("1MB" is 1,048,576 bytes); None where it is none."""
+    """Parses a size with binary units, as in nccl-tests ("1MB" is 1,048,576 bytes); None if it is not a size."""
     found = _SIZE.match(text) if len(text) < 40 else None
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Makes the shared row of a printed one whose meaning is settled."""
+"""Converts printed rows to `logs.Row`, after the inference of the table."""
 
 from busbw.logs import Figure, Placement, Row
 from busbw.readers.tables.arithmetic import UNITS_US, Interpretation, PlacementNumbers
@@ -11,15 +11,15 @@ _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 
 
 class RowBuilder:
-    """The rows of one table in their order; knows which pass of -N a row is of, and keeps the sums for the footer."""
+    """Builds the rows of one table in order. Counts the passes of -N and sums busbw to check the footer."""
 
-    def __init__(self, facts: TableFacts, identity: TableIdentity, basis: Interpretation) -> None:
+    def __init__(self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation) -> None:
         self.busbw_sum = self.busbw_steps = 0.0
         self.busbw_count = 0
         self.wrong_figures = 0
         self._facts = facts
         self._identity = identity
-        self._scale_us = UNITS_US[basis.unit]
+        self._scale_us = UNITS_US[interpretation.unit]
         self._cpu_time = facts.columns.cpu_time
         self._may_repeat = len(facts.leaders) < 2
         self._cycle: dict[int, int] = {}
@@ -27,7 +27,7 @@ class RowBuilder:
         self._last_size: dict[int, int] = {}
 
     def rows(self, raw: RawRow, sides: tuple[PlacementNumbers, ...]) -> list[Row]:
-        """One row, or one for each of the backends that a line shows side by side."""
+        """Returns one row, or one per backend if the line has several side by side."""
         columns = self._facts.columns
         figures = [self._figure(words, side, at) for at, (words, side) in enumerate(zip(raw.sides, sides, strict=True))]
         if columns.backends:
@@ -43,12 +43,12 @@ class RowBuilder:
 
     @property
     def accepts_fast_rows(self) -> bool:
-        """Whether rows may come the short way."""
+        """True if the fast parser may be used."""
         columns = self._facts.columns
         return columns.is_classic and not self._facts.group_ranks
 
-    def quick_row(self, line: int, size: int, words: list[str], first: Figure, second: Figure) -> Row:
-        """A row of the classic columns."""
+    def fast_row(self, line: int, size: int, words: list[str], first: Figure, second: Figure) -> Row:
+        """Returns a row from the figures of the fast parser."""
         self.busbw_sum += first.busbw_gbps + second.busbw_gbps  # type: ignore[operator]
         self.busbw_steps += 0.01
         self.busbw_count += 2
@@ -88,9 +88,9 @@ class RowBuilder:
         )
 
     def _cycle_of(self, group: int, size: int, configuration: tuple[object, ...]) -> int:
-        """Which pass a row is of: a new one begins where the first configuration comes again and sizes do not grow.
+        """Returns the pass of a row. A pass begins if the first configuration returns with a size that is not larger.
 
-        Small sizes are rounded to nothing by collectives with shares, so several zeros in a row are one pass.
+        Collectives with shares round small sizes down to 0, so several consecutive zeros belong to one pass.
         """
         last = self._last_size.get(group, -1)
         self._last_size[group] = size
@@ -101,7 +101,7 @@ class RowBuilder:
         return self._cycle.get(group, 0)
 
     def _figure(self, words: PlacementText, side: PlacementNumbers, at: int) -> Figure | None:
-        """None where nothing was measured in this placement."""
+        """Returns the figures of one placement; None if nothing was measured."""
         if side.time is None and side.algbw is None and side.busbw is None:
             return None
         if side.busbw is not None:
@@ -110,7 +110,7 @@ class RowBuilder:
             self.busbw_count += 1
         time_us = None if side.time is None else side.time * self._scale_us
         wrong = words.wrong
-        if wrong == "0" and not words.per_iteration and not self._cpu_time:  # nearly all figures
+        if wrong == "0" and not words.per_iteration and not self._cpu_time:  # the most frequent case
             return Figure(
                 time_us=time_us, algbw_gbps=side.algbw, busbw_gbps=side.busbw, check="checked", wrong_elements=0
             )
@@ -136,7 +136,7 @@ class RowBuilder:
         )
 
     def _wrong(self, wrong: str) -> tuple[int | None, tuple[str, ...]]:
-        """Wrong elements, by the last column. Until 2022 it held the largest error, which is no number of elements."""
+        """Returns the wrong elements and warnings. Until 2022 the last column was the largest error, not a count."""
         if not wrong or wrong in NO_NUMBER:
             return None, ()
         value = float(wrong)

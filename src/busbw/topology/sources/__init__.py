@@ -1,1 +1,1 @@
-"""Where a topology is read from: the driver, the kernel, or what was saved of `nvidia-smi`."""
+"""Sources of a topology: the driver, the kernel, and saved output of `nvidia-smi`."""

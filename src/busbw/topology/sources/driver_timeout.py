@@ -1,4 +1,4 @@
-"""Asks the driver without waiting for ever: one that wakes its GPUs takes seconds, one with a broken GPU may hang."""
+"""Queries the driver with a time limit. Waking GPUs takes seconds; a broken GPU can hang the call."""
 
 from collections.abc import Callable
 from threading import Thread
@@ -8,21 +8,25 @@ from busbw.topology.sources.nvml_functions import Nvml
 
 NOTICE_AFTER_S = 2.0
 LIMIT_S = 60.0
-"""Eight GPUs that sleep take well under half a minute to wake up."""
+"""Eight sleeping GPUs wake in well under 30 s."""
 
 
 def query_driver(
-    driver: Nvml | None, say: Callable[[str], None], *, patience_s: float = NOTICE_AFTER_S, limit_s: float = LIMIT_S
+    driver: Nvml | None,
+    on_wait: Callable[[str], None],
+    *,
+    notice_after_s: float = NOTICE_AFTER_S,
+    limit_s: float = LIMIT_S,
 ) -> nvml.NvmlSnapshot:
-    """What the driver says, or that it does not answer.
+    """Returns the driver's data, or a snapshot with a note if the driver does not answer.
 
-    The driver is asked in a thread of its own, so that an interrupt ends the program while the driver hangs.
+    A separate thread makes the calls, so that an interrupt ends the program while the driver hangs.
 
     Args:
-        driver: NVML, or None where its package is not installed.
-        say: Takes a sentence for the user when the driver takes its time.
-        patience_s: After how long that is.
-        limit_s: How long it is waited for.
+        driver: NVML; None if its package is not installed.
+        on_wait: Receives a status message for the user if the driver is slow.
+        notice_after_s: Time before that message.
+        limit_s: Time limit for the driver.
     """
     answers: list[nvml.NvmlSnapshot | Exception] = []
 
@@ -34,12 +38,12 @@ def query_driver(
 
     thread = Thread(target=work, daemon=True)
     thread.start()
-    thread.join(patience_s)
+    thread.join(notice_after_s)
     if thread.is_alive():
-        say(f"waiting for NVIDIA's driver, {limit_s:g} s at most; GPUs that nobody uses take a while to wake up")
-        thread.join(max(0.0, limit_s - patience_s))
+        on_wait(f"waiting for NVIDIA's driver, at most {limit_s:g} s; idle GPUs need time to wake up")
+        thread.join(max(0.0, limit_s - notice_after_s))
     if not answers:
-        note = f"NVIDIA's driver has not answered for {limit_s:g} s, so nothing is said of GPUs; dmesg may say why"
+        note = f"NVIDIA's driver has not answered for {limit_s:g} s, so GPUs are unknown; check dmesg"
         return nvml.NvmlSnapshot(driver=None, gpus=None, notes=(note,))
     if isinstance(answers[0], Exception):
         raise answers[0]

@@ -1,19 +1,19 @@
-"""What a link of NVLink carries, by its version, and one of PCIe, by generation and width, with sources."""
+"""Rates of NVLink by version and of PCIe by generation and width, with sources."""
 
 NVLINK_GBPS = {"1.0": 20.0, "2.0": 25.0, "2.2": 25.0, "3.0": 25.0, "3.1": 25.0, "4.0": 25.0, "5.0": 50.0}
-"""GB/s one way of one link. From NVIDIA's data sheets, which give both directions of all links of a GPU together:
+"""GB/s of one link, one way. NVIDIA's data sheets give the sum of both directions and all links of a GPU:
 P100 160 GB/s and 4 links (1.0), V100 300 and 6 (2.0), A100 600 and 12 (3.0), H100 900 and 18 (4.0), B200 1800 and 18
-(5.0). 2.2 and 3.1 are revisions of their generation. Others are not known here, and stay unknown."""
+(5.0). 2.2 and 3.1 are revisions of their generation. The rate of any other version is unknown."""
 
 _PCIE_GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
-"""Per lane and second, PCI-SIG's base specifications."""
+"""GT/s per lane, from PCI-SIG's base specifications."""
 
 
 def pcie_gbps(generation: int | None, width: int | None) -> float | None:
-    """GB/s one way of a PCIe link after line coding: 63.0 for generation 5 with 16 lanes.
+    """Returns GB/s of a PCIe link, one way, after line coding: 63.0 for generation 5 with 16 lanes.
 
-    Generations 1 and 2 send 8 bits as 10, generations 3 to 5 send 128 as 130, and generation 6 sends units of 256,
-    242 of them for data and headers (PCI Express Base Specification).
+    Generations 1 and 2 encode 8 bits as 10, generations 3 to 5 encode 128 as 130. Generation 6 sends units of 256
+    bytes, with 242 bytes of data and headers (PCI Express Base Specification).
     """
     if not generation or not width or generation not in _PCIE_GIGATRANSFERS:
         return None
@@ -22,5 +22,5 @@ def pcie_gbps(generation: int | None, width: int | None) -> float | None:
 
 
 def pcie_generation(gigatransfers: float) -> int | None:
-    """The generation of a lane's rate, as the kernel writes it: 32.0 GT/s is 5."""
+    """Returns the generation for a lane's rate in the kernel's format: 5 for 32.0 GT/s."""
     return next((number for number, rate in _PCIE_GIGATRANSFERS.items() if rate == gigatransfers), None)

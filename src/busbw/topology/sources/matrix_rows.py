@@ -1,4 +1,4 @@
-"""The lines of a saved `nvidia-smi topo -m`: its header and its rows, as words."""
+"""Parses the header and the rows of a saved `nvidia-smi topo -m`, split into words."""
 
 import re
 from collections.abc import Sequence
@@ -8,32 +8,32 @@ from itertools import takewhile
 from busbw.topology.cpu_ranges import parse_ranges
 
 AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-"""The columns after those of devices; older versions of nvidia-smi have fewer of them."""
+"""Columns after those of the devices. Older versions of nvidia-smi have fewer of them."""
 
 MORE_CELLS = "it has more cells than there are devices in the header"
-"""Then the header has lost a device, and no cell's column is certain, in no row."""
+"""Reason of a row that shows that the header lacks a device, so that the columns of all rows are uncertain."""
 
 _GPU = re.compile(r"GPU(?:0|[1-9]\d{0,3})", re.ASCII)
 _NIC = re.compile(r"NIC\d{1,4}|[a-z][a-z0-9_.-]{0,30}", re.ASCII)
 _CELL = re.compile(r"NV[1-9]\d{0,2}|PIX|PXB|PHB|NODE|SYS|SOC", re.ASCII)
 _OTHER_CELL = re.compile(r"N/A|ERR!|OK|UNK|\?|-{1,3}")
-"""What stands in a cell where the driver could not tell."""
+"""Cell for an unknown connection."""
 _MAX_DEVICES = 256
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """What one row says for certain."""
+    """Reliable content of one row."""
 
     connections: dict[str, str]
-    """By the other device's label."""
+    """Connections by the label of the other device."""
     affinities: dict[str, str]
     unreadable_reason: str = ""
-    """What of it could not be told."""
+    """Reason if the affinities cannot be read; empty otherwise."""
 
 
 def columns_of(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """The devices and the columns after them, if the words are a header."""
+    """Returns the devices and the columns after them; None if the words are not a header."""
     if not words or not _GPU.fullmatch(words[0]):
         return None
     text = " ".join(words)
@@ -54,7 +54,7 @@ def columns_of(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
 
 
 def is_row(words: Sequence[str]) -> bool:
-    """Whether the words look like a row, of whatever device: a name with a number, and cells with one X among them."""
+    """True if the words look like a row of any device: a name with a number, and cells with exactly one X."""
     if not words or not re.search(r"\d", words[0]) or not (_GPU.fullmatch(words[0]) or _NIC.fullmatch(words[0])):
         return False
     cells = list(takewhile(lambda word: word == "X" or _CELL.fullmatch(word), words[1:]))
@@ -62,23 +62,23 @@ def is_row(words: Sequence[str]) -> bool:
 
 
 def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str]) -> MatrixRow | str:
-    """A row, or why it cannot be read; its first word is one of the labels."""
+    """Parses a row, with one of the labels as first word. Returns the reason if it cannot be read."""
     cells, after = words[1 : len(labels) + 1], words[len(labels) + 1 :]
     if len(cells) < len(labels):
         return f"{len(cells)} cells for {len(labels)} devices"
     own = labels.index(words[0])
     if cells[own] != "X" or cells.count("X") != 1:
-        return "X does not stand where the device meets itself"
-    strange = [cell for cell in cells if cell != "X" and not _CELL.fullmatch(cell) and not _OTHER_CELL.fullmatch(cell)]
-    if strange:
-        return f'"{strange[0][:20]}" is nothing that joins two devices'
+        return "the X is not in the device's own column"
+    invalid = [cell for cell in cells if cell != "X" and not _CELL.fullmatch(cell) and not _OTHER_CELL.fullmatch(cell)]
+    if invalid:
+        return f'"{invalid[0][:20]}" is not a connection of two devices'
     if len(after) > len(affinities) or any(_CELL.fullmatch(word) for word in after):
         return MORE_CELLS
     if any(
         cell.startswith("NV") and not (_GPU.fullmatch(words[0]) and _GPU.fullmatch(label))
         for label, cell in zip(labels, cells, strict=True)
     ):
-        return "NVLink joins GPUs alone"
+        return "it has NVLinks to a device that is not a GPU"
     connections = {
         label: "SYS" if cell == "SOC" else cell  # old versions of nvidia-smi wrote SOC for SYS
         for label, cell in zip(labels, cells, strict=True)
@@ -94,6 +94,6 @@ def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str
             continue
         is_right = bool(re.fullmatch(r"\d{1,6}", value, re.ASCII)) if name == "GPU NUMA ID" else parse_ranges(value)
         if not is_right:
-            return MatrixRow(connections, {}, f'"{value[:20]}" is no {name}')
+            return MatrixRow(connections, {}, f'"{value[:20]}" is not a {name}')
         known[name] = value
     return MatrixRow(connections, known)

@@ -1,7 +1,7 @@
-"""Reads what `nvidia-smi topo -m` wrote, also inside a document that lost its tabs and colours.
+"""Reads output of `nvidia-smi topo -m`, even from a document that lost its tabs and colors.
 
-A value is taken only where its place is certain: each row must have one cell for each column, with X where the device
-meets itself, and the two cells of a pair must agree. What is not certain is left unknown, with a note that says so.
+A value is accepted only if its position is certain. Each row must have one cell per column, with X in the device's own
+column, and the two cells of a pair must agree. An uncertain value stays unknown, with a note.
 """
 
 import re
@@ -17,49 +17,49 @@ from busbw.topology.types import DevicePath, Driver, Gpu, Nic, PcieLevel, Topolo
 from busbw.units import count_text, plain
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|(?<!\S)\[\d{1,2}(?:;\d{1,2})*m|\[0m")
-"""Colours and underlines, also those that lost their first character in a copy."""
+"""Escape sequences of colors and underlines, even if copying removed their first character."""
 _NAMED = re.compile(r"\s*(NIC\d{1,4}):\s*(\S+)\s*", re.ASCII)
 
 
 @dataclass
 class _Matrix:
-    """One matrix of a text, while it is read."""
+    """One matrix of a text while it is read."""
 
     labels: list[str]
     affinities: list[str]
-    """The columns after the devices, of AFFINITIES."""
+    """Columns after the devices, a subset of AFFINITIES."""
     rows: dict[str, MatrixRow] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     has_layout: bool = False
-    """Whether its columns are apart by more than a space."""
+    """True if tabs or several spaces separate the columns."""
     reject_reason: str = ""
-    """Why no cell's column is certain."""
+    """Reason if the columns of all cells are uncertain; empty otherwise."""
 
 
 def read(text: str, source: str) -> list[Topology]:
-    """Every matrix of a text, one for each time that nvidia-smi was called.
+    """Returns every matrix of a text, one per call of nvidia-smi.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The text has no readable matrix.
     """
     lines = [_ESCAPE.sub("", line) for line in text.splitlines()]
-    begun = list(_matrices(lines))
-    matrices = [matrix for matrix in begun if matrix.rows and not matrix.reject_reason]
-    if begun and not matrices:
-        why = begun[0].reject_reason or begun[0].notes[0]
+    candidates = list(_matrices(lines))
+    matrices = [matrix for matrix in candidates if matrix.rows and not matrix.reject_reason]
+    if candidates and not matrices:
+        reason = candidates[0].reject_reason or candidates[0].notes[0]
         raise UsageError(
-            f"the matrix in {source} cannot be read: {why}",
+            f"the matrix in {source} cannot be read: {reason}",
             remedy="save it again with nvidia-smi topo -m > topo.txt",
         )
     if not matrices:
         raise UsageError(
-            f"{source} holds no matrix of `nvidia-smi topo -m`", remedy="save one with nvidia-smi topo -m > topo.txt"
+            f"{source} has no matrix of `nvidia-smi topo -m`", remedy="save one with nvidia-smi topo -m > topo.txt"
         )
     found = [_topology(matrix, source) for matrix in matrices]
     if len(found) > 1:
-        where = f"the text, as what stands beside its {len(found)} matrices may be about any of them"
-        return [_with_unknown_note(topology, SavedDetails(), where) for topology in found]
+        source_text = f"the text, because details outside its {len(found)} matrices may describe any of them"
+        return [_with_unknown_note(topology, SavedDetails(), source_text) for topology in found]
     known = details(lines)
     return [_with_unknown_note(with_details(found[0], known), known, "the text")]
 
@@ -95,7 +95,7 @@ def _take(matrix: _Matrix, words: list[str]) -> None:
         matrix.reject_reason = matrix.reject_reason or f"the header lacks {label}, which has a row"
         return
     if label in matrix.rows:
-        matrix.notes.append(f"{label} has two rows; the first one is taken")
+        matrix.notes.append(f"{label} has two rows; the first one is used")
         return
     row = row_of(words, matrix.labels, matrix.affinities)
     if isinstance(row, str):
@@ -121,25 +121,25 @@ def _topology(matrix: _Matrix, source: str) -> Topology:
     paths = []
     for place, one in enumerate(matrix.labels):
         for other in matrix.labels[place + 1 :]:
-            there, back = _cell(matrix, one, other), _cell(matrix, other, one)
-            if there and back and there != back:
-                notes.append(f"{one} and {other} are joined by {there} in one row and by {back} in the other")
-                there = back = None
-            connection = there or back
+            forward, backward = _cell(matrix, one, other), _cell(matrix, other, one)
+            if forward and backward and forward != backward:
+                notes.append(f"{one} and {other} are joined by {forward} in one row and by {backward} in the other")
+                forward = backward = None
+            connection = forward or backward
             paths.append(DevicePath(of=one, to=other, connection=connection, pcie=_level(connection)))
     missing = [label for label in matrix.labels if label not in matrix.rows]
     if missing:
         notes.append(f"{count_text(len(missing), 'row')} missing: {', '.join(missing)}")
     if not matrix.has_layout and paths:
         read = f"{sum(path.connection is not None for path in paths)} of {count_text(len(paths), 'connection')}"
-        notes.append(f"the matrix lost its layout: its cells are told apart by their order; {read} could be read")
+        notes.append(f"the matrix lost its layout: its cells are identified by their order; {read} could be read")
     return Topology(source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=tuple(notes))
 
 
-def _with_unknown_note(topology: Topology, known: SavedDetails, where: str) -> Topology:
-    """With a note of what is left open, so that nobody takes silence for an answer."""
+def _with_unknown_note(topology: Topology, known: SavedDetails, source_text: str) -> Topology:
+    """Adds a note that lists the unknown properties, so that a missing value is not read as "none"."""
     gpus, host, driver = topology.gpus or (), topology.host, topology.driver or Driver()
-    open_questions = {
+    unknown_properties = {
         "names of GPUs": any(gpu.name is None for gpu in gpus),
         "bus ids of GPUs": any(gpu.bus_id is None for gpu in gpus),
         "memory of GPUs": any(gpu.memory_bytes is None for gpu in gpus),
@@ -156,8 +156,8 @@ def _with_unknown_note(topology: Topology, known: SavedDetails, where: str) -> T
         "the host's processor": host is not None and host.processor is None,
         "the host's NUMA nodes and memory": host is not None,
     }
-    said = ", ".join(what for what, is_open in open_questions.items() if is_open)
-    return replace(topology, notes=(*topology.notes, f"not known from {where}: {said}"))
+    unknown = ", ".join(name for name, is_open in unknown_properties.items() if is_open)
+    return replace(topology, notes=(*topology.notes, f"not known from {source_text}: {unknown}"))
 
 
 def _cell(matrix: _Matrix, one: str, other: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The NICs that the kernel knows: RDMA devices first, and then network interfaces that belong to none."""
+"""NICs of the kernel: first RDMA devices, then network interfaces without an RDMA device."""
 
 import re
 from pathlib import Path
@@ -10,15 +10,15 @@ from busbw.topology.sources.pci_paths import PciLocation
 from busbw.topology.types import Nic, NicKind, Port
 
 _INTERFACE_TYPES = {"1", "32"}
-"""Ethernet and IP over InfiniBand, include/uapi/linux/if_arp.h; others are no network between machines."""
+"""Ethernet and IP over InfiniBand (include/uapi/linux/if_arp.h). Other types do not connect machines."""
 
 
 def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None]]:
-    """All NICs with where they are, labelled NIC0 and so on.
+    """Returns all NICs with their locations, labeled NIC0, NIC1 and so on.
 
     Args:
-        root: The root of the file tree: /.
-        virtual_too: Also what stands on no device: bridges, bonds, tunnels, software RDMA.
+        root: Root of the file tree, usually /.
+        virtual_too: Include interfaces without a hardware device: bridges, bonds, tunnels, software RDMA.
     """
     found = [_rdma(root, device) for device in sysfs.entries(root / "sys/class/infiniband")]
     taken = {name for nic, _ in found for name in nic.interfaces}
@@ -67,7 +67,7 @@ def _rdma_port(port: Path, number: int) -> Port:
 
 
 def _after_number(text: str | None) -> str | None:
-    """The word of a state: "4: ACTIVE"."""
+    """Returns the word of a state such as "4: ACTIVE"."""
     return text.split(":", 1)[-1].strip() or None if text else None
 
 
@@ -90,7 +90,7 @@ def _ethernet(root: Path, interface: Path) -> tuple[Nic, PciLocation | None]:
     port = Port(
         number=0,
         state=sysfs.word(interface / "operstate"),
-        # A virtual machine's driver that does not know says -1, and some say the largest number there is.
+        # For an unknown rate, drivers of virtual machines report -1 or the largest integer.
         rate_gbit=speed / 1000 if speed and speed < 10_000_000 else None,
         link_layer="Ethernet" if sysfs.word(interface / "type") == "1" else None,
     )

@@ -1,6 +1,6 @@
-"""The functions of NVML that are used here, as the Python package nvidia-ml-py has them. A test brings its own."""
+"""NVML functions that this package uses, with the signatures of nvidia-ml-py. Tests pass a fake implementation."""
 
-# ruff: noqa: N802, D102 (the names are NVML's, and its documentation says what they do)
+# ruff: noqa: N802, D102 (the names are NVML's, and its documentation describes them)
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 
 class Nvml(Protocol):
-    """What is asked of the driver. Handles are whatever the package gives for a GPU."""
+    """Driver interface. A handle is an opaque object of the package for a GPU."""
 
     NVMLError: type[Exception]
 
@@ -39,7 +39,7 @@ class Nvml(Protocol):
 
 
 def library() -> Nvml | None:
-    """The package, or None where it is not installed."""
+    """Returns the package; None if it is not installed."""
     try:
         return cast(Nvml, import_module("pynvml"))
     except ImportError:

@@ -1,8 +1,8 @@
-"""How far apart two devices are on PCIe, from where the kernel's tree of devices has them.
+"""Distance of two devices on PCIe, from their paths in the kernel's device tree.
 
-A device's folder lies in those of the bridges above it:
+The path of a device contains the bridges above it:
 /sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0 is a host bridge, a root port, the upstream
-and a downstream port of a switch, and the device. A switch is therefore two bridges of the tree.
+and a downstream port of a switch, and the device. So a switch counts as two bridges of the tree.
 """
 
 import re
@@ -18,25 +18,25 @@ _DEVICE = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 class PciLocation(Struct, kw_only=True, frozen=True):
-    """Where a device is."""
+    """Position of a device in the PCIe tree."""
 
     chain: tuple[str, ...]
-    """The host bridge, the bridges below it, and the device itself."""
+    """Host bridge, the bridges below it, and the device itself."""
     numa_node: int | None
 
     @property
     def bus_id(self) -> str:
-        """The device's own."""
+        """Bus id of the device."""
         return self.chain[-1]
 
 
 def chain_of(folder: Path) -> tuple[str, ...] | None:
-    """The PCIe part of a device's path, down to the last PCI device; None where the path has none."""
+    """Returns the PCIe part of a device's path, down to the last PCI device; None if the path has no PCI device."""
     parts = folder.parts
     first = next((place for place, part in enumerate(parts) if _ROOT.fullmatch(part)), None)
     if first is None:
         return None
-    # A controller of volumes has a bus of its own below it, and starts with a root again.
+    # Below a volume management device (VMD), the path contains a second root bus.
     chain = [part for part in parts[first:] if _ROOT.fullmatch(part) or _DEVICE.fullmatch(part)]
     while chain and not _DEVICE.fullmatch(chain[-1]):
         chain.pop()
@@ -44,7 +44,7 @@ def chain_of(folder: Path) -> tuple[str, ...] | None:
 
 
 def bus_id_of(text: str) -> str | None:
-    """A bus id as the kernel writes it, from the driver's form: 00000000:18:00.0 is 0000:18:00.0."""
+    """Converts a bus id of the driver to the kernel's format: 00000000:18:00.0 becomes 0000:18:00.0."""
     match = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", text.strip().lower(), re.ASCII)
     if not match:
         return None
@@ -52,12 +52,12 @@ def bus_id_of(text: str) -> str | None:
 
 
 def level(one: PciLocation | None, other: PciLocation | None, numa_nodes: Collection[int] | None) -> PcieLevel | None:
-    """The level that joins two devices, or None where the tree does not decide.
+    """Returns the PCIe level of two devices; None if the tree does not determine it.
 
     Args:
-        one: A device.
-        other: Another one.
-        numa_nodes: All of the machine's; with a single one a device that names none is there too.
+        one: First device.
+        other: Second device.
+        numa_nodes: All NUMA nodes of the machine. If there is only one, it also applies to devices without a node.
     """
     if one is None or other is None:
         return None
@@ -70,7 +70,7 @@ def level(one: PciLocation | None, other: PciLocation | None, numa_nodes: Collec
         return _across_host_bridges(one, other, numa_nodes)
     if shared == 1:
         return "PHB"
-    # What is left of each: the device, and the port of the switch that it hangs at. Anything more is another bridge.
+    # Below the shared part, two elements are the device and its switch port. Each further element is another bridge.
     below = max(len(one.chain) - shared, len(other.chain) - shared)
     return "PIX" if below <= 2 else "PXB"
 

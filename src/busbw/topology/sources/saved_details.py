@@ -1,6 +1,6 @@
-"""What people save beside a matrix: the summary of nvidia-smi, a query as CSV, `nvidia-smi nvlink -s`, a test's log.
+"""Reads output saved with a matrix: nvidia-smi's summary, a query as CSV, `nvidia-smi nvlink -s`, nccl-tests logs.
 
-What two places describe differently is left unknown, with a note.
+A property with contradictory values stays unknown, with a note.
 """
 
 import re
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 _MIB = 2**20
 _MAX_HOSTS = 6
-"""That a note names."""
+"""Maximum number of hosts in a note."""
 
 _SUMMARY = re.compile(
     r"\|\s{0,9}(\d{1,4})\s+(\S[^|]{0,60}?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s.*",
     re.ASCII,
 )
 _SUMMARY_MEMORY = re.compile(r"\|[^|]*\|\s*\d{1,9}MiB\s*/\s*(\d{1,9})MiB\s*\|[^|]*\|", re.ASCII)
-"""The second line of a GPU."""
+"""Second line of a GPU."""
 _SUMMARY_MIG = re.compile(r"\|\s*\|\s*\|\s*(Enabled|Disabled|N/A)\*?\s*\|")
-"""The third; a star says that the next reset changes it."""
+"""Third line of a GPU. A star marks a mode that changes with the next reset."""
 _SUMMARY_DRIVER = re.compile(
     r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
     re.ASCII,
@@ -40,39 +40,39 @@ _RANK = re.compile(
     r" device\s{1,9}\d{1,4} \[[^\]]{0,20}\]\s{1,9}(\S.{0,80})",
     re.ASCII,
 )
-"""nccl-tests names the host and the GPU of each rank."""
+"""Line of nccl-tests with the host and the GPU of a rank."""
 _PROCESSOR = re.compile(r"\s{0,9}Model name:\s{2,99}(\S.{0,99}?)\s{0,9}")
-"""Of lscpu, whose values are aligned; one space alone may be of anything, such as a language model."""
+"""Line of lscpu, which aligns its values. A single space would also match other text, such as a language model."""
 _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
     "Enabled": "enabled",
     "Disabled": "disabled",
     "N/A": None,
 }
-"""None is a GPU that cannot be divided."""
+"""Word to mode. None: the GPU does not support MIG."""
 
 
 @dataclass
 class SavedDetails:
-    """What a text says of a machine and, by index, of its GPUs: each thing with all values that it says."""
+    """Properties of a machine and, by index, of its GPUs, each with all values in the text."""
 
     names: dict[int, set[str]] = field(default_factory=dict)
     bus_ids: dict[int, set[str]] = field(default_factory=dict)
     pcie: dict[int, set[tuple[int | None, int | None]]] = field(default_factory=dict)
-    """Largest generation and width."""
+    """Maximum generation and width."""
     links: dict[int, dict[int, float | None]] = field(default_factory=dict)
-    """By GPU and link: GB/s of its line, or None where it is down."""
+    """Line rate in GB/s by GPU and link; None if the link is down."""
     memory_bytes: dict[int, set[int]] = field(default_factory=dict)
     mig: dict[int, set[str]] = field(default_factory=dict)
-    """Words of _MIG_MODES."""
+    """Keys of _MIG_MODES."""
     drivers: set[str] = field(default_factory=set)
     cudas: set[str] = field(default_factory=set)
     hosts: dict[str, set[str]] = field(default_factory=dict)
-    """By name: what its GPUs are called."""
+    """Names of the GPUs by host name."""
     processors: set[str] = field(default_factory=set)
 
 
 def details(lines: Sequence[str]) -> SavedDetails:
-    """Looks through all lines."""
+    """Collects the details in all lines."""
     found = SavedDetails()
     _take_summary(lines, found)
     _take_links(lines, found)
@@ -86,7 +86,7 @@ def details(lines: Sequence[str]) -> SavedDetails:
 
 
 def _take_summary(lines: Sequence[str], found: SavedDetails) -> None:
-    """What `nvidia-smi` alone prints."""
+    """Reads the summary that `nvidia-smi` prints without options."""
     gpu: int | None = None
     for line in filter(None, map(str.strip, lines)):
         if match := _SUMMARY_DRIVER.fullmatch(line):
@@ -105,7 +105,7 @@ def _take_summary(lines: Sequence[str], found: SavedDetails) -> None:
 
 
 def _take_links(lines: Sequence[str], found: SavedDetails) -> None:
-    """What `nvidia-smi nvlink -s` prints."""
+    """Reads the output of `nvidia-smi nvlink -s`."""
     gpu: int | None = None
     for line in lines:
         if match := _LISTED.fullmatch(line):
@@ -135,7 +135,7 @@ def _read_query(lines: Sequence[str], found: SavedDetails) -> None:
 
 
 def _queried(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of `nvidia-smi --query-gpu=index,name,... --format=csv`."""
+    """Yields the rows of `nvidia-smi --query-gpu=index,name,... --format=csv`."""
     columns: list[str] = []
     for line in lines:
         words = [word.strip() for word in line.split(",")]
@@ -152,18 +152,18 @@ def _number(text: str | None) -> int | None:
 
 
 def index_of(gpu: Gpu) -> int:
-    """By which Details know it."""
+    """Returns the GPU's index in `SavedDetails`."""
     return int(gpu.label.removeprefix("GPU"))
 
 
 def with_details(topology: Topology, known: SavedDetails) -> Topology:
-    """The topology with what the text says beside its matrix."""
+    """Adds the details outside the matrix to a topology."""
     gpus, notes = [], list(topology.notes)
     for gpu in topology.gpus or ():
         index = index_of(gpu)
         disputed = [
-            what
-            for what, values in (
+            name
+            for name, values in (
                 ("name", known.names),
                 ("bus id", known.bus_ids),
                 ("memory", known.memory_bytes),
@@ -172,33 +172,33 @@ def with_details(topology: Topology, known: SavedDetails) -> Topology:
             )
             if len(values.get(index, ())) > 1
         ]
-        notes += [f"the text gives {gpu.label} more than one {what}" for what in disputed]
-        generation, width = _only(known.pcie, index) or (None, None)
+        notes += [f"the text gives {gpu.label} more than one {name}" for name in disputed]
+        generation, width = _single_value_of(known.pcie, index) or (None, None)
         pcie = Pcie(max_generation=generation, max_width=width, max_gbps=pcie_gbps(generation, width))
         gpus.append(
             replace(
                 gpu,
-                name=_only(known.names, index),
-                bus_id=_only(known.bus_ids, index),
-                memory_bytes=_only(known.memory_bytes, index),
+                name=_single_value_of(known.names, index),
+                bus_id=_single_value_of(known.bus_ids, index),
+                memory_bytes=_single_value_of(known.memory_bytes, index),
                 pcie=None if pcie == Pcie() else pcie,
                 nvlinks=_nvlinks(known.links.get(index)),
-                mig_mode=_MIG_MODES[_only(known.mig, index) or "N/A"],
+                mig_mode=_MIG_MODES[_single_value_of(known.mig, index) or "N/A"],
             )
         )
-    for what, said in (
+    for name, values in (
         ("driver version", known.drivers),
         ("CUDA version", known.cudas),
         ("processor", known.processors),
     ):
-        notes += [f"the text gives more than one {what}"] if len(said) > 1 else []
-    driver = Driver(version=_one(known.drivers), cuda_version=_one(known.cudas))
-    host = Host(name=_host_name(known, gpus), processor=_one(known.processors))
+        notes += [f"the text gives more than one {name}"] if len(values) > 1 else []
+    driver = Driver(version=_single_value(known.drivers), cuda_version=_single_value(known.cudas))
+    host = Host(name=_host_name(known, gpus), processor=_single_value(known.processors))
     if known.hosts and host.name is None:
         named = ", ".join(list(known.hosts)[:_MAX_HOSTS])
         more = len(known.hosts) - _MAX_HOSTS
         named += f" and {more} more" if more > 0 else ""
-        notes.append(f"which host the matrix is of is not certain; named: {named}")
+        notes.append(f"the host of the matrix is uncertain; the text names {named}")
     return replace(
         topology,
         host=None if host == Host() else host,
@@ -209,16 +209,16 @@ def with_details(topology: Topology, known: SavedDetails) -> Topology:
 
 
 def _host_name(known: SavedDetails, gpus: Sequence[Gpu]) -> str | None:
-    """The only host of the text, if it has the GPUs of the matrix."""
-    name = _one(set(known.hosts))
+    """Returns the only host in the text if it has the GPUs of the matrix; otherwise None."""
+    name = _single_value(set(known.hosts))
     return name if name and known.hosts[name] <= {gpu.name for gpu in gpus} else None
 
 
-def _only(values: dict[int, set[T]], index: int) -> T | None:
-    return _one(values.get(index, set()))
+def _single_value_of(values: dict[int, set[T]], index: int) -> T | None:
+    return _single_value(values.get(index, set()))
 
 
-def _one(values: set[T]) -> T | None:
+def _single_value(values: set[T]) -> T | None:
     return next(iter(values)) if len(values) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""What the kernel's files say of a host and of a PCI device. A file that is not there or not readable says nothing."""
+"""Reads properties of the host and of PCI devices from files of the kernel. An unreadable file yields None."""
 
 import os
 import re
@@ -17,20 +17,20 @@ _DISPLAY, _3D = "0x0300", "0x0302"
 
 
 def word(path: Path) -> str | None:
-    """The text of a file without the line's end, or None."""
+    """Returns the text of a file without surrounding blanks; None if it is empty or unreadable."""
     with suppress(OSError, ValueError):
         return plain(path.read_text(encoding="utf-8", errors="replace").strip()) or None
     return None
 
 
 def number(path: Path) -> int | None:
-    """The number in a file; the kernel's -1 says that there is none."""
+    """Returns the number in a file; None for the kernel's -1."""
     text = word(path)
     return int(text) if text is not None and re.fullmatch(r"\d{1,18}", text, re.ASCII) else None
 
 
 def entries(folder: Path) -> list[Path]:
-    """What a folder holds, by name, with numbers in their order."""
+    """Returns the entries of a folder sorted by name, with numbers in numerical order."""
     try:
         found = list(folder.iterdir())
     except OSError:
@@ -39,16 +39,16 @@ def entries(folder: Path) -> list[Path]:
 
 
 def _parts(name: str) -> list[str]:
-    """Words and numbers by turns, so that two names are comparable: mlx5_10 comes after mlx5_9."""
+    """Splits a name into alternating words and numbers, so that mlx5_10 sorts after mlx5_9."""
     return re.split(r"([0-9]+)", name)
 
 
 def host(root: Path) -> Host:
-    """The machine without its devices."""
+    """Returns the properties of the machine without its devices."""
     system = root / "sys/devices/system"
-    cpuinfo = _long(root / "proc/cpuinfo")
+    cpuinfo = _read_text(root / "proc/cpuinfo")
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    memory = re.search(r"^MemTotal:\s*(\d+) kB", _long(root / "proc/meminfo"), re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", _read_text(root / "proc/meminfo"), re.MULTILINE)
     return Host(
         name=word(root / "proc/sys/kernel/hostname"),
         processor=plain(model[1].strip()) if model else None,
@@ -60,7 +60,7 @@ def host(root: Path) -> Host:
 
 
 def place(root: Path, device: Path) -> PciLocation | None:
-    """Where a device is, from its folder or a link to it; None where it is not on PCIe."""
+    """Returns the location of a device from its folder or a link to it; None if it is not on PCIe."""
     try:
         chain = chain_of(Path(os.path.realpath(device, strict=True)))
     except OSError:
@@ -72,28 +72,28 @@ def place(root: Path, device: Path) -> PciLocation | None:
 
 
 def place_of(root: Path, bus_id: str | None) -> PciLocation | None:
-    """Where the device of a bus id is."""
+    """Returns the location of the device with a bus id."""
     return place(root, root / "sys/bus/pci/devices" / bus_id) if bus_id else None
 
 
 def pcie(root: Path, bus_id: str | None) -> Pcie | None:
-    """A device's link. Devices without one, virtual ones above all, have no such files, or zeros in them."""
+    """Returns the PCIe link of a device; None for devices without one, such as virtual devices."""
     if bus_id is None:
         return None
     folder = root / "sys/bus/pci/devices" / bus_id
-    most, widest = _generation(folder / "max_link_speed"), _width(folder / "max_link_width")
+    max_generation, max_width = _generation(folder / "max_link_speed"), _width(folder / "max_link_width")
     found = Pcie(
         generation=_generation(folder / "current_link_speed"),
         width=_width(folder / "current_link_width"),
-        max_generation=most,
-        max_width=widest,
-        max_gbps=pcie_gbps(most, widest),
+        max_generation=max_generation,
+        max_width=max_width,
+        max_gbps=pcie_gbps(max_generation, max_width),
     )
     return None if found == Pcie() else found
 
 
 def gpu_bus_ids(root: Path) -> tuple[str, ...]:
-    """The NVIDIA GPUs that the bus shows, whether or not a driver speaks for them."""
+    """Returns the NVIDIA GPUs on the PCIe bus, with or without a driver."""
     return tuple(
         folder.name
         for folder in entries(root / "sys/bus/pci/devices")
@@ -101,7 +101,7 @@ def gpu_bus_ids(root: Path) -> tuple[str, ...]:
     )
 
 
-def _long(path: Path) -> str:
+def _read_text(path: Path) -> str:
     with suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace")
     return ""
@@ -115,8 +115,8 @@ def _sockets(cpus: Path) -> int | None:
 def _numa_nodes(folder: Path) -> Iterator[NumaNode]:
     for node in entries(folder):
         if match := re.fullmatch(r"node([0-9]{1,6})", node.name):
-            total = re.search(r"MemTotal:\s*(\d+) kB", _long(node / "meminfo"))
-            cpus = parse_ranges(_long(node / "cpulist"))
+            total = re.search(r"MemTotal:\s*(\d+) kB", _read_text(node / "meminfo"))
+            cpus = parse_ranges(_read_text(node / "cpulist"))
             yield NumaNode(
                 index=int(match[1]),
                 cpus=format_ranges(cpus or ()),
@@ -131,4 +131,4 @@ def _generation(path: Path) -> int | None:
 
 def _width(path: Path) -> int | None:
     width = number(path)
-    return width if width and width <= 32 else None  # 0 and 255 are what the kernel writes for "not known"
+    return width if width and width <= 32 else None  # the kernel writes 0 or 255 for an unknown width

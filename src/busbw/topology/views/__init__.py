@@ -1,1 +1,1 @@
-"""How a topology is shown: the table for a terminal and the picture."""
+"""Views of a topology: the table for a terminal and the picture."""

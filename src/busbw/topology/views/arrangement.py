@@ -1,4 +1,4 @@
-"""Which devices stand together in the picture: NUMA nodes, and in them what hangs at one PCIe switch."""
+"""Groups devices for the picture: by NUMA node, and within a node by PCIe switch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ class SwitchIsland:
 
 @dataclass(frozen=True)
 class NumaGroup:
-    """A NUMA node with its devices; `index` is None for those of which nobody says where they are."""
+    """A NUMA node with its devices. `index` is None for devices with an unknown node."""
 
     index: int | None
     cpus: str
     islands: tuple[SwitchIsland, ...]
-    """Those with a GPU."""
+    """Islands with at least one GPU."""
     others: tuple[Nic, ...]
-    """NICs that share a PCIe switch with no GPU."""
+    """NICs that share no PCIe switch with a GPU."""
 
 
 def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
-    """All NUMA nodes in their order; devices without one come last."""
+    """Returns all NUMA nodes in order. The group of devices without a node is last."""
     islands = _islands(topology)
     cpus = {node.index: node.cpus for node in (topology.host.numa_nodes or ())} if topology.host else {}
     places: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
@@ -48,7 +48,7 @@ def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
 
 
 def _islands(topology: Topology) -> list[SwitchIsland]:
-    """In the order of their first device."""
+    """Returns the islands in the order of their first device."""
     leader = {label: label for label in topology.labels}
 
     def find(label: str) -> str:
@@ -65,14 +65,14 @@ def _islands(topology: Topology) -> list[SwitchIsland]:
     return [
         SwitchIsland(
             gpus=(own := tuple(gpu for gpu in gpus if find(gpu.label) == first)),
-            nics=_beside(topology, own, [nic for nic in nics if find(nic.label) == first]),
+            nics=_sorted_by_gpu(topology, own, [nic for nic in nics if find(nic.label) == first]),
         )
         for first in dict.fromkeys(map(find, topology.labels))
     ]
 
 
-def _beside(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Nic, ...]:
-    """The NICs in the order of the GPUs that they are nearest to."""
+def _sorted_by_gpu(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Nic, ...]:
+    """Sorts the NICs by the order of their nearest GPUs."""
     labels = [gpu.label for gpu in gpus]
 
     def place(nic: Nic) -> int:
@@ -83,8 +83,8 @@ def _beside(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tup
 
 
 def _numa_of(island: SwitchIsland) -> int | None:
-    """What its first device says that says anything."""
+    """Returns the NUMA node of the first device with a known node; None if all are unknown."""
     nodes = [parse_ranges(gpu.numa_affinity or "") for gpu in island.gpus]
-    said = [found[0] for found in nodes if found is not None and len(found) == 1]
-    said += [nic.numa_node for nic in island.nics if nic.numa_node is not None]
-    return said[0] if said else None
+    known = [found[0] for found in nodes if found is not None and len(found) == 1]
+    known += [nic.numa_node for nic in island.nics if nic.numa_node is not None]
+    return known[0] if known else None

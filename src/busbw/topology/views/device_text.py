@@ -1,4 +1,4 @@
-"""A device's properties in few words, the same for table and picture."""
+"""Short texts for properties of devices, shared by table and picture."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from busbw.units import count_text
 
 
 def nvlink_text(links: NvLinks | None) -> str:
-    """The links of a GPU: "18 x 25 GB/s = 450 GB/s (4.0)"; empty where nothing is said."""
+    """Describes the NVLinks of a GPU: "18 x 25 GB/s = 450 GB/s (4.0)". Empty if unknown."""
     if links is None:
         return ""
     if links.active == 0:
@@ -21,11 +21,11 @@ def nvlink_text(links: NvLinks | None) -> str:
 
 
 def pcie_text(pcie: Pcie | None, *, idles_slower: bool) -> str:
-    """A device's PCIe link: "gen 5 x16, 63 GB/s", and what it runs at where that is less.
+    """Describes a PCIe link: "gen 5 x16, 63 GB/s", with the current speed if it is lower.
 
     Args:
         pcie: The link.
-        sleeps: The device lowers the generation when it is idle, so that a lower one says nothing.
+        idles_slower: True if the device lowers its generation when idle. A lower generation is then not shown.
     """
     if pcie is None:
         return ""
@@ -37,7 +37,7 @@ def pcie_text(pcie: Pcie | None, *, idles_slower: bool) -> str:
     narrow = bool(pcie.width and pcie.max_width and pcie.width < pcie.max_width)
     slow = bool(pcie.generation and pcie.max_generation and pcie.generation < pcie.max_generation)
     if not words or narrow or (slow and not idles_slower):
-        # The generation of a device that is asleep is not what its link can do.
+        # The current generation of an idle device does not show the capability of its link.
         now = _link(None if idles_slower and words else pcie.generation, pcie.width)
         words.append(f"now {now}" if now else "")
     return "; ".join(filter(None, words))
@@ -48,22 +48,22 @@ def _link(generation: int | None, width: int | None) -> str:
 
 
 def rate_text(nic: Nic) -> str:
-    """The rate of all ports: "400 Gb/s", "2 x 200 Gb/s"."""
+    """Describes the rates of all ports: "400 Gb/s", "2 x 200 Gb/s"."""
     rates = Counter(port.rate_gbit for port in nic.ports if port.rate_gbit)
     return ", ".join(f"{f'{count} x ' if count > 1 else ''}{rate:g} Gb/s" for rate, count in rates.items())
 
 
 def state_text(nic: Nic) -> str:
-    """The state of all ports, each once."""
+    """Lists the distinct states of all ports."""
     return ", ".join(dict.fromkeys(port.state for port in nic.ports if port.state))
 
 
 def is_down(nic: Nic) -> bool:
-    """Whether the kernel says of every port that it carries nothing."""
+    """True if the kernel reports every port as down."""
     states = [(port.state or "").lower() for port in nic.ports]
     return bool(states) and all(state in {"down", "lowerlayerdown", "notpresent", "dormant"} for state in states)
 
 
 def mig_text(gpu: Gpu) -> str:
-    """On, off, or empty where there is no MIG or nothing is said."""
+    """Returns "on" or "off"; empty if the GPU has no MIG or the mode is unknown."""
     return {"enabled": "on", "disabled": "off"}.get(gpu.mig_mode or "", "")

@@ -1,4 +1,4 @@
-"""The matrix of what joins each pair, as `nvidia-smi topo -m` has it; a wide one comes in blocks of columns."""
+"""Matrix of the connections, as in `nvidia-smi topo -m`. A wide matrix is split into blocks of columns."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,19 +17,19 @@ LEGEND = {
     "PIX": "Connection traversing at most a single PCIe bridge",
     "NV#": "Connection traversing a bonded set of # NVLinks",
 }
-"""What each word means, as nvidia-smi says it and in its order."""
+"""Meaning of each word, in the text and order of nvidia-smi."""
 
 _UNKNOWN = "?"
 _GAP = 2
 
 
 def cell(one: str, other: str, known: dict[tuple[str, str], str | None]) -> str:
-    """What stands where the row of one device meets the column of another one."""
+    """Returns the cell in the row of one device and the column of another."""
     return "X" if one == other else known.get((one, other)) or known.get((other, one)) or _UNKNOWN
 
 
 def matrix_lines(topology: Topology, width: int) -> Iterator[Text]:
-    """The matrix and the legend."""
+    """Yields the lines of the matrix and of the legend."""
     labels = topology.labels
     known = {(path.of, path.to): path.connection for path in topology.paths}
     rows = {one: [cell(one, other, known) for other in labels] for one in labels}
@@ -46,7 +46,7 @@ def matrix_lines(topology: Topology, width: int) -> Iterator[Text]:
                 label, [(rows[label][column], sizes[column], _style(rows[label][column])) for column in block], first
             )
     is_known = all(text != _UNKNOWN for row in rows.values() for text in row)
-    yield from _legend(LEGEND if is_known else {**LEGEND, _UNKNOWN: "not known"}, width)
+    yield from _legend(LEGEND if is_known else {**LEGEND, _UNKNOWN: "unknown"}, width)
 
 
 def _legend(meanings: Mapping[str, str], width: int) -> Iterator[Text]:
@@ -56,7 +56,7 @@ def _legend(meanings: Mapping[str, str], width: int) -> Iterator[Text]:
 
 
 def _blocks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Columns that fit beside each other; one at least in each block."""
+    """Yields blocks of columns that fit the width, with at least one column each."""
     block: list[int] = []
     used = 0
     for column, size in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Which devices are near to one another."""
+"""Finds the nearest devices on PCIe."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,13 +8,13 @@ from busbw.topology.types import LEVELS, PcieLevel, Topology
 
 
 def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[PcieLevel, tuple[str, ...]] | None:
-    """Of some devices those that are nearest to one on PCIe, and how near; None where that is not known.
+    """Returns the PCIe level and labels of the devices nearest to `label`; None if unknown.
 
-    One pair of which nothing is known is enough for that: the unknown device may be the nearest.
+    A single device with an unknown level makes the result unknown, because it may be the nearest.
     """
     wanted = dict.fromkeys(others)
     found: dict[str, PcieLevel] = {}
-    for path in topology.paths:  # once through: a saved matrix may have hundreds of devices
+    for path in topology.paths:  # a single pass, because a saved matrix may have hundreds of devices
         other = path.to if path.of == label else path.of if path.to == label else None
         if other in wanted and path.pcie:
             found[other] = path.pcie
@@ -25,13 +25,13 @@ def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[Pcie
     return best, tuple(other for other, level in levels.items() if level == best)
 
 
-def nics_on_the_bus(topology: Topology) -> tuple[str, ...]:
-    """Labels of the NICs that have a place on PCIe, or may have one; others are near to nothing."""
+def pcie_nics(topology: Topology) -> tuple[str, ...]:
+    """Returns the labels of NICs that are or may be on PCIe."""
     return tuple(nic.label for nic in topology.nics or () if nic.bus_id or nic.kind is None)
 
 
 def labels_text(labels: Sequence[str]) -> str:
-    """Labels in short: GPU0-3; names that are not numbered stand as they are."""
+    """Abbreviates labels to ranges: GPU0-3. Names without a number are not changed."""
     parts = [re.fullmatch(r"(GPU|NIC)(\d+)", label, re.ASCII) for label in labels]
     numbers: dict[str, list[int]] = {}
     for part in parts:

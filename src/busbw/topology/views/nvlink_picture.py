@@ -1,4 +1,4 @@
-"""NVLink above the boxes: one bar where every pair is joined alike through switches, else arcs."""
+"""Draws NVLinks above the boxes: one bar if switches connect all pairs equally, otherwise arcs."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from busbw.topology.types import Topology
 
 _BAR_HEIGHT, _ARC_HEIGHT = 44.0, 120.0
 _PITCH = 64.0
-"""From one GPU to the next, boxes and gaps counted in."""
+"""Approximate distance of adjacent GPUs, including boxes and gaps."""
 _MAX_LABELS = 12
-"""Arcs that are labelled; more than these hide each other, and their width says it."""
+"""Maximum number of arcs with labels. More labels would overlap; the width of an arc shows its links."""
 
 
 def _pairs(topology: Topology) -> dict[tuple[str, str], int]:
@@ -31,7 +31,7 @@ def _is_bar(topology: Topology) -> bool:
 
 
 def height_of(topology: Topology) -> float:
-    """How much room it takes."""
+    """Returns the height of the drawing."""
     pairs = _pairs(topology)
     if not pairs:
         return 0.0
@@ -43,12 +43,12 @@ def height_of(topology: Topology) -> float:
 
 
 def _rise(span: float) -> float:
-    """How far above the GPUs the control point of a curve lies."""
+    """Returns the height of a curve's control point above the GPUs."""
     return min(24 + span * 0.42, 2 * (_ARC_HEIGHT - 16))
 
 
 def nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], width: float) -> Markup:
-    """The links between GPUs, given the middle of each one's upper edge."""
+    """Draws the links between GPUs, given the center of each GPU's upper edge."""
     pairs = _pairs(topology)
     if not pairs:
         return Markup("")
@@ -58,7 +58,7 @@ def nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], width: 
     most = max(pairs.values())
     for (one, other), links in pairs.items():
         (left, y), (right, _) = sorted((tops[one], tops[other]))
-        # The curve's middle is halfway to its control point.
+        # The middle of the curve is at half the height of its control point.
         rise = _rise(right - left)
         middle = (left + right) / 2
         thickness = 1.0 + 2.5 * links / most

@@ -1,4 +1,4 @@
-"""The topology as one SVG file that needs nothing else: NUMA nodes, PCIe switches, GPUs, NICs, NVLink."""
+"""Draws a topology as one self-contained SVG file: NUMA nodes, PCIe switches, GPUs, NICs, NVLink."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from markupsafe import Markup
 from busbw.svg import drawing, element, group
 from busbw.topology.types import Gpu, Nic, Topology
 from busbw.topology.views.arrangement import NumaGroup, SwitchIsland, arrange
-from busbw.topology.views.captions import captions, in_words
+from busbw.topology.views.captions import captions, description
 from busbw.topology.views.device_text import is_down, rate_text
 from busbw.topology.views.nvlink_picture import height_of, nvlinks
 
 _CELL, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
 _INSET, _BETWEEN, _TITLE = 6.0, 8.0, 26.0
 _MIN_WIDTH = 460.0
-"""As wide as the pictures of a report: a phone shows it without being moved about."""
+"""Width of the pictures in a report. A phone shows it without scrolling."""
 _LETTER = 5.9
-"""Of the captions' type, on average; how wide it is exactly, only a browser knows."""
-_OTHERS_A_LINE = 4
+"""Average character width in captions. The exact width depends on the browser."""
+_MAX_OTHERS_PER_ROW = 4
 
 
 @dataclass(frozen=True)
 class _Box:
-    """Where something stands, and how large it is."""
+    """Position and size of a drawn object."""
 
     x: float
     y: float
@@ -35,29 +35,29 @@ class _Box:
 
 
 def document(topology: Topology) -> str:
-    """The whole file."""
+    """Returns the text of the SVG file."""
     nodes = arrange(topology)
     top = height_of(topology) + 2
     boxes = _boxes(nodes, top)
     width = max(_MIN_WIDTH, boxes[-1].x + boxes[-1].width + 2 if boxes else 0.0)
     shift = (width - (boxes[-1].x + boxes[-1].width + 2)) / 2 if boxes else 0.0
     boxes = [_Box(box.x + shift, box.y, box.width, box.height) for box in boxes]
-    parts, centres = [], {}
+    parts, centers = [], {}
     for node, box in zip(nodes, boxes, strict=True):
         drawn, found = _node(node, box)
         parts.append(drawn)
-        centres.update(found)
+        centers.update(found)
     parts += [
         element("path", d=f"M{left.x + left.width:.1f} {left.y + left.height - 13:.1f}H{right.x:.1f}", class_="between")
         for left, right in pairwise(boxes)
     ]
-    parts.append(nvlinks(topology, centres, width))
+    parts.append(nvlinks(topology, centers, width))
     y = max((box.y + box.height for box in boxes), default=0.0) + 20
     for caption in captions(topology):
         for line in textwrap.wrap(caption, int((width - 8) / _LETTER)):
             parts.append(element("text", line, x=4, y=y, class_="caption"))
             y += 15
-    words = in_words(topology)
+    words = description(topology)
     style = Markup((resources.files("busbw.topology.views") / "picture.css").read_text(encoding="utf-8"))
     svg = drawing(
         element("title", words),
@@ -93,11 +93,11 @@ def _island_width(island: SwitchIsland) -> float:
 
 def _width(node: NumaGroup) -> float:
     islands = sum(map(_island_width, node.islands)) + _GAP * (len(node.islands) - 1)
-    others = min(len(node.others), _OTHERS_A_LINE) * (_CELL + _GAP) - _GAP
+    others = min(len(node.others), _MAX_OTHERS_PER_ROW) * (_CELL + _GAP) - _GAP
     return max(islands, others, 100.0) + 2 * _INSET
 
 
-def _others_a_line(node: NumaGroup) -> int:
+def _others_per_row(node: NumaGroup) -> int:
     return max(1, int((_width(node) - 2 * _INSET + _GAP) / (_CELL + _GAP)))
 
 
@@ -107,13 +107,13 @@ def _island_height(island: SwitchIsland) -> float:
 
 def _height(node: NumaGroup) -> float:
     islands = max(map(_island_height, node.islands), default=0.0)
-    rows = -(-len(node.others) // _others_a_line(node))
+    rows = -(-len(node.others) // _others_per_row(node))
     return _INSET + islands + (_BETWEEN if rows and islands else 0) + rows * (_NIC_HEIGHT + _GAP) + _TITLE
 
 
 def _node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
-    """The box of a NUMA node, and the middle of the upper edge of each GPU in it."""
-    title = "NUMA not said" if node.index is None else f"NUMA node {node.index}"
+    """Draws the box of a NUMA node. Returns it with the center of each GPU's upper edge."""
+    title = "NUMA node unknown" if node.index is None else f"NUMA node {node.index}"
     kind = "node supposed" if node.index is None else "node"
     parts = [
         element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=8, class_=kind),
@@ -121,36 +121,36 @@ def _node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[float, fl
     ]
     if node.cpus:
         parts.insert(0, element("title", f"{title}: CPUs {node.cpus}"))
-    centres = {}
+    centers = {}
     x, y = box.x + _INSET, box.y + _INSET
     for island in node.islands:
         drawn, found = _island(island, x, y)
         parts.append(drawn)
-        centres.update(found)
+        centers.update(found)
         x += _island_width(island) + _GAP
     islands = max(map(_island_height, node.islands), default=0.0)
     y += islands + (_BETWEEN if islands else 0)
-    each = _others_a_line(node)
+    each = _others_per_row(node)
     for number, nic in enumerate(node.others):
         left = box.x + _INSET + (number % each) * (_CELL + _GAP)
         parts.append(_nic(nic, left, y + (number // each) * (_NIC_HEIGHT + _GAP)))
-    return group(*parts), centres
+    return group(*parts), centers
 
 
 def _island(island: SwitchIsland, x: float, y: float) -> tuple[Markup, dict[str, tuple[float, float]]]:
     columns = _columns(island)
-    parts, centres = [], {}
+    parts, centers = [], {}
     if len(island.gpus) + len(island.nics) > 1:
         size = {"width": _island_width(island), "height": _island_height(island)}
         parts.append(element("rect", x=x, y=y, rx=5, class_="switch", **size))
     for number, gpu in enumerate(island.gpus):
         left = x + 3 + number * (_CELL + _GAP)
         parts.append(_gpu(gpu, left, y + 3))
-        centres[gpu.label] = (left + _CELL / 2, y + 3)
+        centers[gpu.label] = (left + _CELL / 2, y + 3)
     for number, nic in enumerate(island.nics):
         left = x + 3 + (number % columns) * (_CELL + _GAP)
         parts.append(_nic(nic, left, y + 3 + _GPU_HEIGHT + _GAP + (number // columns) * (_NIC_HEIGHT + _GAP)))
-    return group(*parts), centres
+    return group(*parts), centers
 
 
 def _gpu(gpu: Gpu, x: float, y: float) -> Markup:

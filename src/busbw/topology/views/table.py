@@ -1,4 +1,4 @@
-"""The topology as text for a terminal: host, GPUs, NICs, the matrix with its legend, access, notes."""
+"""Formats a topology as text for a terminal: host, GPUs, NICs, the matrix with its legend, peer access, notes."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,22 +10,22 @@ from busbw.terminal import lines as table_lines
 from busbw.topology.types import THIS_MACHINE, DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
 from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.topology.views.matrix import matrix_lines
-from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
+from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
 from busbw.units import count_text, size_text
 
 _MAX_PAIRS = 6
-"""Pairs that are named one by one where peer access differs between them."""
+"""Maximum number of pairs that are listed if peer access differs between pairs."""
 
 
 def lines(topology: Topology, width: int) -> Iterator[Text]:
-    """All of it, no line wider than the width as far as words allow."""
-    # Who is at a machine knows its name, and may not want it in what is shown to others.
+    """Yields all lines, wrapped to the width at word boundaries."""
+    # The name of this machine is omitted, because the output may be shared.
     name = topology.host.name if topology.host and topology.source != THIS_MACHINE else None
     words = [f"host {name}" if name else "", _host(topology.host) if topology.host else ""]
     yield from _wrapped(": ".join(filter(None, [topology.source, ", ".join(filter(None, words))])), width)
     if topology.driver and topology.driver != Driver():
-        said = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
-        yield Text(", ".join(f"{what} {version}" for what, version in said.items() if version))
+        values = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
+        yield Text(", ".join(f"{label} {version}" for label, version in values.items() if version))
     for node in (topology.host.numa_nodes or ()) if topology.host else ():
         memory = f", {size_text(node.memory_bytes)}" if node.memory_bytes else ""
         yield from _wrapped(f"NUMA node {node.index}: {f'CPUs {node.cpus}' if node.cpus else 'no CPUs'}{memory}", width)
@@ -33,12 +33,12 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
     if topology.gpus:
         yield from _table(_gpu_columns(topology, topology.gpus), width)
     else:
-        yield Text("GPUs: not known" if topology.gpus is None else "GPUs: none, says the driver")
+        yield Text("GPUs: unknown" if topology.gpus is None else "GPUs: none (reported by the driver)")
     yield Text()
     if topology.nics:
         yield from _table(_nic_columns(topology, topology.nics), width)
     else:
-        yield Text("NICs: not known" if topology.nics is None else "NICs: none")
+        yield Text("NICs: unknown" if topology.nics is None else "NICs: none")
     if len(topology.labels) > 1:
         yield Text()
         yield from matrix_lines(topology, width)
@@ -54,12 +54,12 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
 
 
 def _table(columns: Sequence[Column], width: int) -> Iterator[Text]:
-    """The columns that fit, and which ones do not."""
+    """Yields the columns that fit, and a line that lists the others."""
     yield from table_lines(columns, width)
     shown = {column.name for column, _ in fitted(columns, width)}
     hidden = [column.name for column in columns if column.name not in shown and any(cell.text for cell in column.cells)]
     if hidden:
-        yield from _wrapped(f"no room for: {', '.join(hidden)} (a wider terminal, a pipe and --json have it)", width)
+        yield from _wrapped(f"no room for: {', '.join(hidden)} (use a wider terminal, a pipe or --json)", width)
 
 
 def _wrapped(text: str, width: int) -> Iterator[Text]:
@@ -71,20 +71,20 @@ def _host(host: Host) -> str:
         host.processor or "",
         count_text(host.sockets, "socket") if host.sockets else "",
         f"CPUs {host.cpus}" if host.cpus else "",
-        count_text(len(host.numa_nodes), "NUMA node") if host.numa_nodes else "NUMA nodes not said",
+        count_text(len(host.numa_nodes), "NUMA node") if host.numa_nodes else "NUMA nodes unknown",
         size_text(host.memory_bytes) if host.memory_bytes else "",
     ]
     return ", ".join(filter(None, words))
 
 
 def _cells(texts: Iterable[str], style: str = "") -> list[Cell]:
-    """Where some say something, the others get a dash: nothing is said of them."""
+    """Returns cells with a dash for unknown values. All cells are empty if every value is unknown."""
     found = list(texts)
     return [Cell(text or "-", style if text else "dim") for text in found] if any(found) else [Cell("") for _ in found]
 
 
 def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
-    nics = nics_on_the_bus(topology)
+    nics = pcie_nics(topology)
     return [
         Column("GPU", [Cell(gpu.label, "bold") for gpu in gpus], right=False),
         Column("name", _cells(gpu.name or "" for gpu in gpus), right=False),
@@ -130,7 +130,7 @@ def _kind(nic: Nic) -> str:
 
 
 def _interfaces(nic: Nic) -> str:
-    """Where they are not what the device is called by."""
+    """Lists the interfaces with another name than the device."""
     return ", ".join(name for name in nic.interfaces if name != nic.name)
 
 
@@ -146,14 +146,14 @@ def _access(topology: Topology) -> Iterator[str]:
             groups.setdefault(path.peer_access, []).append(path)
     for access, paths in groups.items():
         if len(groups) == 1:
-            where = "all pairs of GPUs" if len(paths) > 1 else f"{paths[0].of} and {paths[0].to}"
+            pairs_text = "all pairs of GPUs" if len(paths) > 1 else f"{paths[0].of} and {paths[0].to}"
         else:
             named = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MAX_PAIRS])
             more = len(paths) - _MAX_PAIRS
-            where = f"{named}{f' and {more} more' if more > 0 else ''}"
-        yield f"peer access, {where}; {_access_words(access)}"
+            pairs_text = f"{named}{f' and {more} more' if more > 0 else ''}"
+        yield f"peer access, {pairs_text}; {_access_words(access)}"
 
 
 def _access_words(access: PeerAccess) -> str:
-    said = {"read": access.read, "write": access.write, "atomics": access.atomics, "over NVLink": access.nvlink}
-    return ", ".join(f"{what}: {word or 'not said'}" for what, word in said.items())
+    values = {"read": access.read, "write": access.write, "atomics": access.atomics, "over NVLink": access.nvlink}
+    return ", ".join(f"{label}: {word or 'unknown'}" for label, word in values.items())
