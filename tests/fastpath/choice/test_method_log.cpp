@@ -36,7 +36,7 @@ TEST_CASE("an operation is written down when it is first started, and each that 
   StartedOperation other = kSmall;
   other.in_place = true;
   log.log_operation(other);
-  other.choice = {};
+  other.config = {};
   other.size_bytes = 1 << 30;
   log.log_operation(other);
   other.collective = Collective::alltoall;

@@ -38,7 +38,8 @@ TEST_CASE("whether there is anything to do at all") {
   CHECK_FALSE(choices.selects_any(1 << 20));
   CHECK_FALSE(MethodSelector({}, Table()).selects_any(4));
   CHECK_FALSE(MethodSelector({}, table_of("all_reduce ranks=2-8 up_to=1M nccl\n")).selects_any(4));
-  CHECK(MethodSelector({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).selects_any(4));
+  CHECK(
+      MethodSelector({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).selects_any(4));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::off;
   CHECK_FALSE(MethodSelector(settings, table_of(kText)).selects_any(2));
@@ -81,7 +82,8 @@ TEST_CASE("calls in windows are chosen for by lines of their own") {
   CHECK(choices.hash() != hash_of({}));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
-  CHECK(MethodSelector(settings, table_of(kText + in_windows)).select(Collective::all_reduce, 4, 65536, true) == MethodConfig{});
+  CHECK(MethodSelector(settings, table_of(kText + in_windows)).select(Collective::all_reduce, 4, 65536, true) ==
+        MethodConfig{});
 }
 
 TEST_CASE("direct can be forced upon calls in windows only") {
@@ -90,7 +92,8 @@ TEST_CASE("direct can be forced upon calls in windows only") {
   const MethodSelector choices(settings, table_of(kText));
   for (const Collective collective : kCollectives) {
     CHECK(choices.select(collective, 4, 1024, false) == MethodConfig{});
-    CHECK(choices.select(collective, 4, 1024, true) == (supports(collective, Method::direct) ? *settings.forced : MethodConfig{}));
+    CHECK(choices.select(collective, 4, 1024, true) ==
+          (supports(collective, Method::direct) ? *settings.forced : MethodConfig{}));
   }
   settings.forced->method = Method::exchange;
   CHECK(MethodSelector(settings, table_of(kText)).select(Collective::all_gather, 4, 1024, true) == *settings.forced);
@@ -123,10 +126,11 @@ TEST_CASE("a hash differs wherever something that decides does") {
       settings.modes[static_cast<std::size_t>(collective)] = mode;
       add(settings);
     }
-  for (const MethodConfig& choice : {MethodConfig{}, MethodConfig{Method::exchange, 1, 32}, MethodConfig{Method::two_shot, 1, 32},
-                               MethodConfig{Method::exchange, 2, 32}, MethodConfig{Method::exchange, 1, 64}}) {
+  for (const MethodConfig& config :
+       {MethodConfig{}, MethodConfig{Method::exchange, 1, 32}, MethodConfig{Method::two_shot, 1, 32},
+        MethodConfig{Method::exchange, 2, 32}, MethodConfig{Method::exchange, 1, 64}}) {
     Settings settings;
-    settings.forced = choice;
+    settings.forced = config;
     add(settings);
   }
   hashes.insert(MethodSelector({}, Table{}).hash());

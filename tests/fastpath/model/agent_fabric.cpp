@@ -30,7 +30,7 @@ bool AgentFabric::take(int region, int turn, std::uint64_t tag, Cell (&cells)[kM
   return true;
 }
 
-bool AgentFabric::meet(std::uint64_t tag) {
+bool AgentFabric::barrier(std::uint64_t tag) {
   if (is_waiting_) return false;
   const Faults& faults = machine_.faults_;
   const std::uint64_t first = agent_.last_tag + 1;

@@ -21,7 +21,7 @@ class AgentFabric {
   void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell);
   bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMaxRanks]);
   /// As on a GPU: the block gathers, one agent of it passes empty lines, and the block goes on.
-  bool meet(std::uint64_t tag);
+  bool barrier(std::uint64_t tag);
 
   /// A place of the input of one rank, or of all, at one moment: any other moment is as possible, so one is enough.
   bool read(const Place& place, int of_rank, Cell (&cells)[kMaxRanks]);

@@ -35,7 +35,7 @@ class Walk {
   std::size_t at(int gpu, int communicator, int kernel) const {
     return static_cast<std::size_t>(2 * ((gpu * crowd_.communicators + communicator) * crowd_.kernels + kernel));
   }
-  static int begun(const Progress& state, std::size_t where) { return state[where]; }
+  static int make_common(const Progress& state, std::size_t where) { return state[where]; }
   static unsigned ended(const Progress& state, std::size_t where) {
     return static_cast<unsigned char>(state[where + 1]);
   }
@@ -49,7 +49,7 @@ class Walk {
 
   bool may_begin(const Progress& state, int gpu, int communicator, int kernel) const {
     if (runs(state, gpu, communicator, kernel)) return true;
-    if (begun(state, at(gpu, communicator, kernel - 1)) < crowd_.blocks) return false;
+    if (make_common(state, at(gpu, communicator, kernel - 1)) < crowd_.blocks) return false;
     return crowd_.parking == Parking::chain ||
            (crowd_.parking == Parking::one && runs(state, gpu, communicator, kernel - 1));
   }
@@ -58,13 +58,14 @@ class Walk {
     int taken = 0;
     for (int c = 0; c < crowd_.communicators; ++c)
       for (int k = 0; k < crowd_.kernels; ++k)
-        taken += begun(state, at(gpu, c, k)) - __builtin_popcount(ended(state, at(gpu, c, k)));
+        taken += make_common(state, at(gpu, c, k)) - __builtin_popcount(ended(state, at(gpu, c, k)));
     return taken;
   }
 
   bool is_met(const Progress& state, int communicator, int kernel, int block) const {
     for (int gpu = 0; gpu < crowd_.gpus; ++gpu)
-      if (!runs(state, gpu, communicator, kernel) || begun(state, at(gpu, communicator, kernel)) <= block) return false;
+      if (!runs(state, gpu, communicator, kernel) || make_common(state, at(gpu, communicator, kernel)) <= block)
+        return false;
     return true;
   }
 
@@ -75,11 +76,11 @@ class Walk {
       for (int c = 0; c < crowd_.communicators; ++c)
         for (int k = 0; k < crowd_.kernels; ++k) {
           const std::size_t where = at(gpu, c, k);
-          if (has_place && begun(state, where) < crowd_.blocks && may_begin(state, gpu, c, k)) {
+          if (has_place && make_common(state, where) < crowd_.blocks && may_begin(state, gpu, c, k)) {
             all.push_back(state);
             ++all.back()[where];
           }
-          for (int block = 0; block < begun(state, where); ++block)
+          for (int block = 0; block < make_common(state, where); ++block)
             if ((ended(state, where) >> block & 1) == 0 && is_met(state, c, k, block)) {
               // An end takes nothing from anybody, so what else could happen now can happen after it as well.
               Progress next = state;

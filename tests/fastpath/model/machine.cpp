@@ -110,9 +110,9 @@ bool Machine::can_run(const State& state, int rank, int number) const {
   const Agent& agent = agent_of(state, rank, number);
   if (at(agent.kernel) >= program_.kernels.size()) return false;
   if (!agent.is_running) {
-    const int begun = state.gpus[at(rank)].kernel;
-    if (agent.kernel == begun) return has_room(state, rank, number);
-    return faults_.kernels_overlap && agent.kernel == begun + 1;
+    const int make_common = state.gpus[at(rank)].kernel;
+    if (agent.kernel == make_common) return has_room(state, rank, number);
+    return faults_.kernels_overlap && agent.kernel == make_common + 1;
   }
   switch (agent.wait) {
     case Wait::cells: return have_cells_come(state, rank, number);

@@ -78,9 +78,9 @@ template <int kMax>
 void move(const Operation& operation, int thread) {
   const OneThread<kMax> fabric{thread, operation.grid.blocks * operation.grid.threads};
   if (operation.collective == Collective::all_gather)
-    DirectCopy{operation.share}.move(fabric);
+    DirectCopy{operation.transfer}.move(fabric);
   else
-    DirectReduction<InOrder>{operation.share, {}}.move(fabric);
+    DirectReduction<InOrder>{operation.transfer, {}}.move(fabric);
 }
 
 /// All threads of all ranks one after another, in any order.
@@ -104,7 +104,7 @@ bool are_alike(const Grid& a, const Grid& b) {
   return a.blocks == b.blocks && a.threads == b.threads && a.batch == b.batch && a.steps == b.steps;
 }
 
-std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, MethodConfig choice,
+std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, MethodConfig config,
                      std::mt19937_64& engine) {
   const std::size_t all = part * static_cast<std::size_t>(ranks);
   const std::size_t send_words = collective == Collective::reduce_scatter ? all : part;
@@ -141,7 +141,7 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
   std::vector<Operation> operations;
   for (int r = 0; r < ranks; ++r) {
     const CollectiveCall& call = calls[static_cast<std::size_t>(r)];
-    operations.push_back(direct_operation_of(call, choice, r, ranks, kCellsOfStep, reach));
+    operations.push_back(make_direct_operation(call, config, r, ranks, kCellsOfStep, reach));
     if (!are_alike(operations.back().grid, operations.front().grid)) return "ranks have different grids";
   }
   move_all(operations, engine);
@@ -171,13 +171,13 @@ TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
       for (const std::size_t cells : {1, 2, 7, 8, 9, 63, 64, 65, 130, 1000})
         for (const bool in_place : {false, true})
-          for (const MethodConfig& choice :
-               {MethodConfig{Method::direct, 64, 512}, MethodConfig{Method::direct, 1, 32}, MethodConfig{Method::direct, 3, 96}}) {
+          for (const MethodConfig& config : {MethodConfig{Method::direct, 64, 512}, MethodConfig{Method::direct, 1, 32},
+                                             MethodConfig{Method::direct, 3, 96}}) {
             CAPTURE(name(collective));
             CAPTURE(ranks);
             CAPTURE(cells);
             CAPTURE(in_place);
-            REQUIRE(fault_of(collective, ranks, 2 * cells, in_place, choice, engine) == "");
+            REQUIRE(fault_of(collective, ranks, 2 * cells, in_place, config, engine) == "");
           }
 }
 
@@ -189,13 +189,13 @@ TEST_CASE("each rank writes to itself first and to the others in turn") {
   call.collective = Collective::all_reduce;
   call.send = call.receive = memory[2];
   call.bytes = 1024;
-  const DirectTransfer share = direct_operation_of(call, {Method::direct, 1, 32}, 2, 4, 64, reach).share;
-  REQUIRE(share.target_count == 4);
-  CHECK(share.targets[0] == memory[2] + 512);
-  CHECK(share.targets[1] == memory[3] + 512);
-  CHECK(share.targets[2] == memory[0] + 512);
-  CHECK(share.source_count == 4);
-  CHECK(share.sources[0] == memory[0] + 512);
+  const DirectTransfer transfer = make_direct_operation(call, {Method::direct, 1, 32}, 2, 4, 64, reach).transfer;
+  REQUIRE(transfer.target_count == 4);
+  CHECK(transfer.targets[0] == memory[2] + 512);
+  CHECK(transfer.targets[1] == memory[3] + 512);
+  CHECK(transfer.targets[2] == memory[0] + 512);
+  CHECK(transfer.source_count == 4);
+  CHECK(transfer.sources[0] == memory[0] + 512);
 }
 
 TEST_CASE("in place an all-gather does not write its own part") {
@@ -207,9 +207,9 @@ TEST_CASE("in place an all-gather does not write its own part") {
   call.send = memory[1] + 512;
   call.receive = memory[1];
   call.bytes = 512;
-  const DirectTransfer share = direct_operation_of(call, {Method::direct, 1, 32}, 1, 2, 64, reach).share;
-  REQUIRE(share.target_count == 1);
-  CHECK(share.targets[0] == memory[0] + 512);
+  const DirectTransfer transfer = make_direct_operation(call, {Method::direct, 1, 32}, 1, 2, 64, reach).transfer;
+  REQUIRE(transfer.target_count == 1);
+  CHECK(transfer.targets[0] == memory[0] + 512);
 }
 
 TEST_CASE("direct is for whole cells at addresses that they can be read and written at") {
@@ -237,7 +237,7 @@ TEST_CASE("slices of an all-reduce are whole lines, and the last ranks have none
     CollectiveCall call;
     call.send = call.receive = memory[rank];
     call.bytes = cells * kCellBytes;
-    return direct_operation_of(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).share.cells;
+    return make_direct_operation(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).transfer.cells;
   };
   CHECK(cells_of(0, 3, 25) == 16);
   CHECK(cells_of(1, 3, 25) == 9);

@@ -64,7 +64,7 @@ struct AbortedFabric {
   int meetings_left = 0;
   std::vector<std::uint64_t> tags;
 
-  bool meet(std::uint64_t tag) {
+  bool barrier(std::uint64_t tag) {
     tags.push_back(tag);
     return meetings_left-- > 0;
   }

@@ -99,11 +99,12 @@ struct Case {
   int root() const { return static_cast<int>(number / 5 % static_cast<std::size_t>(ranks)); }
   std::size_t send_offset() const { return number % 5 == 0 ? 0 : number / 3 % 17; }
   std::size_t receive_offset() const { return number % 5 == 0 ? 0 : number / 7 % 17; }
-  MethodConfig choice() const {
-    constexpr MethodConfig kChoices[] = {{Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
-    MethodConfig choice = kChoices[number / 11 % 3];
-    choice.method = method;
-    return choice;
+  MethodConfig config() const {
+    constexpr MethodConfig kChoices[] = {
+        {Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
+    MethodConfig config = kChoices[number / 11 % 3];
+    config.method = method;
+    return config;
   }
   int cells() const { return number / 3 % 2 == 0 ? 1024 : 128; }  ///< that there are slots for
   std::string text() const {
@@ -258,7 +259,7 @@ std::string fault_of(const Case& c) {
     call.receive = ranks.back().to;
     call.bytes = c.bytes;
     call.root = c.root();
-    operations.push_back(operation_of(call, c.choice(), rank, c.ranks, c.cells()));
+    operations.push_back(make_operation(call, c.config(), rank, c.ranks, c.cells()));
     const Grid& grid = operations.back().grid;
     const Grid& first = operations.front().grid;
     if (grid.blocks != first.blocks || grid.threads != first.threads || grid.batch != first.batch ||

@@ -140,14 +140,14 @@ def made_over(folder: Path, name: str, **definitions: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [("12040", "the driver is made for CUDA 12.4 and this library with CUDA 13."), (None, "CUDA")]
+    ("version", "said"), [("12040", "the driver supports CUDA 12.4, but this library needs CUDA 13."), (None, "CUDA")]
 )
 def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: str | None, said: str) -> None:
     """A driver may be new enough for the program's CUDA and too old for this one. Ranks of other hosts hear of it."""
     if version:
         compile_fake("fake_cuda.c", tmp_path / "libcuda.so.1", driver_version=version, init=0)
     text = made_over(tmp_path, "gpu")
-    assert f"all is handed over, since {said}" in text
+    assert f"every call is delegated to NCCL: {said}" in text
     gathered = (tmp_path / "gathered").read_text().splitlines()
     assert len(gathered) == 3  # as many as others wait for (meeting.cpp)
     assert len(set(gathered)) == 1
@@ -157,4 +157,4 @@ def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: s
 def test_settings_that_nccl_reads_are_heeded(tmp_path: Path) -> None:
     """Its first call reads it, and may find there that communicators do not wait."""
     text = made_over(tmp_path, "gpu", blocking='"0"')
-    assert "handed over, since its calls do not wait" in text
+    assert "delegated to NCCL, because it is non-blocking" in text

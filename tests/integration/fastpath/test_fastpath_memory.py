@@ -62,7 +62,7 @@ def test_where_the_table_does_nothing_no_memory_is_taken(tmp_path: Path) -> None
     assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MEMORY_LOG=str(memory), **variables) == []
     assert not memory.exists()
     said = (tmp_path / "fastpath.log").read_text()
-    assert "have anything done for 2 ranks on these GPUs; busbw fastpath tune makes a table" in said
+    assert "leave every call of 2 ranks on these GPUs to NCCL; create a table with busbw fastpath tune" in said
 
 
 def test_where_nvlink_does_not_join_the_gpus_no_memory_is_taken(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_where_nvlink_does_not_join_the_gpus_no_memory_is_taken(tmp_path: Path) 
     variables = {"BUSBW_PRETENDED_NVLINK": "0", "BUSBW_PRETENDED_MEMORY_LOG": str(memory)}
     assert queued(tmp_path, calls, is_fast=False, **variables) == []
     assert not memory.exists()
-    assert "rank 0 could not reach every peer's memory over NVLink" in (tmp_path / "fastpath.log").read_text()
+    assert "rank 0 cannot access every peer's memory over NVLink" in (tmp_path / "fastpath.log").read_text()
 
 
 @pytest.mark.parametrize("mib", [8, 20, 40, 64])
@@ -114,7 +114,7 @@ def test_gpus_without_any_memory_left_make_communicators(tmp_path: Path) -> None
     calls = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
     assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MIB="0") == []
     trail = (tmp_path / "fastpath.log").read_text()
-    assert "all is handed over" in trail
+    assert "every call is delegated to NCCL" in trail
     assert "allocating scratch memory: out of memory" in trail
 
 
