@@ -34,7 +34,7 @@ TEST_CASE("types are named as nccl-tests names them") {
   CHECK(name(ElementType::float32) == "float");
 }
 
-TEST_CASE("an operation has its call's type, reduction and root, and its choice's method") {
+TEST_CASE("an operation has the type, reduction and root of its call, and the method of its config") {
   CollectiveCall call = call_of(Collective::all_reduce, 1000);
   call.element = ElementType::bfloat16;
   call.reduce = Redop::max;
@@ -49,7 +49,7 @@ TEST_CASE("an operation has its call's type, reduction and root, and its choice'
   CHECK(operation.buffers.ranks == 4);
 }
 
-TEST_CASE("a grid is for what a rank sends to each: all of it, or with two shots a slice") {
+TEST_CASE("the grid covers the bytes that a rank sends to each peer: the whole buffer, or a slice with two_shot") {
   const CollectiveCall call = call_of(Collective::all_reduce, std::size_t{64} * kLineDataBytes);
   const Grid whole = make_operation(call, {Method::exchange, 4, 64}, 0, 4, 1024).grid;
   CHECK(whole.blocks * whole.threads * whole.batch * whole.steps == 64 * kCellsOfLine);
@@ -57,7 +57,7 @@ TEST_CASE("a grid is for what a rank sends to each: all of it, or with two shots
   CHECK(slice.blocks * slice.threads * slice.batch * slice.steps == 16 * kCellsOfLine);
 }
 
-TEST_CASE("in place a rank's own part is there where it only moves") {
+TEST_CASE("in place, the own part of a moving collective is already in the output") {
   std::vector<char> memory(400);
   const auto is_there = [&](Collective collective, std::size_t send, std::size_t receive, int rank) {
     CollectiveCall call = call_of(collective, 100);

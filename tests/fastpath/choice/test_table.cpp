@@ -22,7 +22,7 @@ namespace {
 
 constexpr MethodConfig kDelegated{};
 
-/// The sentence that a text is refused with; empty where it is a table.
+/// Returns the error message of an invalid table. Empty if the table is valid.
 std::string refusal(std::string_view text) {
   try {
     Table::parse(text, "t.txt");
@@ -74,7 +74,7 @@ TEST_CASE("table: calls without a line and with an unsupported number of ranks a
   CHECK(Table().hash() == Table::parse("# nothing\n", "t.txt").hash());
 }
 
-TEST_CASE("table: a text made of any table says the same, and choices are those of a search from the first range") {
+TEST_CASE("table: text and parser round-trip, and choose() equals a linear search") {
   std::mt19937_64 random(7);
   const auto below = [&random](std::uint64_t limit) { return random() % limit; };
   for (int round = 0; round < 200; ++round) {
@@ -117,7 +117,7 @@ TEST_CASE("table: a text made of any table says the same, and choices are those 
   }
 }
 
-TEST_CASE("table: the hash is that of the choices, not of comments or of how lines are put together") {
+TEST_CASE("table: the hash depends on the configs, not on comments or on the grouping of lines") {
   const std::string line = "all_reduce ranks=2-3 up_to=64K exchange blocks=8 threads=512\n";
   const auto hash = [](const std::string& text) { return Table::parse(text, "t.txt").hash(); };
   CHECK(hash(line) == hash("# measured today\n" + line));

@@ -22,7 +22,7 @@ constexpr std::size_t kGuardWords = 8;
 constexpr std::uint64_t kGuard = 0x5b5b5b5b5b5b5b5b;
 constexpr int kCellsOfStep = 4096;
 
-/// In another order it comes to something else.
+/// Reduction with a result that depends on the order.
 std::uint64_t combined(std::uint64_t a, std::uint64_t b) { return a * 31 + b; }
 
 struct InOrder {
@@ -34,7 +34,7 @@ struct InOrder {
   }
 };
 
-/// With room for so many ranks, as the kernels have it.
+/// Fabric with the maximum number of ranks as a template parameter, as in the kernels.
 template <int kMax>
 struct OneThread {
   static constexpr int kMaxRanks = kMax;
@@ -65,7 +65,7 @@ struct Buffer {
 
 std::uint64_t input(int rank, std::size_t at) { return static_cast<std::uint64_t>(rank + 1) * 1000003 + at; }
 
-/// What rank `rank` must hold at `at` of its output, of `part` words for each rank.
+/// Returns the expected word at `at` in the output of `rank`. `part` is the number of words per rank.
 std::uint64_t expected(Collective collective, int ranks, int rank, std::size_t part, std::size_t at) {
   if (collective == Collective::all_gather) return input(static_cast<int>(at / part), at % part);
   const std::size_t from = collective == Collective::reduce_scatter ? static_cast<std::size_t>(rank) * part + at : at;
@@ -83,7 +83,7 @@ void move(const Operation& operation, int thread) {
     DirectReduction<InOrder>{operation.transfer, {}}.move(fabric);
 }
 
-/// All threads of all ranks one after another, in any order.
+/// Runs all threads of all ranks one after another, in random order.
 void move_all(const std::vector<Operation>& operations, std::mt19937_64& engine) {
   const Grid& grid = operations.front().grid;
   std::vector<std::pair<std::size_t, int>> threads;
@@ -165,7 +165,7 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
 
 }  // namespace
 
-TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks, in and out of place") {
+TEST_CASE("direct gives the same results as plain loops, for two to eight ranks, in and out of place") {
   std::mt19937_64 engine(1);
   for (const Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
@@ -181,7 +181,7 @@ TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks
           }
 }
 
-TEST_CASE("each rank writes to itself first and to the others in turn") {
+TEST_CASE("each rank writes to itself first and then to the others in cyclic order") {
   alignas(16) static char memory[4][1024];
   PeerBuffers reach;
   for (int r = 0; r < 4; ++r) reach.send[r] = reach.receive[r] = memory[r];
@@ -212,7 +212,7 @@ TEST_CASE("in place an all-gather does not write its own part") {
   CHECK(transfer.targets[0] == memory[0] + 512);
 }
 
-TEST_CASE("direct is for whole cells at addresses that they can be read and written at") {
+TEST_CASE("direct supports only whole cells at aligned addresses") {
   alignas(16) static char memory[256];
   const auto is_for_it = [](Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
     CollectiveCall call;
@@ -229,7 +229,7 @@ TEST_CASE("direct is for whole cells at addresses that they can be read and writ
   CHECK_FALSE(is_for_it(Collective::all_gather, 0, 16, 34));
 }
 
-TEST_CASE("slices of an all-reduce are whole lines, and the last ranks have none where there is too little") {
+TEST_CASE("slices of an all-reduce are whole lines, and are empty on the last ranks if the buffer is small") {
   alignas(16) static char memory[8][16 * 32];
   PeerBuffers reach;
   for (int r = 0; r < 8; ++r) reach.send[r] = reach.receive[r] = memory[r];
