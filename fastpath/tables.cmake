@@ -1,5 +1,5 @@
-# The tables that come with the library become part of it: tables/sm_90.txt is the answer for GPUs of compute capability 9, and
-# tables/sm_90_without_nvls.txt, where there is one, if NCCL's NVLS is off.
+# Embeds the default tables in the library. tables/sm_90.txt is for GPUs of compute capability 9. If there is a file
+# tables/sm_90_without_nvls.txt, it is used if NCCL's NVLS is off.
 # Sets `fastpath_tables_source`, a source file to compile.
 set(fastpath_tables_source ${CMAKE_CURRENT_BINARY_DIR}/default_tables.cpp)
 set(cases "")

@@ -1,4 +1,4 @@
-# Tests that need no GPU, and what they load and start.
+# Tests that need no GPU, and the libraries and programs that they use.
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fastpath/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX "/tests/fastpath/fakes/")
 add_executable(fastpath_tests ${test_sources})
@@ -9,17 +9,17 @@ set_target_properties(fastpath_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJE
 target_compile_definitions(fastpath_tests PRIVATE BUSBW_TEST_DIR="${PROJECT_SOURCE_DIR}/tests")
 add_test(NAME fastpath_tests COMMAND fastpath_tests)
 
-# Names a target's file to the tests by a macro.
+# Defines a macro with the path of a target's file for the tests.
 function(fastpath_show_tests macro target)
   add_dependencies(fastpath_tests ${target})
   target_compile_definitions(fastpath_tests PRIVATE ${macro}="$<TARGET_FILE:${target}>")
 endfunction()
 
-# The library without a GPU: it hands everything over.
+# The library built without CUDA: it forwards every call to NCCL.
 fastpath_add_library(busbw_nccl_forward "")
 fastpath_show_tests(FORWARD busbw_nccl_forward)
 
-# A NCCL of that name in a folder of its own, where a program that is linked with it finds it.
+# Adds a fake NCCL library in a separate folder, where a program that is linked with it finds it.
 set(fakes ${PROJECT_SOURCE_DIR}/tests/fastpath/fakes)
 function(fastpath_add_fake_nccl name)
   add_library(${name} SHARED ${fakes}/nccl.cpp)
@@ -32,7 +32,7 @@ fastpath_add_fake_nccl(fake_nccl_old VERSION=21805 OLD)
 fastpath_show_tests(NEW_NCCL fake_nccl_new)
 fastpath_show_tests(OLD_NCCL fake_nccl_old)
 
-# A library of the driver's, by variants.
+# Adds a fake NVML library, in several variants.
 function(fastpath_add_fake_nvml name macro)
   add_library(${name} MODULE ${fakes}/nvml.cpp)
   target_compile_definitions(${name} PRIVATE ${ARGN})
@@ -42,7 +42,7 @@ fastpath_add_fake_nvml(fastpath_nvml NVML)
 fastpath_add_fake_nvml(fastpath_nvml_dead DEAD_NVML DEAD)
 fastpath_add_fake_nvml(fastpath_nvml_old OLD_NVML OLD)
 
-# A NCCL that has every function, of which one answers as it should.
+# A fake NCCL that exports every function. Only one of them returns a real result.
 set(every_exports ${CMAKE_CURRENT_BINARY_DIR}/every_exports.inc)
 fastpath_write_exports(${every_exports} ${fakes}/not_numbered.txt)
 add_library(fake_nccl_every SHARED ${fakes}/every.cpp)

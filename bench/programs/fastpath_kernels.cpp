@@ -101,9 +101,9 @@ int main(int argc, char** argv) {
       PeerBuffers reach;
       for (int p = 0; p < ranks; ++p)
         reach.send[p] = reach.receive[p] = reinterpret_cast<char*>(gpus[static_cast<std::size_t>(p)].buffer);
-      of_rank.push_back(direct_operation_of(call, choice, r, ranks, slots, reach));
+      of_rank.push_back(make_direct_operation(call, choice, r, ranks, slots, reach));
     } else {
-      of_rank.push_back(operation_of(call, choice, r, ranks, slots));
+      of_rank.push_back(make_operation(call, choice, r, ranks, slots));
     }
   }
   const auto fill = [&] {

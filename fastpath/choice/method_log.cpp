@@ -14,19 +14,19 @@
 namespace busbw::fastpath {
 namespace {
 
-std::string text_of(const MethodConfig& choice) {
-  if (choice.method == Method::nccl) return "nccl";
-  return fmt::format("{} blocks={} threads={}", name(choice.method), choice.blocks, choice.threads);
+std::string config_text(const MethodConfig& config) {
+  if (config.method == Method::nccl) return "nccl";
+  return fmt::format("{} blocks={} threads={}", name(config.method), config.blocks, config.threads);
 }
 
-std::string with_process(const std::string& place) {
+std::string expand_process_id(const std::string& destination) {
   std::string file;
-  for (std::size_t i = 0; i < place.size(); ++i) {
-    if (place.compare(i, 2, "%p") == 0) {
+  for (std::size_t i = 0; i < destination.size(); ++i) {
+    if (destination.compare(i, 2, "%p") == 0) {
       file += std::to_string(getpid());
       ++i;
     } else {
-      file += place[i];
+      file += destination[i];
     }
   }
   return file;
@@ -34,42 +34,43 @@ std::string with_process(const std::string& place) {
 
 }  // namespace
 
-void MethodLog::log_operation(const StartedOperation& what) noexcept try {
+void MethodLog::log_operation(const StartedOperation& operation) noexcept try {
   if (!is_on()) return;
-  const std::string line = fmt::format("{} {} {} B {} ranks={}: {}", name(what.collective), what.type, what.size_bytes,
-                                       what.in_place ? "in place" : "out of place", what.ranks, text_of(what.choice));
+  const std::string line =
+      fmt::format("{} {} {} B {} ranks={}: {}", name(operation.collective), operation.type, operation.size_bytes,
+                  operation.in_place ? "in place" : "out of place", operation.ranks, config_text(operation.config));
   {
     const std::lock_guard lock(mutex_);
-    if (!said_.insert(line).second) return;
+    if (!logged_.insert(line).second) return;
   }
   write(line);
 } catch (const std::exception&) {
-  // Without memory for a line it is not written; the operation goes on.
+  // Out of memory: the line is lost, but the operation continues.
 }
 
-void MethodLog::log_message(std::string_view sentence) noexcept try {
-  if (is_on()) write(sentence);
+void MethodLog::log_message(std::string_view message) noexcept try {
+  if (is_on()) write(message);
 } catch (const std::exception&) {
-  // As above.
+  // Out of memory: the message is lost.
 }
 
-void MethodLog::write(std::string_view sentence) {
-  if (place_ == "stderr") return print_stderr("busbw fastpath", sentence);
-  const std::string line = printable(sentence) + "\n";
-  const std::string file = with_process(place_);
+void MethodLog::write(std::string_view message) {
+  if (destination_ == "stderr") return print_stderr("busbw fastpath", message);
+  const std::string line = printable(message) + "\n";
+  const std::string file = expand_process_id(destination_);
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   const bool written =
       descriptor >= 0 && ::write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   const int error = errno;
   if (descriptor >= 0) close(descriptor);
-  if (!written && !complained_.exchange(true))
+  if (!written && !error_reported_.exchange(true))
     print_stderr("libbusbw_nccl.so",
-             fmt::format("BUSBW_FASTPATH_LOG={} cannot be written to: {}; name another file, or stderr", place_,
-                         std::generic_category().message(error)));
+                 fmt::format("BUSBW_FASTPATH_LOG={}: cannot write the log: {}; name another file, or stderr",
+                             destination_, std::generic_category().message(error)));
 }
 
 MethodLog& log() noexcept {
-  // Never freed: calls may come after main().
+  // Never freed, because a program may call NCCL after main() has returned.
   static MethodLog* const kept = new MethodLog(settings().log);
   return *kept;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// BUSBW_FASTPATH_LOG: which method ran for each size, in lines that are written whole.
+// BUSBW_FASTPATH_LOG: log of the method that ran for each size. Each line is written with one call.
 #include <atomic>
 #include <cstddef>
 #include <mutex>
@@ -12,40 +12,40 @@
 
 namespace busbw::fastpath {
 
-/// An operation that has been started.
+/// An operation that a program has started, as the log describes it.
 struct StartedOperation {
   Collective collective = Collective::all_reduce;
   std::string_view type;           // "half"
-  std::size_t size_bytes = 0;      // as nccl-tests counts
+  std::size_t size_bytes = 0;      // as nccl-tests counts sizes
   int ranks = 0;
   bool in_place = false;
-  MethodConfig choice;                   // how it is done
+  MethodConfig config;                   // the method that runs it
 };
 
-/// Any thread may write. Nothing is open between two lines, so that a fork shares nothing with its parent and a file
-/// comes into being with its first line.
+/// Writes the log lines of this process. Thread-safe. The file is created with the first line and closed after each
+/// line, so a forked process shares no descriptor with its parent.
 class MethodLog {
  public:
-  /// `place` is "stderr" or a file, in which "%p" stands for the process id; empty: nothing is ever written.
-  explicit MethodLog(std::string place) : place_(std::move(place)) {}
+  /// `destination` is "stderr" or a file name, in which "%p" is replaced by the process id. Empty: log nothing.
+  explicit MethodLog(std::string destination) : destination_(std::move(destination)) {}
 
-  /// Cheap, for callers that would have to find out what to say.
-  bool is_on() const noexcept { return !place_.empty(); }
-  /// A line, if the same has not been started before.
-  void log_operation(const StartedOperation& what) noexcept;
-  /// A line of its own.
-  void log_message(std::string_view sentence) noexcept;
+  /// True if the log has a destination. A caller can check this before it computes the content of a line.
+  bool is_on() const noexcept { return !destination_.empty(); }
+  /// Logs an operation, unless the same line was logged before.
+  void log_operation(const StartedOperation& operation) noexcept;
+  /// Logs a message, also if it repeats an earlier one.
+  void log_message(std::string_view message) noexcept;
 
  private:
-  void write(std::string_view sentence);
+  void write(std::string_view message);
 
-  const std::string place_;
+  const std::string destination_;
   std::mutex mutex_;
-  std::set<std::string> said_;
-  std::atomic<bool> complained_{false};
+  std::set<std::string> logged_;
+  std::atomic<bool> error_reported_{false};
 };
 
-/// This process's, at the place that its settings name.
+/// Returns the log of this process. settings().log names its destination.
 MethodLog& log() noexcept;
 
 }  // namespace busbw::fastpath

@@ -7,12 +7,13 @@
 
 namespace busbw::fastpath {
 
-MethodConfig MethodSelector::select(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
+MethodConfig MethodSelector::select(Collective collective, int ranks, std::size_t size_bytes,
+                                    bool in_windows) const noexcept {
   if (mode(collective) == Mode::off) return {};
   if (!settings_.forced) {
-    MethodConfig choice = table_.choose(collective, ranks, size_bytes, in_windows);
-    choice.blocks = std::min(choice.blocks, max_blocks_);
-    return choice;
+    MethodConfig config = table_.choose(collective, ranks, size_bytes, in_windows);
+    config.blocks = std::min(config.blocks, max_blocks_);
+    return config;
   }
   const Method method = settings_.forced->method;
   return supports(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : MethodConfig{};

@@ -1,5 +1,5 @@
 #pragma once
-// What decides which method runs: a table, and what the environment says of each collective.
+// Selects the method of a call from a table and from the environment's settings for each collective.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,33 +8,35 @@
 
 namespace busbw::fastpath {
 
-/// Blocks of a call, none of which takes more than half of a multiprocessor, so that kernels of three communicators
-/// find room side by side on a GPU with this many, whatever they do: two times these and one more (docs/fastpath.md).
+/// Maximum number of blocks of a call on a GPU with this many multiprocessors. A block takes at most half of a
+/// multiprocessor. Then two communicators with all their blocks and one block of a third fit on the GPU at the same
+/// time (docs/fastpath.md).
 constexpr int max_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
 
-/// Immutable; the same on all ranks of a communicator, or they have no fast path.
+/// Selects methods. Immutable. A communicator has a fast path only if its ranks' selectors have equal hashes.
 class MethodSelector {
  public:
-  /// What the table chooses takes `max_blocks` at most; what is forced, what it says.
+  /// `max_blocks` limits the blocks of methods from the table, but not those of a forced method.
   MethodSelector(const Settings& settings, Table table, int max_blocks = kMaxBlocks)
       : settings_(settings), table_(std::move(table)), max_blocks_(max_blocks) {}
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
-  /// Whether any collective's results are to be checked.
+  /// True if the results of at least one collective must be verified.
   bool verifies_any() const noexcept;
 
-  /// Whether there is anything that is not handed over. It is the same on ranks whose choices are.
+  /// True if at least one call of a communicator with this many ranks may run on the fast path.
   bool selects_any(int ranks) const noexcept;
 
-  /// Whether it makes a difference for such calls that buffers lie in windows.
+  /// True if the method of such calls depends on whether their buffers lie in symmetric windows.
   bool depends_on_windows(Collective collective, int ranks) const noexcept {
-    return settings_.forced ? settings_.forced->method == Method::direct : table_.regards_windows(collective, ranks);
+    return settings_.forced ? settings_.forced->method == Method::direct : table_.has_window_lines(collective, ranks);
   }
 
-  /// `size_bytes` as nccl-tests counts it; whether `direct` is possible.
+  /// Returns the method of a call. `size_bytes` is counted as in nccl-tests. `in_windows`: the buffers lie in symmetric
+  /// windows, so `direct` is possible.
   MethodConfig select(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
 
-  /// Equal where all choices are.
+  /// Returns a hash of the table and the settings that affect select().
   std::uint64_t hash() const noexcept;
 
  private:

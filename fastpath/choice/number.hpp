@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as a person writes them into a table or the environment.
+// Parses the numbers of a table or an environment variable.
 #include <optional>
 #include <string_view>
 
@@ -7,10 +7,10 @@
 
 namespace busbw::fastpath {
 
-/// A whole number in decimal digits that is all of the text, from `least` to `most`; 08 is none.
-inline std::optional<int> number_between(std::string_view text, int least, int most) {
+/// Returns the integer from `min` to `max` that the text consists of, or nothing. Leading zeros are refused.
+inline std::optional<int> number_between(std::string_view text, int min, int max) {
   const auto number = parse_integer(text);
-  if (text.find_first_not_of("0123456789") != text.npos || !number || *number < least || *number > most)
+  if (text.find_first_not_of("0123456789") != text.npos || !number || *number < min || *number > max)
     return std::nullopt;
   return static_cast<int>(*number);
 }

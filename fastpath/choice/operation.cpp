@@ -7,7 +7,7 @@
 namespace busbw::fastpath {
 namespace {
 
-/// The largest of 8, 4, 2, 1 that divides the address and the length of every slice.
+/// Returns the largest of 8, 4, 2 and 1 that divides the address and the length of every slice.
 int granule_of(const Slices& all) {
   const auto bits = reinterpret_cast<std::uintptr_t>(all.data) | static_cast<std::uintptr_t>(all.stride) |
                     static_cast<std::uintptr_t>(all.length) | static_cast<std::uintptr_t>(all.total);
@@ -16,7 +16,7 @@ int granule_of(const Slices& all) {
   return 1;
 }
 
-Slices slices_of(const void* data, std::size_t stride, std::size_t length, std::size_t total) {
+Slices make_slices(const void* data, std::size_t stride, std::size_t length, std::size_t total) {
   Slices all;
   all.data = static_cast<char*>(const_cast<void*>(data));
   all.stride = static_cast<std::int64_t>(stride);
@@ -26,25 +26,25 @@ Slices slices_of(const void* data, std::size_t stride, std::size_t length, std::
   return all;
 }
 
-/// The whole buffer, for everybody or from everybody.
-Slices whole(const void* data, std::size_t bytes) { return slices_of(data, 0, bytes, bytes); }
+/// Returns the whole buffer as one slice that goes to or comes from every rank.
+Slices whole(const void* data, std::size_t bytes) { return make_slices(data, 0, bytes, bytes); }
 
-/// One part of `bytes` for each rank.
+/// Returns one slice of `bytes` for each rank.
 Slices parts(const void* data, std::size_t bytes, int ranks) {
-  return slices_of(data, bytes, bytes, bytes * static_cast<std::size_t>(ranks));
+  return make_slices(data, bytes, bytes, bytes * static_cast<std::size_t>(ranks));
 }
 
-/// A buffer of `bytes`, cut into a slice for each rank.
+/// Returns a buffer of `bytes`, divided into one slice for each rank.
 Slices cut(const void* data, std::size_t bytes, int ranks) {
   const std::size_t length = slice_bytes(bytes, ranks);
-  return slices_of(data, length, length, bytes);
+  return make_slices(data, length, length, bytes);
 }
 
-/// What every operation has of its call and choice; its buffers and its grid are to come.
-Operation begun(const CollectiveCall& call, const MethodConfig& choice) {
+/// Returns an operation with the fields that every method has. The caller sets its buffers and its grid.
+Operation make_common(const CollectiveCall& call, const MethodConfig& config) {
   Operation operation;
   operation.collective = call.collective;
-  operation.method = choice.method;
+  operation.method = config.method;
   operation.element = call.element;
   operation.reduce = call.reduce;
   return operation;
@@ -73,13 +73,13 @@ std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
   return call.bytes;
 }
 
-Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells) {
-  Operation operation = begun(call, choice);
+Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells) {
+  Operation operation = make_common(call, config);
   Buffers& b = operation.buffers;
   b.rank = rank;
   b.ranks = ranks;
   b.root = call.root;
-  const bool two_shot = choice.method == Method::two_shot;
+  const bool two_shot = config.method == Method::two_shot;
   const auto own = static_cast<std::size_t>(rank) * call.bytes;
   switch (call.collective) {
     case Collective::all_reduce:
@@ -89,7 +89,7 @@ Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, i
     case Collective::all_gather:
       b.in = whole(call.send, call.bytes);
       b.out = parts(call.receive, call.bytes, ranks);
-      b.own_is_there = static_cast<const char*>(call.send) == static_cast<const char*>(call.receive) + own;
+      b.own_in_place = static_cast<const char*>(call.send) == static_cast<const char*>(call.receive) + own;
       break;
     case Collective::reduce_scatter:
       b.in = parts(call.send, call.bytes, ranks);
@@ -98,16 +98,16 @@ Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, i
     case Collective::alltoall:
       b.in = parts(call.send, call.bytes, ranks);
       b.out = parts(call.receive, call.bytes, ranks);
-      b.own_is_there = call.send == call.receive;
+      b.own_in_place = call.send == call.receive;
       break;
     case Collective::broadcast:
       b.in = two_shot ? cut(call.send, call.bytes, ranks) : whole(call.send, call.bytes);
       b.out = two_shot ? cut(call.receive, call.bytes, ranks) : whole(call.receive, call.bytes);
-      b.own_is_there = rank == call.root && call.send == call.receive;
+      b.own_in_place = rank == call.root && call.send == call.receive;
       break;
   }
   const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
-  operation.grid = grid_for(bytes, choice.blocks, choice.threads, max_cells);
+  operation.grid = grid_for(bytes, config.blocks, config.threads, max_cells);
   return operation;
 }
 
@@ -117,41 +117,41 @@ bool supports_direct(const CollectiveCall& call) noexcept {
   return supports(call.collective, Method::direct) && bits % kCellBytes == 0;
 }
 
-Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells,
-                              const PeerBuffers& reach) {
-  Operation operation = begun(call, choice);
-  DirectTransfer& share = operation.share;
-  share.rank = rank;
-  share.ranks = ranks;
+Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks,
+                                int max_cells, const PeerBuffers& peers) {
+  Operation operation = make_common(call, config);
+  DirectTransfer& transfer = operation.transfer;
+  transfer.rank = rank;
+  transfer.ranks = ranks;
   const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
-  std::int64_t max_of_share = cells;
-  std::int64_t first = 0;  // of this rank's cells within a buffer
+  std::int64_t max_cells_per_rank = cells;
+  std::int64_t first = 0;  // index of this rank's first cell in a buffer
   if (call.collective == Collective::all_reduce) {
-    // Slices of whole lines, the last ones shorter or empty.
-    max_of_share = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
-    first = std::min(cells, rank * max_of_share);
-    share.cells = std::min(max_of_share, cells - first);
+    // Each slice consists of whole lines. The last slices may be shorter or empty.
+    max_cells_per_rank = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
+    first = std::min(cells, rank * max_cells_per_rank);
+    transfer.cells = std::min(max_cells_per_rank, cells - first);
   } else {
     first = rank * cells;
-    share.cells = cells;
+    transfer.cells = cells;
   }
   const std::int64_t offset = first * kCellBytes;
   if (call.collective == Collective::all_gather) {
-    share.sources[share.source_count++] = static_cast<const char*>(call.send);
+    transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);
   } else {
-    for (int r = 0; r < ranks; ++r) share.sources[share.source_count++] = reach.send[r] + offset;
+    for (int r = 0; r < ranks; ++r) transfer.sources[transfer.source_count++] = peers.send[r] + offset;
   }
   if (call.collective == Collective::reduce_scatter) {
-    share.targets[share.target_count++] = static_cast<char*>(call.receive);
+    transfer.targets[transfer.target_count++] = static_cast<char*>(call.receive);
   } else {
-    // Each rank begins with another one, so that not all write to the same.
+    // Each rank starts with another target, so that the ranks do not all write to the same GPU at the same time.
     for (int r = 0; r < ranks; ++r) {
-      char* const target = reach.receive[(rank + r) % ranks] + offset;
+      char* const target = peers.receive[(rank + r) % ranks] + offset;
       const bool is_there = call.collective == Collective::all_gather && target == call.send;
-      if (!is_there) share.targets[share.target_count++] = target;
+      if (!is_there) transfer.targets[transfer.target_count++] = target;
     }
   }
-  operation.grid = direct_grid(max_of_share, choice.blocks, choice.threads, max_cells);
+  operation.grid = direct_grid(max_cells_per_rank, config.blocks, config.threads, max_cells);
   return operation;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// One collective as the GPU shall run it: from the arguments of NCCL's call to buffers, grid and work.
+// Translates the arguments of an NCCL call into the operation that a kernel runs: buffers, grid and method.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -13,54 +13,54 @@ namespace busbw::fastpath {
 
 struct MethodConfig;
 
-/// Types that can be reduced here; everything else only moves, as bytes.
+/// Element types that the fast path reduces. All other types are only moved, as bytes.
 enum class ElementType { bytes, float16, bfloat16, float32 };
 enum class Redop { sum, prod, min, max, avg };
 
-/// As nccl-tests calls the type: "half"; "bytes" for what only moves.
+/// Returns nccl-tests' name of the type, such as "half", or "bytes".
 std::string_view name(ElementType element) noexcept;
 
-/// The arguments of NCCL's call, in bytes.
+/// The arguments of an NCCL call, with its count in bytes.
 struct CollectiveCall {
   Collective collective = Collective::all_reduce;
   const void* send = nullptr;
   void* receive = nullptr;
-  std::size_t bytes = 0;  ///< of `count` elements, as that collective counts them
+  std::size_t bytes = 0;  ///< size of the `count` elements of NCCL's call
   ElementType element = ElementType::bytes;
   Redop reduce = Redop::sum;
   int root = 0;
 };
 
-/// nccl-tests' size of a call: the larger of a rank's buffers.
+/// Returns the size of a call as nccl-tests counts it: the larger of a rank's two buffers, in bytes.
 std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept;
 
-/// What one rank's kernel does.
+/// The operation that the kernel of one rank runs.
 struct Operation {
   Collective collective = Collective::all_reduce;
   Method method = Method::exchange;
   ElementType element = ElementType::bytes;
   Redop reduce = Redop::sum;
-  Buffers buffers;  ///< of exchange and two_shot
-  DirectTransfer share;      ///< of direct
+  Buffers buffers;          ///< used by exchange and two_shot
+  DirectTransfer transfer;  ///< used by direct
   Grid grid;
 };
 
-/// Where every rank's buffers of one call are, as this rank's GPU sees them.
+/// Addresses of every rank's buffers of one call, as this rank's GPU sees them.
 struct PeerBuffers {
   char* send[kMaxRanks] = {};
   char* receive[kMaxRanks] = {};
 };
 
-/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `max_cells` cells.
-/// The same grid on every rank.
-Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells);
+/// Returns the operation of one rank, for `exchange` and `two_shot`. The collective must support the method of
+/// `config`. `max_cells` is the number of cells with slots. The grid is the same on every rank.
+Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells);
 
-/// Whether `direct` does such calls at all: with whole cells, at addresses that they can be read and written at. The
-/// same on every rank where buffers lie in symmetric windows.
+/// True if `direct` supports this call: its addresses and its size must be multiples of a cell's 16 bytes. The result
+/// is the same on every rank if the buffers lie in symmetric windows.
 bool supports_direct(const CollectiveCall& call) noexcept;
 
-/// The direct operation, for a call that is for it.
-Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells,
-                              const PeerBuffers& reach);
+/// Returns the operation of one rank, for `direct`. The call must satisfy supports_direct().
+Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks,
+                                int max_cells, const PeerBuffers& peers);
 
 }  // namespace busbw::fastpath

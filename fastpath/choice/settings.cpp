@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kMaxMib = 1 << 20;
 
-/// "exchange,8,512", or "nccl".
-std::optional<MethodConfig> choice_in(std::string_view text) {
+/// Parses a value such as "exchange,8,512" or "nccl". Returns nothing if it is invalid.
+std::optional<MethodConfig> parse_method_config(std::string_view text) {
   const auto first = text.find(',');
   const auto method = method_named(text.substr(0, first));
   if (!method) return std::nullopt;
@@ -32,57 +32,57 @@ std::optional<MethodConfig> choice_in(std::string_view text) {
   return MethodConfig{*method, *blocks, *threads};
 }
 
-/// Reads variables one by one and keeps what was wrong with them.
+/// Reads environment variables and collects an error message for each invalid value.
 class VariableReader {
  public:
   explicit VariableReader(Environment environment) : environment_(environment) {}
 
-  /// Not set, and set to nothing, are the same.
+  /// Returns the variable's value. Empty if the variable is unset.
   std::string text(const std::string& variable) const { return environment_(variable.c_str()).value_or(""); }
 
-  Mode mode(const std::string& variable, Mode otherwise) {
+  Mode mode(const std::string& variable, Mode default_value) {
     const std::string value = text(variable);
-    if (value.empty()) return otherwise;
+    if (value.empty()) return default_value;
     if (value == "off") return Mode::off;
     if (value == "on") return Mode::on;
     if (value == "verify") return Mode::verify;
-    add_complaint(variable, value, "off, on or verify");
+    add_error(variable, value, "off, on or verify");
     return Mode::off;
   }
 
-  int number(const std::string& variable, int otherwise, int most) {
+  int number(const std::string& variable, int default_value, int max) {
     const std::string value = text(variable);
-    if (value.empty()) return otherwise;
-    if (const auto number = number_between(value, 1, most)) return *number;
-    add_complaint(variable, value, fmt::format("a whole number from 1 to {}", most));
-    return otherwise;
+    if (value.empty()) return default_value;
+    if (const auto number = number_between(value, 1, max)) return *number;
+    add_error(variable, value, fmt::format("a whole number from 1 to {}", max));
+    return default_value;
   }
 
-  std::optional<MethodConfig> choice(const std::string& variable) {
+  std::optional<MethodConfig> config(const std::string& variable) {
     const std::string value = text(variable);
     if (value.empty()) return std::nullopt;
-    const auto choice = choice_in(value);
-    if (!choice)
-      add_complaint(
-          variable, value,
-          fmt::format("nccl, or a method, blocks up to {} and threads up to {}, a multiple of {}, as in exchange,8,512",
-                      kMaxBlocks, kMaxThreads, kWarpThreads));
-    return choice;
+    const auto config = parse_method_config(value);
+    if (!config)
+      add_error(variable, value,
+                fmt::format(
+                    "nccl, or METHOD,BLOCKS,THREADS such as exchange,8,512 with up to {} blocks and up to {} threads, "
+                    "a multiple of {}",
+                    kMaxBlocks, kMaxThreads, kWarpThreads));
+    return config;
   }
 
-  std::vector<std::string> complaints() && { return std::move(complaints_); }
+  std::vector<std::string> errors() && { return std::move(errors_); }
 
  private:
-  void add_complaint(const std::string& variable, const std::string& value, std::string_view allowed) {
-    complaints_.push_back(
-        fmt::format("{}={} is not understood, and the fast path is off: allowed is {}", variable, value, allowed));
+  void add_error(const std::string& variable, const std::string& value, std::string_view allowed) {
+    errors_.push_back(fmt::format("{}={} is invalid, so the fast path is off; set {}", variable, value, allowed));
   }
 
   Environment environment_;
-  std::vector<std::string> complaints_;
+  std::vector<std::string> errors_;
 };
 
-/// BUSBW_FASTPATH_ALL_REDUCE
+/// Returns the variable of a collective, such as BUSBW_FASTPATH_ALL_REDUCE.
 std::string variable_of(Collective collective) {
   std::string variable = fmt::format("BUSBW_FASTPATH_{}", name(collective));
   std::ranges::transform(variable, variable.begin(),
@@ -90,11 +90,11 @@ std::string variable_of(Collective collective) {
   return variable;
 }
 
-/// Kept for good: calls may come after main().
-const Settings* read_and_complain() noexcept {
+/// Returns the settings, which are never freed, because a program may call NCCL after main() has returned.
+const Settings* read_and_report_errors() noexcept {
   try {
     const auto read = read_settings(process_environment);
-    for (const auto& complaint : read.complaints) print_stderr("libbusbw_nccl.so", complaint);
+    for (const auto& complaint : read.errors) print_stderr("libbusbw_nccl.so", complaint);
     return new Settings(read.settings);
   } catch (const std::exception& error) {
     print_stderr("libbusbw_nccl.so", error.what());
@@ -113,18 +113,18 @@ bool Settings::all_off() const noexcept {
 ParsedSettings read_settings(Environment environment) {
   VariableReader reader(environment);
   Settings settings;
-  const Mode of_all = reader.mode("BUSBW_FASTPATH", Mode::on);
+  const Mode default_mode = reader.mode("BUSBW_FASTPATH", Mode::on);
   for (const Collective collective : kCollectives)
-    settings.modes[static_cast<std::size_t>(collective)] = reader.mode(variable_of(collective), of_all);
+    settings.modes[static_cast<std::size_t>(collective)] = reader.mode(variable_of(collective), default_mode);
   settings.log = reader.text("BUSBW_FASTPATH_LOG");
   settings.table = reader.text("BUSBW_FASTPATH_TABLE");
-  const int usual_mib = static_cast<int>(settings.scratch_bytes >> 20);
-  settings.scratch_bytes = std::size_t(reader.number("BUSBW_FASTPATH_MIB", usual_mib, kMaxMib)) << 20;
+  const int default_mib = static_cast<int>(settings.scratch_bytes >> 20);
+  settings.scratch_bytes = std::size_t(reader.number("BUSBW_FASTPATH_MIB", default_mib, kMaxMib)) << 20;
   settings.nvls_is_off = nccl_number("NCCL_NVLS_ENABLE", environment) == 0;
-  settings.forced = reader.choice("BUSBW_FASTPATH_METHOD");
-  auto complaints = std::move(reader).complaints();
-  if (!complaints.empty()) settings.modes.fill(Mode::off);
-  return {settings, std::move(complaints)};
+  settings.forced = reader.config("BUSBW_FASTPATH_METHOD");
+  auto errors = std::move(reader).errors();
+  if (!errors.empty()) settings.modes.fill(Mode::off);
+  return {settings, std::move(errors)};
 }
 
 std::optional<long long> nccl_number(const char* variable, Environment environment) {
@@ -144,7 +144,7 @@ bool requires_real_nccl(Environment environment) {
 }
 
 const Settings& settings() noexcept {
-  static const Settings* const read = read_and_complain();
+  static const Settings* const read = read_and_report_errors();
   return *read;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the environment asks of the fast path, read once.
+// Settings of the fast path, read once from the environment.
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -12,42 +12,42 @@
 
 namespace busbw::fastpath {
 
-/// off: everything is handed over to NCCL. verify: as on, and each result is held against NCCL's.
+/// off: delegate every call to NCCL. verify: as on, and check each result against one computed from all ranks' inputs.
 enum class Mode { off, on, verify };
 
-/// BUSBW_FASTPATH and its kin (docs/fastpath.md); immutable once read.
+/// Values of the BUSBW_FASTPATH variables (docs/fastpath.md). Immutable after they are read.
 struct Settings {
-  std::array<Mode, kCollectives.size()> modes;  // by Collective; all the same unless a variable names one
-  std::string log;                              // "stderr" or a file, "%p" in it is the process id; empty: no log
-  std::string table;                            // a file in place of the default table; empty: none
-  std::size_t scratch_bytes = 64ull << 20;      // the most that a GPU's communicators may hold together
-  bool nvls_is_off = false;                     // NCCL_NVLS_ENABLE=0: NCCL does not use NVLink multicast
-  std::optional<MethodConfig> forced;                 // whatever the table says, where the collective can be done so
+  std::array<Mode, kCollectives.size()> modes;  // by Collective
+  std::string log;  // "stderr" or a file name with "%p" for the process id; empty: no log
+  std::string table;  // file that replaces the default table; empty: use the default table
+  std::size_t scratch_bytes = 64ull << 20;  // limit for all communicators of one GPU together
+  bool nvls_is_off = false;  // NCCL_NVLS_ENABLE=0: NCCL does not use NVLink multicast
+  std::optional<MethodConfig> forced;  // replaces the table for collectives that support the method
 
   Settings() { modes.fill(Mode::on); }
   Mode mode(Collective collective) const noexcept { return modes[static_cast<std::size_t>(collective)]; }
-  /// Whether everything is handed over.
+  /// True if every call is delegated to NCCL.
   bool all_off() const noexcept;
 };
 
-/// Settings, and a sentence for each variable that could not be understood. Where there is one everything is off: a
-/// library that is loaded into a stranger's program must not end it.
+/// Settings, with an error message for each invalid variable. Any error switches the fast path off, because the library
+/// must not terminate a program that loads it.
 struct ParsedSettings {
   Settings settings;
-  std::vector<std::string> complaints;
+  std::vector<std::string> errors;
 };
 
 ParsedSettings read_settings(Environment environment);
 
-/// A variable of NCCL's that is a number, as NCCL reads it: what is no number is 0. Empty where it counts as not set.
+/// Parses a numeric variable as NCCL does: text that is not a number is 0. Nothing if NCCL treats it as unset.
 std::optional<long long> nccl_number(const char* variable, Environment environment);
 
-/// Whether one of NCCL's variables asks for what only NCCL does: that calls of several communicators begin in one order
-/// on each GPU (NCCL_LAUNCH_ORDER_IMPLICIT), or that arguments are checked (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). They
-/// may have come from NCCL's file of settings: ask when NCCL has started.
+/// True if an NCCL variable requests a feature that only NCCL has: one launch order for all communicators of a GPU
+/// (NCCL_LAUNCH_ORDER_IMPLICIT) or checks of arguments (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). Call this after NCCL has
+/// started, because NCCL may set these variables from its configuration file.
 bool requires_real_nccl(Environment environment);
 
-/// This process's, read when they are first asked for; complaints go to stderr.
+/// Returns the settings of this process. The first call reads them and prints errors to stderr.
 const Settings& settings() noexcept;
 
 }  // namespace busbw::fastpath

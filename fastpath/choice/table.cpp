@@ -23,38 +23,39 @@ namespace {
 constexpr std::size_t kMaxTextBytes = 1 << 20;
 constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 
-constexpr std::size_t kLadders = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
+constexpr std::size_t kListCount = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
 
-std::size_t ladder(Collective collective, int ranks, bool in_windows) {
-  const auto both = static_cast<std::size_t>(collective) * (Table::kMaxTableRanks + 1) + static_cast<std::size_t>(ranks);
-  return 2 * both + (in_windows ? 1 : 0);
+std::size_t list_index(Collective collective, int ranks, bool in_windows) {
+  const auto pair =
+      static_cast<std::size_t>(collective) * (Table::kMaxTableRanks + 1) + static_cast<std::size_t>(ranks);
+  return 2 * pair + (in_windows ? 1 : 0);
 }
 
-std::string contents(const std::string& path) {
-  const auto refuse = [&path](const std::string& why) {
-    throw UsageError(
-        fmt::format("cannot read the table {}: {}; name one that busbw fastpath tune wrote", printable_value(path), why));
+std::string read_text(const std::string& path) {
+  const auto fail = [&path](const std::string& reason) {
+    throw UsageError(fmt::format("cannot read the table {}: {}; name a table that busbw fastpath tune wrote",
+                                 printable_value(path), reason));
   };
-  // A pipe that nobody writes to would be waited for.
+  // O_NONBLOCK: opening a pipe without a writer would block.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  if (!file.is_open() || fstat(file.number(), &status) != 0) refuse(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse("it is no regular file");
+  if (!file.is_open() || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail("not a regular file");
   std::string text(kMaxTextBytes + 1, '\0');
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t got = ::read(file.number(), text.data() + size, text.size() - size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(std::strerror(errno));
+    if (got < 0) fail(std::strerror(errno));
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > kMaxTextBytes) refuse("it has more than 1 MiB");
+  if (size > kMaxTextBytes) fail("larger than 1 MiB");
   text.resize(size);
   return text;
 }
 
-std::string size_word(std::size_t bytes) {
+std::string table_size_text(std::size_t bytes) {
   constexpr std::string_view units = "GMK";
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::size_t unit = std::size_t{1} << (30 - 10 * i);
@@ -87,12 +88,12 @@ std::string_view name(Method method) {
 }
 
 std::optional<Collective> collective_named(std::string_view text) {
-  const auto found = std::ranges::find(kCollectives, text, [](Collective each) { return name(each); });
+  const auto found = std::ranges::find(kCollectives, text, [](Collective item) { return name(item); });
   return found == kCollectives.end() ? std::nullopt : std::optional(*found);
 }
 
 std::optional<Method> method_named(std::string_view text) {
-  const auto found = std::ranges::find(kMethods, text, [](Method each) { return name(each); });
+  const auto found = std::ranges::find(kMethods, text, [](Method item) { return name(item); });
   return found == kMethods.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -102,27 +103,27 @@ bool supports(Collective collective, Method method) {
   return true;
 }
 
-Table::Table() : Table(std::vector<RangeList>(kLadders)) {}
+Table::Table() : Table(std::vector<RangeList>(kListCount)) {}
 
-Table::Table(std::vector<RangeList> ladders) : ladders_(std::move(ladders)) {
-  for (std::size_t i = 1; i < ladders_.size(); i += 2)
-    if (ladders_[i].ranges.empty())
-      ladders_[i].ranges = ladders_[i - 1].ranges;
+Table::Table(std::vector<RangeList> lists) : lists_(std::move(lists)) {
+  for (std::size_t i = 1; i < lists_.size(); i += 2)
+    if (lists_[i].ranges.empty())
+      lists_[i].ranges = lists_[i - 1].ranges;
     else
-      ladders_[i].is_own = true;
-  for (RangeList& each : ladders_) {
-    each.ranges.push_back({kNoEnd, {}});
-    for (std::size_t digits = 0; digits < each.first.size(); ++digits) {
-      const std::size_t least = digits == 0 ? 0 : std::size_t{1} << (digits - 1);
-      const auto found = std::ranges::lower_bound(each.ranges, least, {}, &Range::up_to_bytes);
-      each.first[digits] = static_cast<std::uint16_t>(found - each.ranges.begin());
+      lists_[i].is_own = true;
+  for (RangeList& item : lists_) {
+    item.ranges.push_back({kNoEnd, {}});
+    for (std::size_t digits = 0; digits < item.first.size(); ++digits) {
+      const std::size_t min_size = digits == 0 ? 0 : std::size_t{1} << (digits - 1);
+      const auto found = std::ranges::lower_bound(item.ranges, min_size, {}, &Range::up_to_bytes);
+      item.first[digits] = static_cast<std::uint16_t>(found - item.ranges.begin());
     }
   }
   hash_ = fnv1a(text());
 }
 
 Table Table::parse(std::string_view text, const std::string& source) {
-  std::vector<RangeList> ladders(kLadders);
+  std::vector<RangeList> lists(kListCount);
   TableLineParser lines(source);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -130,48 +131,48 @@ Table Table::parse(std::string_view text, const std::string& source) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line) continue;
     for (int ranks = line->min_ranks; ranks <= line->max_ranks; ++ranks) {
-      auto& ranges = ladders[ladder(*line->collective, ranks, line->is_for_windows)].ranges;
+      auto& ranges = lists[list_index(*line->collective, ranks, line->is_for_windows)].ranges;
       if (!ranges.empty() && ranges.back().up_to_bytes >= line->up_to_bytes) {
-        lines.throw_error(fmt::format("{} of {} ranks{} has a line up to {} already", name(*line->collective), ranks,
-                                 line->is_for_windows ? " in windows" : "", size_word(ranges.back().up_to_bytes)),
-                     "let up_to= grow from line to line, so that no two ranges overlap");
+        lines.throw_error(
+            fmt::format("{} of {} ranks{} already has a line up to {}", name(*line->collective), ranks,
+                        line->is_for_windows ? " in windows" : "", table_size_text(ranges.back().up_to_bytes)),
+            "increase up_to= from line to line, so that no two ranges overlap");
       }
       ranges.push_back({line->up_to_bytes, {*line->method, line->blocks, line->threads}});
     }
   }
-  return Table(std::move(ladders));
+  return Table(std::move(lists));
 }
 
-Table Table::read(const std::string& path) { return parse(contents(path), path); }
+Table Table::read(const std::string& path) { return parse(read_text(path), path); }
 
 MethodConfig Table::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
   if (ranks < 0 || ranks > kMaxTableRanks) return {};
-  const RangeList& found = ladders_[ladder(collective, ranks, in_windows)];
+  const RangeList& found = lists_[list_index(collective, ranks, in_windows)];
   std::size_t index = found.first[std::bit_width(size_bytes)];
   while (found.ranges[index].up_to_bytes < size_bytes) ++index;
-  return found.ranges[index].choice;
+  return found.ranges[index].config;
 }
 
 bool Table::selects_any(Collective collective, int ranks) const noexcept {
   if (ranks < 0 || ranks > kMaxTableRanks) return false;
-  const auto does = [](const Range& range) { return range.choice.method != Method::nccl; };
+  const auto is_fast = [](const Range& range) { return range.config.method != Method::nccl; };
   return std::ranges::any_of(std::array{false, true}, [&](bool in_windows) {
-    return std::ranges::any_of(ladders_[ladder(collective, ranks, in_windows)].ranges, does);
+    return std::ranges::any_of(lists_[list_index(collective, ranks, in_windows)].ranges, is_fast);
   });
 }
 
-bool Table::regards_windows(Collective collective, int ranks) const noexcept {
+bool Table::has_window_lines(Collective collective, int ranks) const noexcept {
   if (ranks < 0 || ranks > kMaxTableRanks) return false;
-  return ladders_[ladder(collective, ranks, true)].is_own;
+  return lists_[list_index(collective, ranks, true)].is_own;
 }
 
 std::string Table::lines(const std::string& begin, const std::vector<Range>& ranges) {
   std::string text;
-  for (const auto& [up_to_bytes, choice] : ranges) {
+  for (const auto& [up_to_bytes, config] : ranges) {
     if (up_to_bytes == kNoEnd) continue;
-    text += fmt::format("{} up_to={} {}", begin, size_word(up_to_bytes), name(choice.method));
-    if (choice.method != Method::nccl)
-      text += fmt::format(" blocks={} threads={}", choice.blocks, choice.threads);
+    text += fmt::format("{} up_to={} {}", begin, table_size_text(up_to_bytes), name(config.method));
+    if (config.method != Method::nccl) text += fmt::format(" blocks={} threads={}", config.blocks, config.threads);
     text += '\n';
   }
   return text;
@@ -181,8 +182,8 @@ std::string Table::text() const {
   std::string text;
   for (const Collective collective : kCollectives) {
     for (int ranks = 2; ranks <= kMaxTableRanks; ++ranks) {
-      const auto& everywhere = ladders_[ladder(collective, ranks, false)].ranges;
-      const auto& in_windows = ladders_[ladder(collective, ranks, true)].ranges;
+      const auto& everywhere = lists_[list_index(collective, ranks, false)].ranges;
+      const auto& in_windows = lists_[list_index(collective, ranks, true)].ranges;
       text += lines(fmt::format("{} ranks={}", name(collective), ranks), everywhere);
       if (in_windows != everywhere)
         text += lines(fmt::format("{} ranks={} windows", name(collective), ranks), in_windows);

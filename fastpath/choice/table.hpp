@@ -1,5 +1,5 @@
 #pragma once
-// Which method for which size: a table that is measured on a machine, or the one that comes with the library.
+// Table of the method for each size: measured on a machine, or a default table of the library.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,17 +17,17 @@ inline constexpr std::array kCollectives{Collective::all_reduce, Collective::all
                                          Collective::broadcast, Collective::alltoall};
 inline constexpr std::array kMethods{Method::nccl, Method::exchange, Method::two_shot, Method::direct};
 
-/// As tables, variables and logs have it: "all_reduce".
+/// Returns the name in tables, variables and logs: "all_reduce".
 std::string_view name(Collective collective);
-/// As tables, variables and logs have it: "nccl", "exchange", "two_shot", "direct".
+/// Returns the name in tables, variables and logs: "nccl", "exchange", "two_shot" or "direct".
 std::string_view name(Method method);
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
-/// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread,
-/// and `direct` is made for three collectives.
+/// True if the method can run the collective. `two_shot` needs a collective that distributes results in a second half:
+/// all-reduce or broadcast. `direct` exists for all-reduce, all-gather and reduce-scatter.
 bool supports(Collective collective, Method method);
 
-/// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
+/// A method with the blocks and the threads per block of its kernel. Both are 0 if the call is delegated to NCCL.
 struct MethodConfig {
   Method method = Method::nccl;
   int blocks = 0;
@@ -36,65 +36,65 @@ struct MethodConfig {
   bool operator==(const MethodConfig&) const = default;
 };
 
-/// A choice for each collective, number of ranks and size. Never changes.
+/// A method config for each collective, number of ranks and size. Immutable.
 ///
-/// Its text has a line for each range of sizes, of which each begins where the one before it ends; a `#` begins a
+/// The text form has one line for each range of sizes. A range begins where the previous one ends. `#` begins a
 /// comment:
 ///
 ///     all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512
 ///     all_reduce ranks=2-8 up_to=1M nccl
 ///
-/// `ranks` is a number or a range of them, `up_to` the largest size, in bytes or with K, M or G (1024-based), of the
-/// larger of a rank's two buffers, as nccl-tests counts sizes. Above the last range, and where there is none,
-/// everything is handed over. Calls whose buffers lie in symmetric windows have lines of their own, or else do as all
-/// others:
+/// `ranks` is a number or a range of numbers. `up_to` is the largest size, in bytes or with K, M or G (1024-based). A
+/// size is the larger of a rank's two buffers, as in nccl-tests. Calls above the last range, or without any range, are
+/// delegated to NCCL. Lines with `windows` are for calls with buffers in symmetric windows. Without such lines, these
+/// calls use the other lines:
 ///
 ///     all_gather ranks=4 windows up_to=64M direct blocks=64 threads=512
 class Table {
  public:
   static constexpr int kMaxTableRanks = 64;
 
-  /// The table in which everything is handed over.
+  /// Creates a table that delegates every call to NCCL.
   Table();
-  /// Throws UsageError, which names the source, the line and what is allowed there.
+  /// Parses a table. Throws UsageError, which names the source, the line and the allowed values.
   static Table parse(std::string_view text, const std::string& source);
-  /// The table in a file. Throws UsageError.
+  /// Reads the table in a file. Throws UsageError.
   static Table read(const std::string& path);
 
   MethodConfig choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
-  /// Whether there is any size that is not handed over.
+  /// True if at least one size is not delegated to NCCL.
   bool selects_any(Collective collective, int ranks) const noexcept;
-  /// Whether calls in windows have lines of their own.
-  bool regards_windows(Collective collective, int ranks) const noexcept;
-  /// The same for tables that choose the same in the same ranges, whatever their comments; ranks compare it.
+  /// True if the table has lines for calls with buffers in symmetric windows.
+  bool has_window_lines(Collective collective, int ranks) const noexcept;
+  /// Returns a hash of all ranges, without comments. Ranks compare it.
   std::uint64_t hash() const noexcept { return hash_; }
-  /// In the form that parse() reads, a line for each number of ranks.
+  /// Returns the table in the form that parse() reads, with separate lines for each number of ranks.
   std::string text() const;
 
  private:
   struct Range {
     std::size_t up_to_bytes;
-    MethodConfig choice;
+    MethodConfig config;
 
     bool operator==(const Range&) const = default;
   };
-  /// The ranges of one collective and number of ranks; the last has no end.
+  /// The ranges of one collective and number of ranks. The last range has no upper limit.
   struct RangeList {
     std::vector<Range> ranges;
-    /// By the number of a size's binary digits: the range of the smallest such size.
+    /// Index of the first range to search, by the number of binary digits of the size.
     std::array<std::uint16_t, 65> first;
-    bool is_own = false;  ///< for windows: not what holds for all other calls
+    bool is_own = false;  ///< the table has lines for calls in windows, not a copy of the other lines
   };
-  explicit Table(std::vector<RangeList> ladders);
+  explicit Table(std::vector<RangeList> lists);
   static std::string lines(const std::string& begin, const std::vector<Range>& ranges);
 
-  /// By collective, ranks, and whether it is that of windows; entries without ranges of their own hand everything over.
-  std::vector<RangeList> ladders_;
+  /// By collective, number of ranks, and whether the list is for windows.
+  std::vector<RangeList> lists_;
   std::uint64_t hash_;
 };
 
-/// The table that comes with the library for GPUs of this compute capability's first number (9 for sm_90); empty, so
-/// that all is handed over, where nobody has measured any. Where NCCL may use NVLS it ends sooner.
+/// Returns the default table for GPUs of this major compute capability (9 for sm_90). Empty if the library has no table
+/// for them. `nvls_is_off` selects the table for NCCL without NVLS, if there is a separate one.
 std::string_view default_table_text(int compute_capability_major, bool nvls_is_off);
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,5 @@
 #pragma once
-// A table's text, line by line.
+// Parser for the lines of a table.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace busbw::fastpath {
 
-/// A line, understood: what is done up to a size.
+/// A parsed line: the method for sizes up to `up_to_bytes`. Only complete lines leave the parser.
 struct TableLine {
   std::optional<Collective> collective;
   std::optional<Method> method;
@@ -21,22 +21,22 @@ struct TableLine {
   int threads = 0;
 };
 
-/// Reads lines in their order, and knows where in which file they stand.
+/// Parses the lines of one table in their order and counts them for error messages.
 class TableLineParser {
  public:
   explicit TableLineParser(const std::string& source) : source_(source) {}
 
-  /// Nothing where the line is empty or a comment. Throws UsageError.
+  /// Parses the next line. Nothing if it is empty or a comment. Throws UsageError.
   std::optional<TableLine> next(std::string_view text);
-  /// What is wrong with the line that was read last, and what to do about it.
-  [[noreturn]] void throw_error(const std::string& what, const std::string& remedy) const;
+  /// Throws a UsageError for the most recently parsed line, with its source and number.
+  [[noreturn]] void throw_error(const std::string& problem, const std::string& remedy) const;
 
  private:
-  void parse_word(std::string_view word, TableLine& line) const;
-  void assign(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const;
+  void parse_token(std::string_view token, TableLine& line) const;
+  void assign(std::string_view token, std::string_view key, std::string_view value, TableLine& line) const;
   template <typename Value>
-  void once(const Value& value, std::string_view key) const;
-  void require_whole(const TableLine& line) const;
+  void reject_duplicate(const Value& value, std::string_view key) const;
+  void require_complete(const TableLine& line) const;
 
   const std::string& source_;
   int number_ = 0;

@@ -1,6 +1,5 @@
 #pragma once
-// Between ncclGroupStart and ncclGroupEnd a thread's calls wait: what joined and what is to be queued, until the
-// outermost group ends.
+// Calls of a thread between ncclGroupStart and ncclGroupEnd. They are processed at the end of the outermost group.
 #include <nccl.h>
 
 #include <memory>
@@ -11,16 +10,16 @@
 
 namespace busbw::fastpath {
 
-/// A call that the fast path will do.
+/// A call that the fast path will run.
 struct PendingCall {
   ncclComm_t communicator;
   std::shared_ptr<FastCommunicator> fast;
   CollectiveCall call;
-  MethodConfig choice;
+  MethodConfig config;
   cudaStream_t stream;
 };
 
-/// A program's window, which is there once the call, or its group, has ended.
+/// A window that the program registers. `*window` is valid after the call, or its group, has ended.
 struct WindowRegistration {
   ncclComm_t communicator;
   void* buffer;
@@ -28,44 +27,45 @@ struct WindowRegistration {
   ncclWindow_t* window;
 };
 
-/// Lets the communicator's fast path know of a window, if it has one.
+/// Records a window for the fast path of its communicator. Does nothing if the communicator has no fast path.
 ncclResult_t record_window(const WindowRegistration& registration, const RealNccl& nccl) noexcept;
 
-/// A stream that a communicator's calls of a group are on.
+/// A stream with calls of one communicator in a group.
 struct StreamUse {
   ncclComm_t communicator;
   cudaStream_t stream;
-  int device = -1;               ///< of the communicator; -1: none of these calls is done here
-  bool is_handed_over = false;  ///< one of them is
+  int device = -1;            ///< the communicator's device; -1: the stream has no fast-path call
+  bool is_delegated = false;  ///< the stream has a call that is delegated to NCCL
 };
 
-/// This thread's group.
+/// The open group of a thread.
 class CallGroup {
  public:
   static CallGroup& of_thread();
 
-  /// Of this thread: what most calls ask, and no more.
+  /// True if this thread has an open group. Does not create the thread's CallGroup, so it is cheap.
   static bool is_open() { return depth_ > 0; }
   static void start() { ++depth_; }
-  /// The real library's end of the group comes next: the outermost one's work comes behind what was queued on any
-  /// stream of a communicator that has calls here.
+  /// Call before the real ncclGroupEnd. At the end of the outermost group, makes its work wait for earlier work on all
+  /// streams of each communicator with fast-path calls.
   ncclResult_t before_end() noexcept;
-  /// The real library's end of a group has said `result`: the outermost end does what waited, if that was no failure.
+  /// Call after the real ncclGroupEnd, with its result. The outermost end processes the pending calls, unless NCCL's
+  /// group has failed.
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
 
-  /// The group ends and what waited in it is not done.
+  /// Ends the group without its pending calls.
   void discard();
 
   void add(const PendingCall& pending) {
     pending_.push_back(pending);
     use(pending.communicator, pending.stream).device = pending.fast->clique->device();
   }
-  /// A call that is handed over.
-  void add(ncclComm_t communicator, cudaStream_t stream) { use(communicator, stream).is_handed_over = true; }
-  /// A communicator will be there once the group has ended.
+  /// Adds a call that is delegated to NCCL.
+  void add(ncclComm_t communicator, cudaStream_t stream) { use(communicator, stream).is_delegated = true; }
+  /// Adds a communicator that NCCL creates at the end of the group.
   void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
   void add(const WindowRegistration& registration) { registered_.push_back(registration); }
-  /// A communicator that is finalized when the group ends.
+  /// Adds a communicator that is finalized at the end of the group.
   void add(std::shared_ptr<FastCommunicator> finalized) { finalized_.push_back(std::move(finalized)); }
 
  private:
@@ -76,16 +76,16 @@ class CallGroup {
 
   std::vector<PendingCall> pending_;
   std::vector<StreamUse> used_;
-  bool has_several_streams_ = false;  // some communicator has
+  bool has_several_streams_ = false;  // true if at least one communicator uses several streams
   std::vector<ncclComm_t*> joining_;
   std::vector<WindowRegistration> registered_;
   std::vector<std::shared_ptr<FastCommunicator>> finalized_;
 };
 
-/// Queues one call; a failure is said on stderr, since NCCL's own sentences don't know of it.
+/// Queues one call. Prints a failure to stderr, because ncclGetLastError does not report it.
 ncclResult_t queue(const PendingCall& call) noexcept;
 
-/// Queues calls, each GPU's in this order, and their checks where that is asked for.
+/// Queues calls, and their checks if requested. The calls of each GPU keep their order.
 ncclResult_t queue(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept;
 
 }  // namespace busbw::fastpath

@@ -10,29 +10,29 @@
 namespace busbw::fastpath {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{5};
-constexpr int kQuietLooks = 10;
-constexpr int kMaxLooks = 400;  // two seconds
+constexpr std::chrono::milliseconds kPollInterval{5};
+constexpr int kQuietPolls = 10;
+constexpr int kMaxPolls = 400;  // two seconds
 
 }  // namespace
 
 CliqueRank::~CliqueRank() {
   const cudaError_t error = wait();
-  if (is_aborted() || (error == cudaSuccess && !captured_.has_unordered_graphs())) return;
+  if (is_aborted() || (error == cudaSuccess && !graph_order_.has_unordered_graphs())) return;
   const ScopedDevice device(device_);
-  const ScopedRelaxedCapture amid;
+  const ScopedRelaxedCapture relaxed_capture;
   if (cudaDeviceSynchronize() == cudaSuccess) return;
   cudaGetLastError();
-  // Kernels may still run: nobody is given their memory.
+  // Kernels may still run, so their memory must not be reused.
   scratch_->give_up();
-  share_.leak();
+  reservation_.leak();
 }
 
 cudaError_t CliqueRank::wait() const noexcept {
   if (is_aborted()) return cudaSuccess;
   const ScopedDevice device(device_);
-  const ScopedRelaxedCapture amid;
-  cudaError_t error = captured_.wait();
+  const ScopedRelaxedCapture relaxed_capture;
+  cudaError_t error = graph_order_.wait();
   if (error == cudaSuccess && has_calls()) error = wait_for_calls();
   cudaGetLastError();
   return error;
@@ -51,52 +51,53 @@ cudaError_t CliqueRank::wait_for_calls() const noexcept {
 void CliqueRank::drain_windows() noexcept {
   if (!is_aborted() || !used_windows_.load(std::memory_order_acquire)) return;
   const ScopedDevice device(device_);
-  const ScopedRelaxedCapture amid;
+  const ScopedRelaxedCapture relaxed_capture;
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
-  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves.
-  // How many replays of graphs are queued is not known, nor whether something else keeps them; a while without any that
-  // leaves must do.
-  using Words = std::array<std::uint64_t, kMaxBlocks>;
-  Words before{};
-  for (int look = 0, quiet = 0; look < kMaxLooks && quiet < kQuietLooks; ++look) {
-    Words calls{};
-    Words graphs{};
+  // A kernel that waits for a peer checks the abort flag about every ten milliseconds and advances its tags when it
+  // exits. The number of queued graph replays is unknown. Graphs count as finished if their tags stay unchanged for
+  // kQuietPolls polls.
+  using Tags = std::array<std::uint64_t, kMaxBlocks>;
+  Tags before{};
+  for (int poll = 0, quiet = 0; poll < kMaxPolls && quiet < kQuietPolls; ++poll) {
+    Tags calls{};
+    Tags graphs{};
     cudaMemcpyAsync(calls.data(), scratch_->lane(LaneKind::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);
-    cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneKind::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost, stream);
+    cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneKind::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost,
+                    stream);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
     const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag();
-    if (have_left && captured_.is_empty()) break;
+    if (have_left && graph_order_.is_empty()) break;
     quiet = have_left && graphs == before ? quiet + 1 : 0;
     before = graphs;
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kPollInterval);
   }
   cudaStreamDestroy(stream);
   cudaGetLastError();
 }
 
 MethodConfig CliqueRank::choose(const CollectiveCall& call) const noexcept {
-  const MethodConfig handed_over{};
-  if (call.bytes == 0 || is_aborted()) return handed_over;
+  const MethodConfig delegated{};
+  if (call.bytes == 0 || is_aborted()) return delegated;
   const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
-  if (reduces && call.element == ElementType::bytes) return handed_over;
-  if (call.root < 0 || call.root >= ranks_) return handed_over;
+  if (reduces && call.element == ElementType::bytes) return delegated;
+  if (call.root < 0 || call.root >= ranks_) return delegated;
   const bool in_windows =
-      choices_->depends_on_windows(call.collective, ranks_) && windows_.peer_buffers(call, ranks_).has_value();
-  return choices_->select(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
+      selector_->depends_on_windows(call.collective, ranks_) && windows_.peer_buffers(call, ranks_).has_value();
+  return selector_->select(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
 }
 
-std::optional<Operation> CliqueRank::operation(const CollectiveCall& call, const MethodConfig& choice) const {
+std::optional<Operation> CliqueRank::operation(const CollectiveCall& call, const MethodConfig& config) const {
   const int cells = scratch_->lane(LaneKind::calls).cells;
-  if (choice.method != Method::direct) return operation_of(call, choice, rank_, ranks_, cells);
-  const auto reach = windows_.peer_buffers(call, ranks_);
-  if (!reach) return std::nullopt;
-  return direct_operation_of(call, choice, rank_, ranks_, cells, *reach);
+  if (config.method != Method::direct) return make_operation(call, config, rank_, ranks_, cells);
+  const auto peers = windows_.peer_buffers(call, ranks_);
+  if (!peers) return std::nullopt;
+  return make_direct_operation(call, config, rank_, ranks_, cells, *peers);
 }
 
-cudaError_t CliqueRank::enqueue(const CollectiveCall& call, const MethodConfig& choice, cudaStream_t stream) {
+cudaError_t CliqueRank::enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream) {
   const ScopedDevice device(device_);
-  const auto operation = this->operation(call, choice);
+  const auto operation = this->operation(call, config);
   if (!operation) return cudaErrorInvalidValue;
   if (operation->method == Method::direct) used_windows_.store(true, std::memory_order_release);
   bool captured = false;
@@ -108,18 +109,18 @@ cudaError_t CliqueRank::enqueue(const CollectiveCall& call, const MethodConfig& 
 }
 
 cudaError_t CliqueRank::begin(cudaStream_t stream, bool captured) {
-  return captured ? captured_.before(stream, behind_calls()) : captured_.before_call(stream);
+  return captured ? graph_order_.before(stream, queue_after_calls()) : graph_order_.begin_call(stream);
 }
 
 cudaError_t CliqueRank::end(cudaStream_t stream, bool captured) {
-  return captured ? captured_.after(stream) : captured_.after_call(stream);
+  return captured ? graph_order_.after(stream) : graph_order_.end_call(stream);
 }
 
 cudaError_t CliqueRank::begin_ordered(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
-  if (!captured) captured_.start(behind_calls());
+  if (!captured) graph_order_.start(queue_after_calls());
   return begin(stream, captured);
 }
 
@@ -130,7 +131,7 @@ cudaError_t CliqueRank::end_ordered(cudaStream_t stream) {
   return error == cudaSuccess ? end(stream, captured) : error;
 }
 
-GraphOrder::QueueAfterCalls CliqueRank::behind_calls() const {
+GraphOrder::QueueAfterCalls CliqueRank::queue_after_calls() const {
   return [this](cudaStream_t stream) { return has_calls() ? launch_wait_for_calls(stream) : cudaSuccess; };
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// One rank of a communicator whose ranks write into each other's memory: it queues their operations in an order on
-// which all ranks agree.
+// One rank of a clique, which is a communicator with ranks that write into each other's memory. It queues the rank's
+// operations in an order that is the same on all ranks.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -19,21 +19,22 @@
 
 namespace busbw::fastpath {
 
-/// Used by one thread at a time, as a communicator is; abort() and then leave_windows() may come from any.
+/// One rank of a clique. Used by one thread at a time, like a communicator. Any thread may call abort() and then
+/// drain_windows().
 class CliqueRank {
  public:
-  /// `share` is that of the scratch memory.
-  CliqueRank(int rank, int ranks, int device, ScratchBudget::Reservation share, std::unique_ptr<Scratch> scratch,
-         std::shared_ptr<const MethodSelector> choices)
+  /// `reservation` is the budget reservation for `scratch`.
+  CliqueRank(int rank, int ranks, int device, ScratchBudget::Reservation reservation, std::unique_ptr<Scratch> scratch,
+             std::shared_ptr<const MethodSelector> selector)
       : rank_(rank),
         ranks_(ranks),
         device_(device),
-        share_(std::move(share)),
+        reservation_(std::move(reservation)),
         scratch_(std::move(scratch)),
-        choices_(std::move(choices)),
+        selector_(std::move(selector)),
         last_tag_(scratch_->tags_begin()) {}
 
-  /// Waits, too, and for whatever runs on the GPU where graphs may run of which nobody knows.
+  /// Waits as wait() does. Waits for the whole device if that fails or if graphs without events may still run.
   ~CliqueRank();
   CliqueRank(const CliqueRank&) = delete;
   CliqueRank& operator=(const CliqueRank&) = delete;
@@ -41,43 +42,45 @@ class CliqueRank {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_; }
-  /// The same on every rank, and of this communicator alone.
+  /// Random number that identifies the communicator, the same on every rank.
   std::uint64_t id() const { return scratch_->tags_begin(); }
-  /// Of scratch memory.
-  std::size_t bytes() const { return share_.bytes(); }
+  /// Size of the scratch memory.
+  std::size_t bytes() const { return reservation_.bytes(); }
 
-  /// How this call is to be done, the same on every rank; handed_over where it can't be done here.
+  /// Returns the method of a call, the same on every rank. The method is `nccl` if the fast path cannot run the call.
   MethodConfig choose(const CollectiveCall& call) const noexcept;
-  /// Whether this collective's results are to be checked.
-  bool verifies(Collective collective) const noexcept { return choices_->mode(collective) == Mode::verify; }
+  /// True if the results of this collective must be verified.
+  bool verifies(Collective collective) const noexcept { return selector_->mode(collective) == Mode::verify; }
 
-  /// Those of this communicator that the program has registered.
+  /// Symmetric windows that the program has registered for this communicator.
   Windows& windows() { return windows_; }
 
-  /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
-  cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& choice, cudaStream_t stream);
-  /// What is queued or captured on a stream between these two has its place in the order of calls and graphs, and so
-  /// has from then on whatever queue() queues. These may stand around it. Throws EnvironmentError.
+  /// Queues an operation on `stream`. It runs after all earlier operations of this communicator on any stream.
+  cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream);
+  /// Puts other work, which is queued or captured on `stream` between these two calls, into the order of calls and
+  /// graphs. Later calls of enqueue() take part in this order too. enqueue() may be called in between. Throws
+  /// EnvironmentError.
   cudaError_t begin_ordered(cudaStream_t stream);
   cudaError_t end_ordered(cudaStream_t stream);
 
-  /// Until all that was queued has run, unless it was aborted; graphs that do not take turns (captured.hpp) are not
-  /// waited for.
+  /// Waits until all queued operations have run. Returns at once if the communicator is aborted. Does not wait for
+  /// graphs without events (graph_order.hpp).
   cudaError_t wait() const noexcept;
-  /// Of an aborted one, before its windows go: waits, though not for ever, until kernels that may use them have left.
+  /// Waits, for about two seconds at most, until the kernels of an aborted communicator no longer use its windows. Call
+  /// it before the windows are freed.
   void drain_windows() noexcept;
 
   void abort() noexcept { scratch_->abort(); }
   bool is_aborted() const noexcept { return scratch_->is_aborted(); }
 
  private:
-  /// Empty where a direct one has lost its windows since it was chosen.
-  std::optional<Operation> operation(const CollectiveCall& call, const MethodConfig& choice) const;
+  /// Returns the operation of a call. Nothing if `direct` was selected but its windows have been removed since then.
+  std::optional<Operation> operation(const CollectiveCall& call, const MethodConfig& config) const;
   cudaError_t begin(cudaStream_t stream, bool captured);
   cudaError_t end(cudaStream_t stream, bool captured);
-  GraphOrder::QueueAfterCalls behind_calls() const;
+  GraphOrder::QueueAfterCalls queue_after_calls() const;
   cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
-  /// By a kernel of its own, since the streams that they were queued on may be gone.
+  /// Waits for all calls with a separate kernel, because the streams of the calls may have been destroyed.
   cudaError_t wait_for_calls() const noexcept;
   cudaError_t launch_wait_for_calls(cudaStream_t stream) const noexcept;
   std::uint64_t last_tag() const noexcept { return last_tag_.load(std::memory_order_acquire); }
@@ -86,17 +89,17 @@ class CliqueRank {
   int rank_;
   int ranks_;
   int device_;
-  ScratchBudget::Reservation share_;  // given back behind the memory
+  ScratchBudget::Reservation reservation_;  // declared before scratch_, so that it is released after the memory
   std::unique_ptr<Scratch> scratch_;
-  std::shared_ptr<const MethodSelector> choices_;
+  std::shared_ptr<const MethodSelector> selector_;
   Windows windows_;
 
-  // Who aborts looks at these while the thread whose communicator it is may be in a call.
+  // Atomic, because drain_windows() may read these from another thread during a call.
   std::atomic<bool> used_windows_{false};
-  std::atomic<std::uint64_t> last_tag_;  // of the lane of calls, once all that is queued has run
+  std::atomic<std::uint64_t> last_tag_;  // last tag that the queued operations of the lane of calls will use
 
-  unsigned long long last_stream_ = 0;  // CUDA's number of the stream that was used last; 0: none yet
-  GraphOrder captured_;
+  unsigned long long last_stream_ = 0;  // CUDA's id of the stream of the last call; 0: no call yet
+  GraphOrder graph_order_;
 };
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,5 @@
 #pragma once
-// How the ranks of a new communicator learn about each other: through that communicator itself.
+// Sets up the fast path of new communicators. Their ranks exchange their capabilities through the communicator itself.
 #include <nccl.h>
 
 #include <functional>
@@ -16,28 +16,28 @@
 
 namespace busbw::fastpath {
 
-/// What became of one communicator: a clique, or why there is none.
+/// Result for one communicator: a clique, or the reason for the refusal.
 struct SetupResult {
   std::shared_ptr<CliqueRank> clique;
-  std::unique_ptr<Verifier> verifier;  // null where nothing is verified
-  std::string why_not;
+  std::unique_ptr<Verifier> verifier;  // null if nothing is verified
+  std::string refusal;
 };
 
-/// What a meeting takes from the process.
+/// Objects of the process that a setup uses.
 struct SetupContext {
   const RealNccl& nccl;
-  /// Of GPUs of this generation and size.
-  std::function<std::shared_ptr<const MethodSelector>(int capability_major, int multiprocessors)> choices;
+  /// Returns the selector for GPUs of this major compute capability and number of multiprocessors.
+  std::function<std::shared_ptr<const MethodSelector>(int capability_major, int multiprocessors)> selector_for;
   ScratchBudget& budget;
   ScratchPool& pool;
   GatherBufferPool& places;
   HiddenGpuLinks& hidden_gpus;
 };
 
-/// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when
-/// all their ranks have called. All ranks of a communicator get a clique or none does. Throws EnvironmentError where
-/// this rank can't even say that it gets none; its peers then wait for it, as they do in NCCL where making a
-/// communicator fails.
-std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communicators, const SetupContext& company);
+/// Sets up the cliques of communicators. This thread has one rank of each of them. Collective: returns when all ranks
+/// of these communicators have called it. Either all ranks of a communicator get a clique or none does. Throws
+/// EnvironmentError if this rank cannot report its refusal. Its peers then hang, as in NCCL if creating a communicator
+/// fails on one rank.
+std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communicators, const SetupContext& context);
 
 }  // namespace busbw::fastpath

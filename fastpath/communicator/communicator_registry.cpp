@@ -14,12 +14,12 @@
 namespace busbw::fastpath {
 namespace {
 
-constexpr const char* kWho = "libbusbw_nccl.so";
+constexpr const char* kLibraryName = "libbusbw_nccl.so";
 
 }  // namespace
 
 FastCommunicator::~FastCommunicator() {
-  clique.reset();  // which waits for what was queued
+  clique.reset();  // waits for the queued operations
   if (verifier) verifier->wait();
   report_findings();
 }
@@ -30,73 +30,77 @@ ncclResult_t FastCommunicator::finish() noexcept {
   if (verifier && error == cudaSuccess && !clique->is_aborted()) error = verifier->wait();
   report_findings();
   if (error != cudaSuccess) {
-    print_stderr(kWho, fmt::format("rank {}: waiting for what was queued: {}", clique->rank(), cudaGetErrorString(error)));
+    print_stderr(kLibraryName,
+                 fmt::format("rank {}: waiting for queued operations: {}", clique->rank(), cudaGetErrorString(error)));
     return ncclUnhandledCudaError;
   }
-  // Who aborts it meanwhile ends it: NCCL's communicator may be gone.
+  // If another thread has aborted the communicator meanwhile, NCCL's communicator may already be destroyed.
   return clique->is_aborted() && !was_aborted ? ncclInternalError : ncclSuccess;
 }
 
 void FastCommunicator::report_findings() {
   if (!verifier) return;
-  if (const std::string news = verifier->take_findings_message(); !news.empty()) print_stderr(kWho, news);
+  if (const std::string findings = verifier->take_findings_message(); !findings.empty())
+    print_stderr(kLibraryName, findings);
 }
 
 CommunicatorRegistry::CommunicatorRegistry() : budget_(settings().scratch_bytes) {}
 
 CommunicatorRegistry& CommunicatorRegistry::instance() {
-  static auto* process = new CommunicatorRegistry;  // never destroyed: other threads may still call while the process ends
+  // Never destroyed, because other threads may still call NCCL while the process exits.
+  static auto* process = new CommunicatorRegistry;
   return *process;
 }
 
 FastCommunicator* CommunicatorRegistry::find(ncclComm_t communicator) noexcept {
-  struct Seen {
+  struct LookupCache {
     std::uint64_t changes = 0;
     PointerCache<FastCommunicator*> fast;
   };
-  static thread_local Seen seen;
+  static thread_local LookupCache cache;
   const std::uint64_t changes = changes_.load(std::memory_order_acquire);
-  if (changes == 0 || communicator == nullptr) return nullptr;  // 0: there has been none yet
-  if (seen.changes != changes) {
-    seen.fast.clear();
-    seen.changes = changes;
+  if (changes == 0 || communicator == nullptr) return nullptr;  // 0: no communicator has had a fast path yet
+  if (cache.changes != changes) {
+    cache.fast.clear();
+    cache.changes = changes;
   }
-  if (FastCommunicator* const* known = seen.fast.find(communicator)) return *known;
+  if (FastCommunicator* const* known = cache.fast.find(communicator)) return *known;
   const std::lock_guard lock(mutex_);
   const auto found = fast_.find(communicator);
   FastCommunicator* const fast = found == fast_.end() ? nullptr : found->second.get();
-  seen.fast.insert(communicator, fast);
+  cache.fast.insert(communicator, fast);
   return fast;
 }
 
-std::shared_ptr<const MethodSelector> CommunicatorRegistry::choices(int capability_major, int multiprocessors) {
+std::shared_ptr<const MethodSelector> CommunicatorRegistry::selector(int capability_major, int multiprocessors) {
   const std::lock_guard lock(mutex_);
-  auto& choices = choices_[{capability_major, multiprocessors}];
-  if (choices) return choices;
+  auto& selector = selectors_[{capability_major, multiprocessors}];
+  if (selector) return selector;
   Table table;
   try {
     table = settings().table.empty()
-                ? Table::parse(default_table_text(capability_major, settings().nvls_is_off), "the library's own table")
+                ? Table::parse(default_table_text(capability_major, settings().nvls_is_off), "the default table")
                 : Table::read(settings().table);
   } catch (const std::exception& error) {
-    print_stderr(kWho, fmt::format("{}; without a table all is handed over to NCCL", error.what()));
+    print_stderr(kLibraryName, fmt::format("{}; until then every call is delegated to NCCL", error.what()));
   }
-  choices = std::make_shared<const MethodSelector>(settings(), std::move(table), max_blocks_on(multiprocessors));
-  return choices;
+  selector = std::make_shared<const MethodSelector>(settings(), std::move(table), max_blocks_on(multiprocessors));
+  return selector;
 }
 
-ncclResult_t CommunicatorRegistry::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
-  // One that was ended past this library may have had the same handle.
-  for (const ncclComm_t communicator : communicators) leave(communicator);
-  const auto choices_of = [this](int major, int multiprocessors) { return choices(major, multiprocessors); };
-  const SetupContext company{nccl, choices_of, budget_, pool_, places_, hidden_gpus_};
-  auto results = set_up_cliques(communicators, company);
+ncclResult_t CommunicatorRegistry::add(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept
+    try {
+  // A communicator that was destroyed without calling this library may have had the same handle.
+  for (const ncclComm_t communicator : communicators) remove(communicator);
+  const auto selector_for = [this](int major, int multiprocessors) { return selector(major, multiprocessors); };
+  const SetupContext context{nccl, selector_for, budget_, pool_, gather_buffers_, hidden_gpus_};
+  auto results = set_up_cliques(communicators, context);
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].clique) {
-      log().log_message(
-          fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));
+      log().log_message(fmt::format("communicator {}: every call is delegated to NCCL: {}", fmt::ptr(communicators[i]),
+                                    results[i].refusal));
       continue;
     }
     auto fast = std::make_shared<FastCommunicator>();
@@ -104,14 +108,14 @@ ncclResult_t CommunicatorRegistry::joined(const std::vector<ncclComm_t>& communi
     fast->verifier = std::move(results[i].verifier);
     const CliqueRank& clique = *fast->clique;
     log().log_message(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
-                          fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(),
-                          clique.bytes() >> 20));
+                                  fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(),
+                                  clique.bytes() >> 20));
     fast_[communicators[i]] = std::move(fast);
     changes_.fetch_add(1, std::memory_order_acq_rel);
   }
   return ncclSuccess;
 } catch (const std::exception& error) {
-  print_stderr(kWho, fmt::format("{}; set BUSBW_FASTPATH=off to do without", error.what()));
+  print_stderr(kLibraryName, fmt::format("{}; set BUSBW_FASTPATH=off to use NCCL alone", error.what()));
   return ncclSystemError;
 }
 
@@ -120,7 +124,7 @@ bool CommunicatorRegistry::has_joined(ncclComm_t communicator) {
   return joined_.contains(communicator);
 }
 
-std::shared_ptr<FastCommunicator> CommunicatorRegistry::leave(ncclComm_t communicator) noexcept {
+std::shared_ptr<FastCommunicator> CommunicatorRegistry::remove(ncclComm_t communicator) noexcept {
   const std::lock_guard lock(mutex_);
   joined_.erase(communicator);
   const auto found = fast_.find(communicator);
@@ -128,7 +132,7 @@ std::shared_ptr<FastCommunicator> CommunicatorRegistry::leave(ncclComm_t communi
   std::shared_ptr<FastCommunicator> fast = std::move(found->second);
   fast_.erase(found);
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  // An aborted one's memory stays allocated (scratch.hpp), and is not for others.
+  // The memory of an aborted communicator stays allocated and is not reused (scratch.hpp).
   if (fast->clique->is_aborted()) aborted_.push_back(fast);
   return fast;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The communicators of this process that have a fast path.
+// Registry of this process's communicators that have a fast path.
 #include <nccl.h>
 
 #include <atomic>
@@ -20,55 +20,59 @@
 
 namespace busbw::fastpath {
 
-/// A communicator that has a fast path. Who holds it until later holds a share of it.
+/// A communicator with a fast path. Keep a shared_ptr to use it after the current call.
 struct FastCommunicator : std::enable_shared_from_this<FastCommunicator> {
   std::shared_ptr<CliqueRank> clique;
-  std::unique_ptr<Verifier> verifier;  // null where nothing is verified
+  std::unique_ptr<Verifier> verifier;  // null if nothing is verified
 
   FastCommunicator() = default;
-  /// Waits for what was queued and for its checks, and says what these have found. One that was aborted never ends.
+  /// Waits for queued operations and their checks, and reports the findings. Never runs for an aborted communicator,
+  /// because the registry keeps it.
   ~FastCommunicator();
   FastCommunicator(const FastCommunicator&) = delete;
   FastCommunicator& operator=(const FastCommunicator&) = delete;
 
-  /// Until all that was queued has run and was checked, unless the communicator was aborted.
+  /// Waits until all queued operations have run and are checked. Returns early if the communicator is aborted.
   ncclResult_t finish() noexcept;
-  /// Says on stderr what checks have found since the last time, as far as they have run.
+  /// Prints findings since the previous report to stderr. Covers the checks that have run.
   void report_findings();
 };
 
-/// Lives as long as the process, since threads may call until the very end.
+/// The registry. Never destroyed, because threads may call NCCL until the process exits.
 class CommunicatorRegistry {
  public:
   static CommunicatorRegistry& instance();
 
-  /// Null where the communicator has no fast path. Cheap for some dozens that a thread asks for in turns.
+  /// Returns the fast path of a communicator. Null if it has none. A thread finds its recent communicators without a
+  /// lock.
   FastCommunicator* find(ncclComm_t communicator) noexcept;
 
-  /// Communicators that were made just now and are ready: collective over their ranks.
-  ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
-  /// Whether this communicator was among those, fast or not: others are not ready when the call that makes them
-  /// returns, and neither are their children.
+  /// Adds new communicators that are ready, and sets up their fast paths. Collective over their ranks.
+  ncclResult_t add(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
+  /// True if the communicator was added, with or without a fast path. Others were created as non-blocking, so
+  /// communicators that are split from them are not ready when the call returns.
   bool has_joined(ncclComm_t communicator);
-  /// The communicator is about to end. Its memory goes with what is returned, unless it was aborted.
-  std::shared_ptr<FastCommunicator> leave(ncclComm_t communicator) noexcept;
+  /// Removes a communicator that is about to be destroyed. Null if it has no fast path. Its memory is released with the
+  /// returned object, unless it was aborted.
+  std::shared_ptr<FastCommunicator> remove(ncclComm_t communicator) noexcept;
 
  private:
   CommunicatorRegistry();
-  /// Of the table in force for GPUs of this generation and size; one that is wrong is said on stderr, and all is handed
-  /// over.
-  std::shared_ptr<const MethodSelector> choices(int capability_major, int multiprocessors);
+  /// Returns the selector for GPUs of this major compute capability and number of multiprocessors. Prints an invalid
+  /// table's error to stderr and then delegates every call to NCCL.
+  std::shared_ptr<const MethodSelector> selector(int capability_major, int multiprocessors);
 
   ScratchBudget budget_;
   ScratchPool pool_;
-  GatherBufferPool places_;
+  GatherBufferPool gather_buffers_;
   HiddenGpuLinks hidden_gpus_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<FastCommunicator>> fast_;
   std::unordered_set<ncclComm_t> joined_;
-  std::vector<std::shared_ptr<FastCommunicator>> aborted_;             // a thread may still be in a call of theirs
-  std::map<std::pair<int, int>, std::shared_ptr<const MethodSelector>> choices_;  // by the GPUs' generation and size
-  std::atomic<std::uint64_t> changes_{0};                  // of fast_
+  std::vector<std::shared_ptr<FastCommunicator>> aborted_;  // kept, because a thread may still be in one of their calls
+  std::map<std::pair<int, int>, std::shared_ptr<const MethodSelector>>
+      selectors_;  // by compute capability and multiprocessors
+  std::atomic<std::uint64_t> changes_{0};  // number of changes of fast_
 };
 
 }  // namespace busbw::fastpath

@@ -9,22 +9,22 @@ namespace busbw::fastpath {
 
 std::span<RankCapabilities> GatherBufferPool::take() {
   const std::lock_guard lock(mutex_);
-  if (!kept_.empty()) {
-    const std::span<RankCapabilities> place = kept_.back();
-    kept_.pop_back();
-    return place;
+  if (!free_.empty()) {
+    const std::span<RankCapabilities> buffer = free_.back();
+    free_.pop_back();
+    return buffer;
   }
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, sizeof(RankCapabilities) * kMaxRanks, cudaHostAllocMapped | cudaHostAllocPortable),
-        "allocating memory to meet");
-  const std::span<RankCapabilities> place(static_cast<RankCapabilities*>(memory), kMaxRanks);
-  std::uninitialized_value_construct(place.begin(), place.end());
-  return place;
+        "allocating memory for the setup");
+  const std::span<RankCapabilities> buffer(static_cast<RankCapabilities*>(memory), kMaxRanks);
+  std::uninitialized_value_construct(buffer.begin(), buffer.end());
+  return buffer;
 }
 
-void GatherBufferPool::put_back(std::span<RankCapabilities> place) {
+void GatherBufferPool::put_back(std::span<RankCapabilities> buffer) {
   const std::lock_guard lock(mutex_);
-  kept_.push_back(place);
+  free_.push_back(buffer);
 }
 
 }  // namespace busbw::fastpath

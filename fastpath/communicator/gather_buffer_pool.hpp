@@ -1,5 +1,5 @@
 #pragma once
-// Memory in which ranks' facts are gathered when a communicator is made.
+// Pool of buffers in which NCCL gathers the ranks' capabilities when a communicator is created.
 #include <mutex>
 #include <span>
 #include <vector>
@@ -8,19 +8,19 @@
 
 namespace busbw::fastpath {
 
-/// Of the host, which NCCL's kernels reach too: a program that makes a communicator late may have left none of its
-/// GPU's. And kept for the next meeting, as CUDA waits for all that runs on a GPU when such memory is freed. For any
-/// number of threads.
+/// Buffers in host memory, which NCCL's kernels can access too. A program that creates a communicator late may have no
+/// GPU memory left. Buffers are reused and never freed, because freeing such memory waits for all work on a GPU.
+/// Thread-safe.
 class GatherBufferPool {
  public:
-  /// Room for the facts of as many ranks as a clique may have. Throws EnvironmentError.
+  /// Takes a buffer for kMaxRanks ranks from the pool, or allocates one. Throws EnvironmentError.
   std::span<RankCapabilities> take();
-  /// When nothing is written there any more.
-  void put_back(std::span<RankCapabilities> place);
+  /// Returns a buffer to the pool. NCCL must have finished writing into it.
+  void put_back(std::span<RankCapabilities> buffer);
 
  private:
   std::mutex mutex_;
-  std::vector<std::span<RankCapabilities>> kept_;
+  std::vector<std::span<RankCapabilities>> free_;
 };
 
 }  // namespace busbw::fastpath

@@ -11,8 +11,8 @@
 namespace busbw::fastpath {
 namespace {
 
-/// The capture that a stream is in, and the nodes that its next one will follow: CUDA's own list, until something is
-/// done with the capture.
+/// The capture of a stream, and the nodes that the next captured node depends on. `followed` points into CUDA's list
+/// and is valid until the capture changes.
 struct StreamCapture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
@@ -41,8 +41,8 @@ cudaError_t capture_of(cudaStream_t stream, StreamCapture& capture) {
   return error;
 }
 
-/// What is captured next on the stream follows this node, too.
-cudaError_t follow(cudaStream_t stream, cudaGraphNode_t node) {
+/// Makes the next node that is captured on the stream depend on `node` too.
+cudaError_t add_dependency(cudaStream_t stream, cudaGraphNode_t node) {
 #if CUDART_VERSION >= 13000
   return cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamAddCaptureDependencies);
 #else
@@ -50,8 +50,8 @@ cudaError_t follow(cudaStream_t stream, cudaGraphNode_t node) {
 #endif
 }
 
-/// Has `node` follow `to` in place of `from`.
-cudaError_t move(cudaGraph_t graph, cudaGraphNode_t node, cudaGraphNode_t from, cudaGraphNode_t to) {
+/// Replaces the dependency of `node` on `from` by a dependency on `to`.
+cudaError_t replace_dependency(cudaGraph_t graph, cudaGraphNode_t node, cudaGraphNode_t from, cudaGraphNode_t to) {
 #if CUDART_VERSION >= 13000
   if (const cudaError_t error = cudaGraphRemoveDependencies(graph, &from, &node, nullptr, 1); error != cudaSuccess)
     return error;
@@ -62,8 +62,8 @@ cudaError_t move(cudaGraph_t graph, cudaGraphNode_t node, cudaGraphNode_t from, 
 #endif
 }
 
-/// NCCL's default, which a 0 in its variable turns off. It may have come from NCCL's file of settings:
-/// ask when NCCL has started.
+/// Returns true, NCCL's default, unless NCCL_GRAPH_MIXING_SUPPORT is 0. Call this after NCCL has started, because NCCL
+/// may set the variable from its configuration file.
 bool graphs_take_turns() { return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", process_environment).value_or(1) != 0; }
 
 }  // namespace
@@ -72,50 +72,50 @@ GraphOrder::~GraphOrder() {
   if (launched_ != nullptr) cudaEventDestroy(launched_);
 }
 
-void GraphOrder::make_event(const QueueAfterCalls& behind_calls) {
-  const ScopedRelaxedCapture amid;
+void GraphOrder::make_event(const QueueAfterCalls& queue_after_calls) {
+  const ScopedRelaxedCapture relaxed_capture;
   const NonBlockingStream stream;
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event for graphs");
-  // Calls before this one have not recorded it, since there was none.
-  cudaError_t error = behind_calls(stream.get());
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event for graphs");
+  // Earlier calls have not recorded the event, so it is recorded after them here.
+  cudaError_t error = queue_after_calls(stream.get());
   if (error == cudaSuccess) error = cudaEventRecord(event, stream.get());
   if (error != cudaSuccess) cudaEventDestroy(event);
   check(error, "recording an event for graphs");
   launched_ = event;
 }
 
-void GraphOrder::start(const QueueAfterCalls& behind_calls) {
-  if (launched_ == nullptr) make_event(behind_calls);
+void GraphOrder::start(const QueueAfterCalls& queue_after_calls) {
+  if (launched_ == nullptr) make_event(queue_after_calls);
 }
 
-cudaError_t GraphOrder::before_call(cudaStream_t stream) const noexcept {
+cudaError_t GraphOrder::begin_call(cudaStream_t stream) const noexcept {
   return launched_ == nullptr ? cudaSuccess : cudaStreamWaitEvent(stream, launched_, 0);
 }
 
-cudaError_t GraphOrder::after_call(cudaStream_t stream) const noexcept {
+cudaError_t GraphOrder::end_call(cudaStream_t stream) const noexcept {
   return launched_ == nullptr ? cudaSuccess : cudaEventRecord(launched_, stream);
 }
 
-cudaError_t GraphOrder::before(cudaStream_t stream, const QueueAfterCalls& behind_calls) {
+cudaError_t GraphOrder::before(cudaStream_t stream, const QueueAfterCalls& queue_after_calls) {
   StreamCapture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   if (const auto known = captures_.find(capture.id); known != captures_.end()) {
-    // On the stream of the last operation, too: the program may have set what that follows.
+    // Also needed on the stream of the last operation, because the program may have changed the stream's dependencies.
     const cudaGraphNode_t last = known->second.last;
-    return last == nullptr || capture.follows(last) ? cudaSuccess : follow(stream, last);
+    return last == nullptr || capture.follows(last) ? cudaSuccess : add_dependency(stream, last);
   }
   if (!graphs_take_turns_) graphs_take_turns_ = graphs_take_turns();
-  cudaGraphNode_t turn = nullptr;
+  cudaGraphNode_t wait_node = nullptr;
   if (*graphs_take_turns_) {
-    start(behind_calls);
-    // By a node without a predecessor: what the graph does before its first operation does not wait.
-    if (const cudaError_t error = cudaGraphAddEventWaitNode(&turn, capture.graph, nullptr, 0, launched_);
+    start(queue_after_calls);
+    // A node without predecessors, so that the graph's work before its first operation does not wait.
+    if (const cudaError_t error = cudaGraphAddEventWaitNode(&wait_node, capture.graph, nullptr, 0, launched_);
         error != cudaSuccess)
       return error;
-    if (const cudaError_t error = follow(stream, turn); error != cudaSuccess) return error;
+    if (const cudaError_t error = add_dependency(stream, wait_node); error != cudaSuccess) return error;
   }
-  captures_[capture.id] = {turn, nullptr};
+  captures_[capture.id] = {wait_node, nullptr};
   is_empty_.store(false, std::memory_order_release);
   if (captures_.size() > kMaxCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
@@ -127,7 +127,7 @@ cudaError_t GraphOrder::after(cudaStream_t stream) {
   CaptureNodes& one = captures_[capture.id];
   const cudaGraphNode_t before = std::exchange(one.last, capture.last());
   if (!*graphs_take_turns_) return cudaSuccess;
-  if (one.record != nullptr) return move(capture.graph, one.record, before, one.last);
+  if (one.record != nullptr) return replace_dependency(capture.graph, one.record, before, one.last);
   return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// What graphs hold of a communicator: the order of its operations within a graph, and of graphs and calls among each
-// other.
+// Orders the operations of a communicator within a captured graph, and graphs relative to direct calls.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -11,12 +10,15 @@
 
 namespace busbw::fastpath {
 
-/// Operations of one capture run one after another, on whatever streams they were captured. Graphs that are launched
-/// run theirs in the order of the launches, on whatever streams: as with NCCL a graph waits for the one that was
-/// launched before it, by an event that each graph records when its operations have run. Calls that are not captured
-/// have their place in that order, too, once there is something captured: they wait for the event and record it.
-/// NCCL_GRAPH_MIXING_SUPPORT=0 is the program's word that it keeps that order itself; graphs hold no event then, here
-/// as there. Used by one thread at a time.
+/// Order of the captured operations of one communicator, the same as with NCCL:
+///
+/// - The operations of one capture run one after another, on any streams.
+/// - Graphs run in the order of their launches, on any streams. Each graph waits for an event before its first
+///   operation and records it after its last operation.
+/// - Once something is captured, calls outside of graphs wait for the event and record it too.
+/// - With NCCL_GRAPH_MIXING_SUPPORT=0 the program keeps this order itself, and graphs contain no event.
+///
+/// Used by one thread at a time.
 class GraphOrder {
  public:
   GraphOrder() = default;
@@ -24,44 +26,44 @@ class GraphOrder {
   GraphOrder(const GraphOrder&) = delete;
   GraphOrder& operator=(const GraphOrder&) = delete;
 
-  /// Before a call on this stream, and behind it.
-  cudaError_t before_call(cudaStream_t stream) const noexcept;
-  cudaError_t after_call(cudaStream_t stream) const noexcept;
+  /// Call these before and after a call outside of graphs is queued on the stream.
+  cudaError_t begin_call(cudaStream_t stream) const noexcept;
+  cudaError_t end_call(cudaStream_t stream) const noexcept;
 
-  /// Queues on a stream what ends when all calls by now have run.
+  /// Queues work on a stream that completes when all earlier calls have run.
   using QueueAfterCalls = std::function<cudaError_t(cudaStream_t)>;
 
-  /// From now on calls have their place in the order, although nothing is captured yet. Throws EnvironmentError where
-  /// CUDA makes no event.
-  void start(const QueueAfterCalls& behind_calls);
+  /// Orders calls from now on, although nothing is captured yet. Throws EnvironmentError if CUDA cannot create an
+  /// event.
+  void start(const QueueAfterCalls& queue_after_calls);
 
-  /// Before something is captured on this stream, which comes behind those calls. Throws EnvironmentError where CUDA
-  /// makes no event.
-  cudaError_t before(cudaStream_t stream, const QueueAfterCalls& behind_calls);
-  /// When it has been.
+  /// Call this before an operation is captured on the stream. The graph then runs after all earlier calls. Throws
+  /// EnvironmentError if CUDA cannot create an event.
+  cudaError_t before(cudaStream_t stream, const QueueAfterCalls& queue_after_calls);
+  /// Call this after the operation has been captured.
   cudaError_t after(cudaStream_t stream);
 
-  /// Whether nothing was ever captured. Any thread may ask.
+  /// True if no operation was ever captured. Thread-safe.
   bool is_empty() const noexcept { return is_empty_.load(std::memory_order_acquire); }
-  /// Whether graphs hold operations and no event, so that nobody knows whether one of them runs.
+  /// True if there are graphs without events, so that it is unknown whether one of them runs.
   bool has_unordered_graphs() const noexcept { return !is_empty() && !graphs_take_turns_.value_or(true); }
-  /// Until all that was launched by now has run, as far as events tell.
+  /// Waits until the launched graphs and ordered calls have run. Does not wait for graphs without events.
   cudaError_t wait() const noexcept;
 
  private:
-  /// Of one capture, nodes of its graph.
+  /// Graph nodes of one capture.
   struct CaptureNodes {
-    cudaGraphNode_t last = nullptr;  ///< its last operation, or before the first the graph's turn; null: neither yet
-    cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
+    cudaGraphNode_t last = nullptr;    ///< the last operation; before the first one, the wait for the event or null
+    cudaGraphNode_t record = nullptr;  ///< records launched_ after the last operation; null: no such node yet
   };
-  /// So many captures are remembered, as nobody says when one has ended; of older ones nothing is known any more.
+  /// Maximum number of captures in captures_. The end of a capture is unknown, so the oldest ones are dropped.
   static constexpr std::size_t kMaxCaptures = 4096;
 
-  void make_event(const QueueAfterCalls& behind_calls);
+  void make_event(const QueueAfterCalls& queue_after_calls);
 
-  std::optional<bool> graphs_take_turns_;  // asked when something is captured first
-  cudaEvent_t launched_ = nullptr;  // recorded by each graph and call; null: there is none yet
-  std::map<unsigned long long, CaptureNodes> captures_;  // by CUDA's number of the capture, which only grows
+  std::optional<bool> graphs_take_turns_;  // read from the environment when the first operation is captured
+  cudaEvent_t launched_ = nullptr;         // recorded by each graph and ordered call; null: not created yet
+  std::map<unsigned long long, CaptureNodes> captures_;  // by CUDA's capture id, which only increases
   std::atomic<bool> is_empty_{true};
 };
 

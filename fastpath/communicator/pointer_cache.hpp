@@ -1,56 +1,57 @@
 #pragma once
-// What a thread has asked for before, found again without a lock.
+// Lock-free lookup cache of one thread, keyed by address.
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 namespace busbw::fastpath {
 
-/// Values by address. All of it lies in the object, and nothing ends with it: a thread may ask to its very end, when
-/// what it has made otherwise is gone.
+/// Hash table of values by address. It stores everything inside the object and needs no destructor, so a thread can use
+/// it while its other thread-local objects are being destroyed.
 template <class Value>
 class PointerCache {
  public:
   static constexpr std::size_t kMax = 64;
 
-  /// Null where it is not known.
+  /// Returns the value of a key. Null if the key is unknown.
   const Value* find(const void* key) const noexcept {
-    std::size_t at = home_slot(key);
-    while (places_[at].key != nullptr && places_[at].key != key) at = (at + 1) % kPlaces;
-    return places_[at].key == nullptr ? nullptr : &places_[at].value;
+    std::size_t slot = home_slot(key);
+    while (entries_[slot].key != nullptr && entries_[slot].key != key) slot = (slot + 1) % kSlots;
+    return entries_[slot].key == nullptr ? nullptr : &entries_[slot].value;
   }
 
-  /// `key` is not null and not known. With too many all others are forgotten.
+  /// Adds a value. `key` must be unknown and not null. If the cache is full, all other entries are removed first.
   void insert(const void* key, Value value) noexcept {
     if (count_ == kMax) clear();
-    std::size_t at = home_slot(key);
-    while (places_[at].key != nullptr) at = (at + 1) % kPlaces;
-    places_[at] = {key, value};
+    std::size_t slot = home_slot(key);
+    while (entries_[slot].key != nullptr) slot = (slot + 1) % kSlots;
+    entries_[slot] = {key, value};
     ++count_;
   }
 
   void clear() noexcept {
-    places_ = {};
+    entries_ = {};
     count_ = 0;
   }
 
  private:
-  static constexpr int kDigits = 7;
-  static constexpr std::size_t kPlaces = std::size_t{1}
-                                         << kDigits;  // half of them stay empty, so that searches are short
-  static_assert(kMax * 2 == kPlaces);
+  static constexpr int kHashBits = 7;
+  /// At least half of the slots stay empty, so that searches are short.
+  static constexpr std::size_t kSlots = std::size_t{1} << kHashBits;
+  static_assert(kMax * 2 == kSlots);
 
   struct CacheEntry {
     const void* key = nullptr;
     Value value{};
   };
 
-  /// Fibonacci hashing: 2^64 over the golden ratio spreads addresses that have equal steps between them.
+  /// Returns the first slot of a key by Fibonacci hashing: the factor is 2^64 divided by the golden ratio, which
+  /// spreads addresses at equal distances.
   static std::size_t home_slot(const void* key) noexcept {
-    return (reinterpret_cast<std::uintptr_t>(key) * std::uint64_t{0x9E3779B97F4A7C15}) >> (64 - kDigits);
+    return (reinterpret_cast<std::uintptr_t>(key) * std::uint64_t{0x9E3779B97F4A7C15}) >> (64 - kHashBits);
   }
 
-  std::array<CacheEntry, kPlaces> places_{};
+  std::array<CacheEntry, kSlots> entries_{};
   std::size_t count_ = 0;
 };
 

@@ -9,8 +9,9 @@ namespace {
 
 constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
-/// NVLink does atomic operations on a peer's memory, PCI Express does not. A GPU that this process is not shown is
-/// CUDA's to write to all the same, and NVML's to know.
+/// True if NVLink connects this device with the peer's GPU. CUDA reports native atomic operations on peer memory over
+/// NVLink but not over PCI Express. CUDA does not list GPUs that are hidden from this process, so NVML is queried for
+/// them.
 bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, HiddenGpuLinks& hidden) {
   int other = 0;
   if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess)
@@ -35,9 +36,9 @@ bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device
 
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
-std::mutex& ScratchPool::making_on(int device) {
+std::mutex& ScratchPool::allocation_mutex(int device) {
   const std::lock_guard lock(mutex_);
-  return making_[device];
+  return allocation_mutexes_[device];
 }
 
 void ScratchPool::close_unused(int device) {
@@ -45,9 +46,9 @@ void ScratchPool::close_unused(int device) {
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(opened_, [&](const auto& one) {
-      const bool goes = one.first.first == device && one.second.users == 0;
-      if (goes) unused.push_back(one.second.memory);
-      return goes;
+      const bool is_removed = one.first.first == device && one.second.users == 0;
+      if (is_removed) unused.push_back(one.second.memory);
+      return is_removed;
     });
   }
   for (char* const memory : unused) cudaIpcCloseMemHandle(memory);
@@ -60,9 +61,9 @@ void ScratchPool::clear(int device) {
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(kept_, [&](const auto& one) {
-      const bool goes = one.first.first == device;
-      if (goes) kept.push_back(one.second);
-      return goes;
+      const bool is_removed = one.first.first == device;
+      if (is_removed) kept.push_back(one.second);
+      return is_removed;
     });
   }
   for (const ScratchMemory& one : kept) {
@@ -73,7 +74,7 @@ void ScratchPool::clear(int device) {
 }
 
 void ScratchPool::prepare(int device, std::size_t bytes) {
-  const std::lock_guard one_at_a_time(making_on(device));
+  const std::lock_guard one_at_a_time(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);
     if (kept_.contains({device, bytes})) return;
@@ -82,8 +83,8 @@ void ScratchPool::prepare(int device, std::size_t bytes) {
 }
 
 ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
-  // What is kept has to be gone before more is taken, or a GPU would hold more than it may.
-  const std::lock_guard one_at_a_time(making_on(device));
+  // The memory in the pool must be freed before more is allocated. Otherwise the GPU's budget would be exceeded.
+  const std::lock_guard one_at_a_time(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
@@ -132,20 +133,19 @@ void ScratchPool::put_back(int device, std::size_t bytes, ScratchMemory memory) 
 
 Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool)
     : pool_(pool), ranks_(ranks), cells_(cells), tags_begin_(tags_begin) {
-  check(cudaGetDevice(&device_), "asking for the current GPU");
+  check(cudaGetDevice(&device_), "getting the current GPU");
   const std::size_t bytes = bytes_for(ranks, cells);
   memory_ = pool.take(device_, bytes);
   *memory_.aborted = 0;
   try {
-    // The first tag is not 0, so that an empty slot never looks like a cell; and all of it is empty before any peer
-    // knows of it.
+    // The memory is cleared before peers learn its address. An empty slot has tag 0, and the first tag used is not 0.
     const NonBlockingStream stream;
     const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
     const std::size_t words_bytes = words.size() * sizeof words[0];
     check(cudaMemcpyAsync(memory_.slots + bytes - words_bytes, words.data(), words_bytes, cudaMemcpyHostToDevice,
                           stream.get()),
-          "writing where tags begin");
+          "writing the first tags");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
   } catch (...) {
     pool.put_back(device_, bytes, memory_);
@@ -154,23 +154,23 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
 }
 
 Scratch::~Scratch() {
-  // Of an aborted communicator peers may still write here, and its own kernels there and look at the flag: all is given
-  // up.
+  // After an abort, peers may still write into this memory, and this rank's kernels may still write into theirs and
+  // read the flag. So the memory is leaked.
   if (is_aborted() || is_given_up_) return;
   for (const auto& handle : opened_) pool_.release(device_, handle);
   pool_.put_back(device_, bytes_for(ranks_, cells_), memory_);
 }
 
-void Scratch::describe(RankCapabilities& facts) const {
-  facts.memory = reinterpret_cast<std::uintptr_t>(memory_.slots);
+void Scratch::describe(RankCapabilities& capabilities) const {
+  capabilities.memory = reinterpret_cast<std::uintptr_t>(memory_.slots);
   cudaIpcMemHandle_t handle{};
-  static_assert(sizeof handle == sizeof facts.handle);
-  facts.is_ready = cudaIpcGetMemHandle(&handle, memory_.slots) == cudaSuccess ? 1 : 0;
+  static_assert(sizeof handle == sizeof capabilities.handle);
+  capabilities.is_ready = cudaIpcGetMemHandle(&handle, memory_.slots) == cudaSuccess ? 1 : 0;
   cudaGetLastError();
-  std::memcpy(facts.handle.data(), &handle, sizeof handle);
+  std::memcpy(capabilities.handle.data(), &handle, sizeof handle);
 }
 
-void Scratch::reach(const std::vector<RankCapabilities>& ranks, int rank) {
+void Scratch::open_peers(const std::vector<RankCapabilities>& ranks, int rank) {
   const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
   char* base_of[kMaxRanks] = {};
   for (int p = 0; p < ranks_; ++p) {

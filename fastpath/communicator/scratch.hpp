@@ -1,5 +1,5 @@
 #pragma once
-// A rank's memory that its peers write into, and the way to theirs.
+// Scratch memory: the memory of a rank that its peers write into, and the addresses of the peers' memory.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,38 +14,40 @@
 
 namespace busbw::fastpath {
 
-/// Operations that a program queues itself and those that a graph replays come in no order that a host could know, so
-/// each kind has a lane of its own.
+/// Kinds of lanes. The host does not know the order of direct calls and graph replays, so each kind has its own lane.
 enum class LaneKind { calls, graphs };
 inline constexpr int kLanes = 2;
 
-/// A rank's memory and its flag, as they are allocated.
+/// Allocated memory of a rank.
 struct ScratchMemory {
-  char* slots = nullptr;             ///< on the GPU
-  std::uint32_t* aborted = nullptr;  ///< in the host's memory, seen by the GPU
+  char* slots = nullptr;             ///< in GPU memory
+  std::uint32_t* aborted = nullptr;  ///< abort flag in host memory, mapped for the GPU
 };
 
-/// Whether NVLink joins each of these ranks' GPUs with this rank's, which is `device` here.
+/// True if NVLink connects this rank's GPU with the GPU of every other rank. `device` is this rank's CUDA device.
 bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden);
 
-/// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones
-/// of that size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have
-/// open; and freeing and closing may wait for all that runs on a GPU, also for what only this thread's next call would
-/// bring to an end. Nobody writes into memory that is kept, as each cell was taken, but a peer that aborts and starts a
-/// call afterwards.
+/// Pool of the memory of destroyed communicators: their own memory and their mappings of other processes' memory. The
+/// next communicator of the same size reuses it. Two reasons against freeing it at once:
+///
+/// - Peers may still have it open, and CUDA calls it undefined to free memory that another process has open.
+/// - Freeing and closing may wait for all work on the GPU. That work may in turn wait for this thread's next call.
+///
+/// No peer writes into memory in the pool, because all cells have been taken. An exception is a peer that aborts and
+/// then starts another call.
 class ScratchPool {
  public:
-  /// Before a meeting whose ranks, this one on the current device, may want memory of that size: closes what nobody
-  /// here uses of other processes' memory, unless such memory is kept. For the others may have none and free what they
-  /// keep, once all have come to the meeting.
+  /// Prepares the setup of a communicator with memory of that size on the current device. Closes unused memory of other
+  /// processes, unless the pool has own memory of that size. The other processes may then free their memory of other
+  /// sizes in the next round of the setup.
   void prepare(int device, std::size_t bytes);
-  /// Memory of that size on the current device; what is kept of another size makes room for it. Throws
-  /// EnvironmentError.
+  /// Returns memory of that size on the current device, from the pool if possible. Otherwise frees the pool's memory of
+  /// other sizes before it allocates. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
-  /// Like release(), does not wait for who frees memory.
+  /// Returns memory to the pool. Like release(), does not wait for a thread that frees memory.
   void put_back(int device, std::size_t bytes, ScratchMemory memory);
 
-  /// Another process's memory, as the current device sees it. Throws EnvironmentError.
+  /// Opens another process's memory and returns its address for the current device. Throws EnvironmentError.
   char* open(int device, const std::array<unsigned char, 64>& handle);
   void release(int device, const std::array<unsigned char, 64>& handle);
 
@@ -55,21 +57,24 @@ class ScratchPool {
     int users = 0;
   };
 
-  /// What nobody uses on this device, which is the current one: of others' memory, and that too which is kept here.
+  /// Closes the memory of other processes that this process does not use. `device` must be the current device.
   void close_unused(int device);
+  /// Frees the pool's memory on the device as well.
   void clear(int device);
-  std::mutex& making_on(int device);
+  std::mutex& allocation_mutex(int device);
 
-  std::map<int, std::mutex> making_;  // by device; held before the other, while CUDA may wait for what runs on the GPU
+  // By device. Locked before mutex_, and held while CUDA may wait for work on the GPU.
+  std::map<int, std::mutex> allocation_mutexes_;
   std::mutex mutex_;
   std::multimap<std::pair<int, std::size_t>, ScratchMemory> kept_;
   std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory> opened_;
 };
 
-/// Its memory is on the device that is current at construction. Throws EnvironmentError where there is none.
+/// Scratch memory of one rank, on the device that is current at construction. The constructor throws EnvironmentError
+/// if there is no memory.
 class Scratch {
  public:
-  /// The tags of both lanes go on from `tags_begin`.
+  /// The first operation of each lane uses tag `tags_begin` + 1.
   Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool);
   ~Scratch();
   Scratch(const Scratch&) = delete;
@@ -77,18 +82,18 @@ class Scratch {
 
   static std::size_t bytes_for(int ranks, int cells);
 
-  /// Where it is, for this process and for others.
-  void describe(RankCapabilities& facts) const;
-  /// Finds the way to every peer's memory, all of which are_linked(). Throws EnvironmentError.
-  void reach(const std::vector<RankCapabilities>& ranks, int rank);
+  /// Fills in the address of the memory, for this process and for others.
+  void describe(RankCapabilities& capabilities) const;
+  /// Opens every peer's memory. The ranks must satisfy are_linked(). Throws EnvironmentError.
+  void open_peers(const std::vector<RankCapabilities>& ranks, int rank);
 
   std::uint64_t tags_begin() const { return tags_begin_; }
   const Lane& lane(LaneKind kind) const { return lanes_[static_cast<int>(kind)]; }
 
-  /// Kernels that wait for a peer leave, now and later.
+  /// Sets the abort flag: kernels that wait for a peer exit, now and in the future.
   void abort() noexcept;
   bool is_aborted() const noexcept;
-  /// Its memory is left as it is when this ends, as that of an aborted one.
+  /// Makes the destructor leak the memory, as after an abort.
   void give_up() noexcept { is_given_up_ = true; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// CUDA's errors as exceptions, and the current device for a while.
+// CUDA errors as exceptions, and RAII guards for the current device, the capture mode and streams.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -7,15 +7,15 @@
 
 namespace busbw::fastpath {
 
-/// Throws EnvironmentError: in doing what, and what CUDA says. The error is taken out of CUDA's memory, so that the
-/// program does not find it behind a call of its own.
-inline void check(cudaError_t error, const char* doing) {
+/// Throws EnvironmentError with the activity and CUDA's error text. Clears CUDA's last error, so that the program does
+/// not find it after a later call.
+inline void check(cudaError_t error, const char* activity) {
   if (error == cudaSuccess) return;
   cudaGetLastError();
-  throw EnvironmentError(fmt::format("{}: {}", doing, cudaGetErrorString(error)));
+  throw EnvironmentError(fmt::format("{}: {}", activity, cudaGetErrorString(error)));
 }
 
-/// Another current device of this thread, for as long as this lives.
+/// Sets this thread's current device and restores the previous one.
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {
@@ -32,7 +32,8 @@ class ScopedDevice {
   bool changed_ = false;
 };
 
-/// What this thread does is allowed while some other thread captures a graph.
+/// Sets this thread's capture mode to relaxed and restores the previous mode. Relaxed mode allows calls that CUDA
+/// otherwise forbids while a graph is being captured.
 class ScopedRelaxedCapture {
  public:
   ScopedRelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -44,6 +45,7 @@ class ScopedRelaxedCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+/// Sets `captured` to true if the stream is being captured.
 inline cudaError_t query_captured(cudaStream_t stream, bool& captured) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
@@ -51,17 +53,17 @@ inline cudaError_t query_captured(cudaStream_t stream, bool& captured) {
   return error;
 }
 
-/// False where CUDA can't say.
+/// True if the stream is being captured. False if CUDA returns an error.
 inline bool is_captured(cudaStream_t stream) {
   bool captured = false;
   query_captured(stream, captured);
   return captured;
 }
 
-/// A stream of the current device that waits for no other.
+/// A stream of the current device that does not synchronize with the legacy default stream.
 class NonBlockingStream {
  public:
-  NonBlockingStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
+  NonBlockingStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
   ~NonBlockingStream() { cudaStreamDestroy(stream_); }
   NonBlockingStream(const NonBlockingStream&) = delete;
   NonBlockingStream& operator=(const NonBlockingStream&) = delete;

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels by what they reduce, each in a file of its own so that they compile side by side.
+// Launchers of the kernels, by element type. Each is defined in a separate file, so that they compile in parallel.
 #include "fastpath/device/launch.hpp"
 
 namespace busbw::fastpath {
@@ -7,7 +7,7 @@ namespace busbw::fastpath {
 cudaError_t launch_float32(const Operation& operation, const Lane& lane, cudaStream_t stream);
 cudaError_t launch_float16(const Operation& operation, const Lane& lane, cudaStream_t stream);
 cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaStream_t stream);
-/// Collectives that only move data.
+/// Launches the collectives that only move data.
 cudaError_t launch_moving(const Operation& operation, const Lane& lane, cudaStream_t stream);
 
 void preload_float32(int ranks);

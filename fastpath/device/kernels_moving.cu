@@ -8,7 +8,7 @@ cudaError_t launch_moving(const Operation& operation, const Lane& lane, cudaStre
   switch (operation.collective) {
     case Collective::all_gather:
       if (operation.method == Method::direct)
-        return launch_work<DirectCopy, Method::direct>({operation.share}, operation.grid, lane, stream);
+        return launch_work<DirectCopy, Method::direct>({operation.transfer}, operation.grid, lane, stream);
       return launch_work<AllGather, Method::exchange>({buffers}, operation.grid, lane, stream);
     case Collective::alltoall: return launch_work<AllToAll, Method::exchange>({buffers}, operation.grid, lane, stream);
     case Collective::broadcast:

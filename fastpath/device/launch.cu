@@ -5,7 +5,7 @@
 namespace busbw::fastpath {
 namespace {
 
-/// A thread for each word.
+/// Waits until all words have reached `tag` or the communicator is aborted. Each thread polls one word.
 __global__ void wait_for(const __grid_constant__ Lane lane, const std::uint64_t tag) {
   const volatile std::uint64_t* word = lane.tags + threadIdx.x;
   const volatile std::uint32_t* aborted = lane.aborted;
@@ -36,10 +36,11 @@ cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t st
 }
 
 cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream) {
-  Lane where = lane;
-  std::uint64_t until = tag;
-  void* arguments[] = {&where, &until};
-  // Its own error: the last one may be of a call before, which is no reason to leave the peers alone.
+  Lane lane_argument = lane;
+  std::uint64_t tag_argument = tag;
+  void* arguments[] = {&lane_argument, &tag_argument};
+  // Return this call's own error, not CUDA's last error. An earlier error must not stop this rank, because its peers
+  // would hang.
   return cudaLaunchKernel(reinterpret_cast<const void*>(&wait_for), dim3(1), dim3(kMaxBlocks), arguments, 0, stream);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// How a cell reaches a peer's GPU: the Fabric of schedule.hpp. Threads of a warp act together.
+// Transport of cells to the GPUs of peers: the Fabric of schedule.hpp on a GPU. Threads of a warp act together.
 #include "fastpath/device/launch.hpp"
 #include "fastpath/schedule/schedule.hpp"
 
@@ -26,14 +26,14 @@ class PeerTransport {
   __device__ __forceinline__ int batch() const { return batch_; }
 
   __device__ __forceinline__ void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) const {
-    __syncwarp();  // a line is written by one instruction of its eight threads, whatever ways they came
+    __syncwarp();  // the eight threads of a line must write it with one instruction
     char* slot = lane_.slots_of[peer] + offset_of_slot(region, turn, tag, rank_);
     const std::uint64_t high = writes_tag_ ? tag : cell.high;
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
   __device__ __forceinline__ bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMax]) const {
-    __syncwarp();  // and read by one; after the vote below the warp is together anyway
+    __syncwarp();  // and read it with one; the vote below synchronizes the warp for the next iteration
     const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, turn, tag, 0);
     for (unsigned polls = 1;; ++polls) {
       bool arrived = true;
@@ -48,33 +48,34 @@ class PeerTransport {
         arrived = arrived && (!writes_tag_ || cell.high == tag);
       }
       if (__all_sync(0xffffffffu, arrived)) return true;
-      if (polls % kPollsBetweenLooks == 0 && is_aborted()) return false;
+      if (polls % kPollsBetweenAbortChecks == 0 && is_aborted()) return false;
     }
   }
 
-  /// Of a block with all its threads. One warp speaks for them: what the others did before the barrier is done before
-  /// what it writes behind the fence.
-  __device__ __forceinline__ bool meet(std::uint64_t tag) const {
+  /// Barrier with the same block of all ranks. All threads of the block must call it. One warp exchanges cells for the
+  /// block. __syncthreads() and the fence order the other threads' earlier accesses before these cells.
+  __device__ __forceinline__ bool barrier(std::uint64_t tag) const {
     __syncthreads();
-    bool came = true;
+    bool arrived = true;
     if (threadIdx.x < kWarpThreads) {
       fence();
 #pragma unroll
       for (int peer = 0; peer < kMax; ++peer)
         if (peer < ranks_ && peer != rank_) put(peer, 0, 0, tag, Cell{});
       Cell cells[kMax];
-      came = take(0, 0, tag, cells);
+      arrived = take(0, 0, tag, cells);
       fence();
     }
-    return __syncthreads_and(came ? 1 : 0) != 0;
+    return __syncthreads_and(arrived ? 1 : 0) != 0;
   }
 
  private:
-  /// Lighter than __threadfence_system(), which puts all fences of the system into one order.
+  /// Fence with acquire-release order. Cheaper than __threadfence_system(), which is sequentially consistent.
   static __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-  // A look at the host's memory takes about as long as a short operation; this is about once in ten milliseconds.
-  static constexpr unsigned kPollsBetweenLooks = 1u << 14;
+  // The abort flag is in host memory, and reading it takes about as long as a short operation. This value checks it
+  // about once in ten milliseconds.
+  static constexpr unsigned kPollsBetweenAbortChecks = 1u << 14;
 
   __device__ __forceinline__ std::size_t bytes_of_source() const {
     return static_cast<std::size_t>(lane_.cells) * kCellBytes;

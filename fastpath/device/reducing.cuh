@@ -1,5 +1,5 @@
 #pragma once
-// The collectives that reduce, for one type.
+// Launchers of the collectives that reduce, as templates over the element type.
 #include "fastpath/device/kernel.cuh"
 #include "fastpath/device/reduction.cuh"
 
@@ -7,21 +7,21 @@ namespace busbw::fastpath {
 
 template <class Type>
 cudaError_t launch_reducing(const Operation& operation, const Lane& lane, cudaStream_t stream) {
-  const int ranks = operation.method == Method::direct ? operation.share.ranks : operation.buffers.ranks;
+  const int ranks = operation.method == Method::direct ? operation.transfer.ranks : operation.buffers.ranks;
   const float factor = operation.reduce == Redop::avg ? 1.0f / static_cast<float>(ranks) : 1.0f;
   const Float32Reduction<Type> reduction{operation.reduce, factor};
   if (operation.method == Method::direct)
-    return launch_work<DirectReduction<Float32Reduction<Type>>, Method::direct>({operation.share, reduction}, operation.grid,
-                                                                       lane, stream);
+    return launch_work<DirectReduction<Float32Reduction<Type>>, Method::direct>({operation.transfer, reduction},
+                                                                                operation.grid, lane, stream);
   const Buffers& buffers = operation.buffers;
   if (operation.collective == Collective::reduce_scatter)
-    return launch_work<ReduceScatter<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid, lane,
-                                                                       stream);
+    return launch_work<ReduceScatter<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid,
+                                                                                lane, stream);
   if (operation.method == Method::two_shot)
-    return launch_work<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>({buffers, reduction}, operation.grid, lane,
-                                                                          stream);
-  return launch_work<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid, lane,
-                                                                        stream);
+    return launch_work<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>({buffers, reduction}, operation.grid,
+                                                                                   lane, stream);
+  return launch_work<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid,
+                                                                                 lane, stream);
 }
 
 template <class Type>

@@ -1,5 +1,5 @@
 #pragma once
-// Cells are reduced in the order of the ranks and in float, and rounded once: all ranks get the same bits.
+// Reduction of cells, in rank order and in float, with one rounding at the end. So all ranks get the same bits.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -9,9 +9,9 @@
 namespace busbw::fastpath {
 
 struct Float32 {
-  static constexpr int kOfUnit = 2;
-  static __device__ __forceinline__ float widen(std::uint64_t unit, int i) {
-    return __uint_as_float(static_cast<std::uint32_t>(unit >> (32 * i)));
+  static constexpr int kElementsPerWord = 2;
+  static __device__ __forceinline__ float widen(std::uint64_t word, int i) {
+    return __uint_as_float(static_cast<std::uint32_t>(word >> (32 * i)));
   }
   static __device__ __forceinline__ std::uint64_t round(float value, int i) {
     return static_cast<std::uint64_t>(__float_as_uint(value)) << (32 * i);
@@ -19,9 +19,9 @@ struct Float32 {
 };
 
 struct Float16 {
-  static constexpr int kOfUnit = 4;
-  static __device__ __forceinline__ float widen(std::uint64_t unit, int i) {
-    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(unit >> (16 * i))));
+  static constexpr int kElementsPerWord = 4;
+  static __device__ __forceinline__ float widen(std::uint64_t word, int i) {
+    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(word >> (16 * i))));
   }
   static __device__ __forceinline__ std::uint64_t round(float value, int i) {
     return static_cast<std::uint64_t>(__half_as_ushort(__float2half_rn(value))) << (16 * i);
@@ -29,9 +29,9 @@ struct Float16 {
 };
 
 struct Bfloat16 {
-  static constexpr int kOfUnit = 4;
-  static __device__ __forceinline__ float widen(std::uint64_t unit, int i) {
-    return __bfloat162float(__ushort_as_bfloat16(static_cast<std::uint16_t>(unit >> (16 * i))));
+  static constexpr int kElementsPerWord = 4;
+  static __device__ __forceinline__ float widen(std::uint64_t word, int i) {
+    return __bfloat162float(__ushort_as_bfloat16(static_cast<std::uint16_t>(word >> (16 * i))));
   }
   static __device__ __forceinline__ std::uint64_t round(float value, int i) {
     return static_cast<std::uint64_t>(__bfloat16_as_ushort(__float2bfloat16_rn(value))) << (16 * i);
@@ -41,28 +41,28 @@ struct Bfloat16 {
 template <class Type>
 struct Float32Reduction {
   Redop reduce;
-  float factor;  ///< of the result: one over the ranks for an average
+  float factor;  ///< factor for the result: 1 / ranks for an average, otherwise 1
 
   template <int kMax>
   __device__ __forceinline__ Cell of(const Cell (&cells)[kMax], int ranks) const {
     Cell result;
     switch (reduce) {
       case Redop::sum:
-      case Redop::avg: result = with(cells, ranks, [](float a, float b) { return a + b; }); break;
-      case Redop::prod: result = with(cells, ranks, [](float a, float b) { return a * b; }); break;
-      case Redop::min: result = with(cells, ranks, [](float a, float b) { return fminf(a, b); }); break;
-      case Redop::max: result = with(cells, ranks, [](float a, float b) { return fmaxf(a, b); }); break;
+      case Redop::avg: result = combine_all(cells, ranks, [](float a, float b) { return a + b; }); break;
+      case Redop::prod: result = combine_all(cells, ranks, [](float a, float b) { return a * b; }); break;
+      case Redop::min: result = combine_all(cells, ranks, [](float a, float b) { return fminf(a, b); }); break;
+      case Redop::max: result = combine_all(cells, ranks, [](float a, float b) { return fmaxf(a, b); }); break;
     }
     return result;
   }
 
  private:
   template <int kMax, class Combine>
-  __device__ __forceinline__ Cell with(const Cell (&cells)[kMax], int ranks, Combine combine) const {
-    float low[Type::kOfUnit];
-    float high[Type::kOfUnit];
+  __device__ __forceinline__ Cell combine_all(const Cell (&cells)[kMax], int ranks, Combine combine) const {
+    float low[Type::kElementsPerWord];
+    float high[Type::kElementsPerWord];
 #pragma unroll
-    for (int i = 0; i < Type::kOfUnit; ++i) {
+    for (int i = 0; i < Type::kElementsPerWord; ++i) {
       low[i] = Type::widen(cells[0].low, i);
       high[i] = Type::widen(cells[0].high, i);
     }
@@ -70,14 +70,14 @@ struct Float32Reduction {
     for (int source = 1; source < kMax; ++source) {
       if (source >= ranks) break;
 #pragma unroll
-      for (int i = 0; i < Type::kOfUnit; ++i) {
+      for (int i = 0; i < Type::kElementsPerWord; ++i) {
         low[i] = combine(low[i], Type::widen(cells[source].low, i));
         high[i] = combine(high[i], Type::widen(cells[source].high, i));
       }
     }
     Cell result;
 #pragma unroll
-    for (int i = 0; i < Type::kOfUnit; ++i) {
+    for (int i = 0; i < Type::kElementsPerWord; ++i) {
       result.low |= Type::round(low[i] * factor, i);
       result.high |= Type::round(high[i] * factor, i);
     }

@@ -1,4 +1,4 @@
 #pragma once
-// A function of NCCL's that programs find in this library.
+// Attribute of the NCCL functions that this library exports.
 
 #define FASTPATH_EXPORT extern "C" __attribute__((visibility("default")))

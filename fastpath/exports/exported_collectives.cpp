@@ -1,4 +1,4 @@
-// NCCL's collectives as programs call them: done here where that is faster, handed over where it is not.
+// NCCL's collectives as programs call them. The method selector decides whether the fast path or NCCL runs a call.
 #include <nccl.h>
 
 #include <exception>
@@ -15,7 +15,7 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Bytes of an element of NCCL's types; empty for types that are newer than this code.
+/// Returns the size of an element of an NCCL type. Nothing for types that are newer than this code.
 std::optional<std::size_t> bytes_of(ncclDataType_t type) {
   switch (static_cast<int>(type)) {
     case ncclInt8:
@@ -50,7 +50,7 @@ std::optional<Redop> reduce_of(ncclRedOp_t op) {
     case ncclMin: return Redop::min;
     case ncclMax: return Redop::max;
     case ncclAvg: return Redop::avg;
-    default: return std::nullopt;  // a program's own
+    default: return std::nullopt;  // an operator that the program has created
   }
 }
 
@@ -63,9 +63,9 @@ bool is_in_place(const CollectiveCall& call, int rank) {
   return send == receive;
 }
 
-/// What NCCL's arguments mean here; empty where only NCCL can do it.
-std::optional<CollectiveCall> call_of(Collective collective, const void* send, void* receive, std::size_t count,
-                            ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
+/// Translates NCCL's arguments. Nothing if only NCCL can run the call.
+std::optional<CollectiveCall> make_call(Collective collective, const void* send, void* receive, std::size_t count,
+                                        ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
   const auto element_bytes = bytes_of(type);
   if (!element_bytes || receive == nullptr) return std::nullopt;
   CollectiveCall call;
@@ -83,26 +83,27 @@ std::optional<CollectiveCall> call_of(Collective collective, const void* send, v
   return call;
 }
 
-/// The real library does the call, which may be one of a group.
-bool hand_over(ncclComm_t communicator, cudaStream_t stream) {
+/// Records a call that is delegated to NCCL in the open group, if there is one. Returns false for the caller to return.
+bool record_delegated(ncclComm_t communicator, cudaStream_t stream) {
   if (CallGroup::is_open()) CallGroup::of_thread().add(communicator, stream);
   return false;
 }
 
-/// True where the call is the fast path's; `result` is what to return then.
-bool take(ncclComm_t communicator, const std::optional<CollectiveCall>& call, cudaStream_t stream, const RealNccl& nccl,
-          ncclResult_t& result) noexcept try {
+/// Runs or groups the call on the fast path if its method is not `nccl`. Returns true if it did, with NCCL's return
+/// value in `result`. Returns false if the caller must call NCCL.
+bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>& call, cudaStream_t stream,
+                   const RealNccl& nccl, ncclResult_t& result) noexcept try {
   FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator);
   if (fast == nullptr) return false;
-  if (!call) return hand_over(communicator, stream);
-  const MethodConfig choice = fast->clique->choose(*call);
+  if (!call) return record_delegated(communicator, stream);
+  const MethodConfig config = fast->clique->choose(*call);
   const CliqueRank& clique = *fast->clique;
   if (log().is_on())
     log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
-                   is_in_place(*call, clique.rank()), choice});
-  if (choice.method == Method::nccl) return hand_over(communicator, stream);
+                         is_in_place(*call, clique.rank()), config});
+  if (config.method == Method::nccl) return record_delegated(communicator, stream);
   fast->report_findings();
-  const PendingCall pending{communicator, fast->shared_from_this(), *call, choice, stream};
+  const PendingCall pending{communicator, fast->shared_from_this(), *call, config, stream};
   if (CallGroup::is_open()) {
     CallGroup::of_thread().add(pending);
     result = ncclSuccess;
@@ -128,7 +129,8 @@ FASTPATH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->all_reduce == nullptr) return report_missing_function("ncclAllReduce");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, 0), stream, *nccl, result))
+  if (try_fast_path(comm, make_call(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, 0), stream, *nccl,
+                    result))
     return result;
   return nccl->all_reduce(sendbuff, recvbuff, count, datatype, op, comm, stream);
 }
@@ -139,8 +141,8 @@ FASTPATH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvb
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->reduce_scatter == nullptr) return report_missing_function("ncclReduceScatter");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0), stream, *nccl,
-           result))
+  if (try_fast_path(comm, make_call(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0), stream,
+                    *nccl, result))
     return result;
   return nccl->reduce_scatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
 }
@@ -150,8 +152,8 @@ FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->all_gather == nullptr) return report_missing_function("ncclAllGather");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream, *nccl,
-           result))
+  if (try_fast_path(comm, make_call(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream,
+                    *nccl, result))
     return result;
   return nccl->all_gather(sendbuff, recvbuff, sendcount, datatype, comm, stream);
 }
@@ -161,7 +163,8 @@ FASTPATH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, 
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->alltoall == nullptr) return report_missing_function("ncclAlltoAll");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::alltoall, sendbuff, recvbuff, count, datatype, {}, 0), stream, *nccl, result))
+  if (try_fast_path(comm, make_call(Collective::alltoall, sendbuff, recvbuff, count, datatype, {}, 0), stream, *nccl,
+                    result))
     return result;
   return nccl->alltoall(sendbuff, recvbuff, count, datatype, comm, stream);
 }
@@ -171,7 +174,8 @@ FASTPATH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->broadcast == nullptr) return report_missing_function("ncclBroadcast");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::broadcast, sendbuff, recvbuff, count, datatype, {}, root), stream, *nccl, result))
+  if (try_fast_path(comm, make_call(Collective::broadcast, sendbuff, recvbuff, count, datatype, {}, root), stream,
+                    *nccl, result))
     return result;
   return nccl->broadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
@@ -181,7 +185,8 @@ FASTPATH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t 
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->bcast == nullptr) return report_missing_function("ncclBcast");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::broadcast, buff, buff, count, datatype, {}, root), stream, *nccl, result))
+  if (try_fast_path(comm, make_call(Collective::broadcast, buff, buff, count, datatype, {}, root), stream, *nccl,
+                    result))
     return result;
   return nccl->bcast(buff, count, datatype, root, comm, stream);
 }

@@ -1,5 +1,5 @@
-// NCCL's functions that make and end communicators, and its groups: each does what NCCL does, and the fast path comes
-// and goes with the communicator.
+// NCCL's functions that create and destroy communicators, and its groups. Each calls NCCL, and sets up or removes the
+// fast path of the communicator.
 #include <nccl.h>
 
 #include <exception>
@@ -17,35 +17,36 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Whether a communicator was ready when the call that made it returned: NCCL's default, unless its own variable says
-/// no. That may have come from NCCL's file of settings, which its first call reads: ask afterwards.
-bool waits(const ncclConfig_t* config) {
-  if (const auto everywhere = nccl_number("NCCL_COMM_BLOCKING", process_environment)) {
-    if (*everywhere == 0) return false;
-    if (*everywhere == 1) return true;
+/// True if a communicator is blocking: it is ready when the call that creates it returns. NCCL_COMM_BLOCKING overrides
+/// the config. Call this after NCCL's function, because NCCL may set the variable from its configuration file.
+bool is_blocking(const ncclConfig_t* config) {
+  if (const auto variable = nccl_number("NCCL_COMM_BLOCKING", process_environment)) {
+    if (*variable == 0) return false;
+    if (*variable == 1) return true;
   }
   return config == nullptr || config->blocking != 0;
 }
 
-/// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
-ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept
-    try {
+/// Sets up the fast paths after an NCCL call that created communicators, or defers that to the end of the group.
+/// Returns the result for the program.
+ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int count, bool is_blocking,
+                             const RealNccl& nccl) noexcept try {
   if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
-  if (!waits || result == ncclInProgress) {
-    log().log_message("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
-    // One that was ended past this library may have had the same handle.
+  if (!is_blocking || result == ncclInProgress) {
+    log().log_message("a communicator is delegated to NCCL, because it is non-blocking (config.blocking = 0)");
+    // A communicator that was destroyed without calling this library may have had the same handle.
     if (!CallGroup::is_open())
-      for (int i = 0; i < count; ++i) CommunicatorRegistry::instance().leave(communicators[i]);
+      for (int i = 0; i < count; ++i) CommunicatorRegistry::instance().remove(communicators[i]);
     return result;
   }
-  std::vector<ncclComm_t> now;
+  std::vector<ncclComm_t> ready;
   for (int i = 0; i < count; ++i) {
     if (CallGroup::is_open())
       CallGroup::of_thread().add(&communicators[i]);
-    else if (communicators[i] != nullptr)  // null: a split in which this rank has no part
-      now.push_back(communicators[i]);
+    else if (communicators[i] != nullptr)  // null: this rank takes no part in the split
+      ready.push_back(communicators[i]);
   }
-  return now.empty() ? result : CommunicatorRegistry::instance().joined(now, nccl);
+  return ready.empty() ? result : CommunicatorRegistry::instance().add(ready, nccl);
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
   return ncclSystemError;
@@ -55,9 +56,9 @@ void abort(ncclComm_t communicator) {
   if (FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator)) fast->clique->abort();
 }
 
-/// The communicator's memory goes when this ends, unless it was aborted.
+/// Removes the communicator's fast path and releases its memory, unless it was aborted.
 void end(ncclComm_t communicator) {
-  const auto fast = CommunicatorRegistry::instance().leave(communicator);
+  const auto fast = CommunicatorRegistry::instance().remove(communicator);
   if (!fast) return;
   fast->clique->drain_windows();
   fast->report_findings();
@@ -80,12 +81,12 @@ FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_end == nullptr) return report_missing_function("ncclGroupEnd");
   CallGroup& group = CallGroup::of_thread();
-  const ncclResult_t joined = group.before_end();
+  const ncclResult_t prepared = group.before_end();
   const ncclResult_t result = nccl->group_end();
-  return group.end(joined == ncclSuccess ? result : joined, *nccl);
+  return group.end(prepared == ncclSuccess ? result : prepared, *nccl);
 }
 
-// It ends the group without doing what waited in it.
+// NCCL ends the group without running its calls.
 FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_simulate_end == nullptr) return report_missing_function("ncclGroupSimulateEnd");
@@ -98,30 +99,32 @@ FASTPATH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, nccl
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_init_rank == nullptr) return report_missing_function("ncclCommInitRank");
   const ncclResult_t result = nccl->comm_init_rank(comm, nranks, commId, rank);
-  return made(result, comm, 1, waits(nullptr), *nccl);
+  return finish_creation(result, comm, 1, is_blocking(nullptr), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                                     ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_init_rank_config == nullptr) return report_missing_function("ncclCommInitRankConfig");
+  if (nccl == nullptr || nccl->comm_init_rank_config == nullptr)
+    return report_missing_function("ncclCommInitRankConfig");
   const ncclResult_t result = nccl->comm_init_rank_config(comm, nranks, commId, rank, config);
-  return made(result, comm, 1, waits(config), *nccl);
+  return finish_creation(result, comm, 1, is_blocking(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
                                                       ncclUniqueId* commIds, ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_init_rank_scalable == nullptr) return report_missing_function("ncclCommInitRankScalable");
+  if (nccl == nullptr || nccl->comm_init_rank_scalable == nullptr)
+    return report_missing_function("ncclCommInitRankScalable");
   const ncclResult_t result = nccl->comm_init_rank_scalable(newcomm, nranks, myrank, nId, commIds, config);
-  return made(result, newcomm, 1, waits(config), *nccl);
+  return finish_creation(result, newcomm, 1, is_blocking(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_init_all == nullptr) return report_missing_function("ncclCommInitAll");
   const ncclResult_t result = nccl->comm_init_all(comm, ndev, devlist);
-  return made(result, comm, ndev, waits(nullptr), *nccl);
+  return finish_creation(result, comm, ndev, is_blocking(nullptr), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
@@ -130,7 +133,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
   if (nccl == nullptr || nccl->comm_split == nullptr) return report_missing_function("ncclCommSplit");
   const bool has_joined = CommunicatorRegistry::instance().has_joined(comm);
   const ncclResult_t result = nccl->comm_split(comm, color, key, newcomm, config);
-  return made(result, newcomm, 1, has_joined && waits(config), *nccl);
+  return finish_creation(result, newcomm, 1, has_joined && is_blocking(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
@@ -141,10 +144,10 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   const bool has_joined = CommunicatorRegistry::instance().has_joined(comm);
   const ncclResult_t result =
       nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
-  return made(result, newcomm, 1, has_joined && waits(config), *nccl);
+  return finish_creation(result, newcomm, 1, has_joined && is_blocking(config), *nccl);
 }
 
-// What was queued has run when it returns, or when its group ends.
+// The queued operations have run when this returns, or when the group ends.
 FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_finalize == nullptr) return report_missing_function("ncclCommFinalize");
@@ -178,7 +181,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_revoke == nullptr) return report_missing_function("ncclCommRevoke");
-  // Before NCCL waits for its own kernels, which may stand behind ours; but not with flags that it may refuse.
+  // Abort before NCCL waits for its own kernels, which may be queued behind ours. Not with flags that NCCL may refuse.
   if (revokeFlags == 0) abort(comm);
   const ncclResult_t result = nccl->comm_revoke(comm, revokeFlags);
   if (result == ncclSuccess) abort(comm);

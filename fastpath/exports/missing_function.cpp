@@ -15,14 +15,13 @@ namespace busbw::fastpath {
 ncclResult_t report_missing_function(const char* function) noexcept try {
   const RealLibrary* library = real_library();
   if (library == nullptr) return ncclSystemError;
-  // Never destroyed, since calls may come after main().
+  // Never destroyed, because a program may call NCCL after main() has returned.
   static auto* const mutex = new std::mutex;
-  static auto* const said = new std::set<std::string>;
+  static auto* const reported = new std::set<std::string>;
   const std::lock_guard lock(*mutex);
-  if (said->insert(function).second)
+  if (reported->insert(function).second)
     print_stderr("libbusbw_nccl.so",
-             fmt::format("{} has no {}, so that calls of it fail: install a later NCCL, which has it", library->named(),
-                         function));
+                 fmt::format("{} has no {}, so calls of it fail; install a newer NCCL", library->named(), function));
   return ncclInvalidUsage;
 } catch (const std::exception&) {
   return ncclInvalidUsage;

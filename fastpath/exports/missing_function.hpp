@@ -1,11 +1,11 @@
 #pragma once
-// What a call of a function gets that the real library does not have.
+// Error results for functions that the real NCCL does not export.
 #include <nccl.h>
 
 namespace busbw::fastpath {
 
-/// Says on stderr, once for each function, that the real library has none of that name. ncclInvalidUsage;
-/// ncclSystemError where there is no library at all, which has been said before.
+/// Prints to stderr, once for each function, that the real library lacks it, and returns ncclInvalidUsage. Returns
+/// ncclSystemError if there is no real library. That error is printed elsewhere.
 ncclResult_t report_missing_function(const char* function) noexcept;
 
 }  // namespace busbw::fastpath

@@ -1,4 +1,4 @@
-// NCCL's symmetric windows: registered with NCCL as the program asks, and noted for the fast path.
+// NCCL's functions for symmetric windows. Each calls NCCL and records the window for the fast path.
 #include <nccl.h>
 
 #include <exception>
@@ -13,9 +13,10 @@ using namespace busbw::fastpath;
 
 namespace {
 
-constexpr int kStrictOrdering = 2;  // NCCL_WIN_STRICT_ORDERING, which older headers lack
+constexpr int kStrictOrdering = 2;  // NCCL_WIN_STRICT_ORDERING, which older headers do not define
 
-/// And nothing that is not known here: there are windows without memory that a kernel could reach.
+/// True if the flags request a symmetric window and contain no unknown flag. A window with other flags may have no
+/// memory that a kernel can access.
 bool promises_symmetry(int flags) { return (flags & ~kStrictOrdering) == NCCL_WIN_COLL_SYMMETRIC; }
 
 }  // namespace
@@ -23,8 +24,9 @@ bool promises_symmetry(int flags) { return (flags & ~kStrictOrdering) == NCCL_WI
 FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
                                                     int winFlags) try {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_window_register == nullptr) return report_missing_function("ncclCommWindowRegister");
-  if (win != nullptr) *win = nullptr;  // some versions write nothing where they make no window
+  if (nccl == nullptr || nccl->comm_window_register == nullptr)
+    return report_missing_function("ncclCommWindowRegister");
+  if (win != nullptr) *win = nullptr;  // some versions of NCCL do not write it if they create no window
   const ncclResult_t result = nccl->comm_window_register(comm, buff, size, win, winFlags);
   if (result != ncclSuccess || !promises_symmetry(winFlags)) return result;
   const WindowRegistration registration{comm, buff, size, win};
@@ -38,7 +40,8 @@ FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff,
 
 FASTPATH_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_window_deregister == nullptr) return report_missing_function("ncclCommWindowDeregister");
+  if (nccl == nullptr || nccl->comm_window_deregister == nullptr)
+    return report_missing_function("ncclCommWindowDeregister");
   if (FastCommunicator* fast = CommunicatorRegistry::instance().find(comm)) fast->clique->windows().remove(win);
   return nccl->comm_window_deregister(comm, win);
 }

@@ -1,5 +1,5 @@
-// NCCL's operations that are never done here: all are handed over. Their streams are those of a group, too, which may
-// hold calls that are done here.
+// NCCL's operations that are always delegated to NCCL. Their streams are recorded in the open group, because the group
+// may also have fast-path calls.
 #include <nccl.h>
 
 #include <exception>
@@ -13,10 +13,10 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Calls the real library's function, which may be null, with these arguments, of which the last two are these.
+/// Calls the real library's function, which may be null, with `arguments` followed by `communicator` and `stream`.
 template <class... Types, class... Arguments>
-ncclResult_t hand_over(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
-                       cudaStream_t stream, Arguments... arguments) noexcept try {
+ncclResult_t delegate(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
+                      cudaStream_t stream, Arguments... arguments) noexcept try {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->*function == nullptr) return report_missing_function(name);
   if (CallGroup::is_open()) CallGroup::of_thread().add(communicator, stream);
@@ -33,25 +33,25 @@ using namespace busbw::fastpath;
 
 FASTPATH_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return hand_over(&RealNccl::reduce, "ncclReduce", comm, stream, sendbuff, recvbuff, count, datatype, op, root);
+  return delegate(&RealNccl::reduce, "ncclReduce", comm, stream, sendbuff, recvbuff, count, datatype, op, root);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                         int root, ncclComm_t comm, cudaStream_t stream) {
-  return hand_over(&RealNccl::gather, "ncclGather", comm, stream, sendbuff, recvbuff, count, datatype, root);
+  return delegate(&RealNccl::gather, "ncclGather", comm, stream, sendbuff, recvbuff, count, datatype, root);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                          int root, ncclComm_t comm, cudaStream_t stream) {
-  return hand_over(&RealNccl::scatter, "ncclScatter", comm, stream, sendbuff, recvbuff, count, datatype, root);
+  return delegate(&RealNccl::scatter, "ncclScatter", comm, stream, sendbuff, recvbuff, count, datatype, root);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
                                       ncclComm_t comm, cudaStream_t stream) {
-  return hand_over(&RealNccl::send, "ncclSend", comm, stream, sendbuff, count, datatype, peer);
+  return delegate(&RealNccl::send, "ncclSend", comm, stream, sendbuff, count, datatype, peer);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                                       cudaStream_t stream) {
-  return hand_over(&RealNccl::recv, "ncclRecv", comm, stream, recvbuff, count, datatype, peer);
+  return delegate(&RealNccl::recv, "ncclRecv", comm, stream, recvbuff, count, datatype, peer);
 }

@@ -1,5 +1,5 @@
-# Makes the lines of which fastpath/forward/trampolines.cpp consists: those of symbols.txt without the names in the file
-# `own`, if there is one.
+# Writes the lines that fastpath/forward/trampolines.cpp includes: one for each function in symbols.txt. Leaves out the
+# functions in the file `own`, if it is not empty.
 function(fastpath_write_exports output own)
   set(exports "")
   set(index 0)

@@ -20,10 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kVariable = "BUSBW_FASTPATH_NCCL";
-constexpr const char* kVariableOfEngine = "BUSBW_NCCL_LIBRARY";
+constexpr const char* kEngineVariable = "BUSBW_NCCL_LIBRARY";
 constexpr const char* kFileName = "libnccl.so.2";
-constexpr const char* kInPackages = "nvidia/nccl/lib/libnccl.so.2";
-/// From <packages>/busbw/lib to the packages.
+constexpr const char* kWheelPath = "nvidia/nccl/lib/libnccl.so.2";
+/// Number of folders searched upward from a file, so that a library in <packages>/busbw/lib finds <packages>.
 constexpr int kMaxLevels = 3;
 
 std::string file_of(const void* address) {
@@ -33,7 +33,8 @@ std::string file_of(const void* address) {
 
 bool is_ours(void* handle) { return dlsym(handle, kMarker) != nullptr; }
 
-/// The handle, if it is of a library with NCCL's interface that is not ours; otherwise it is closed.
+/// Returns the handle if it is a library with NCCL's interface other than this library. Otherwise closes it and returns
+/// null.
 void* real_or_null(void* handle) {
   if (!handle) return nullptr;
   if (!is_ours(handle) && dlsym(handle, "ncclGetVersion")) return handle;
@@ -41,7 +42,8 @@ void* real_or_null(void* handle) {
   return nullptr;
 }
 
-/// What the program itself has loaded: in the order of its libraries the next after us, otherwise any of NCCL's name.
+/// Returns the NCCL that the program has loaded: the next library after this one in the search order, otherwise any
+/// loaded library with NCCL's file name. Null if there is no such library.
 void* open_loaded() {
   if (void* const next = dlsym(RTLD_NEXT, "ncclGetVersion"))
     if (void* const handle = real_or_null(dlopen(file_of(next).c_str(), RTLD_LAZY | RTLD_NOLOAD))) return handle;
@@ -53,13 +55,14 @@ void* open_file(const std::string& file) { return real_or_null(dlopen(file.c_str
 void* open_named(const std::string& file) {
   void* const handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle)
-    throw EnvironmentError(fmt::format("{}={} cannot be loaded: {}; name a NCCL library that can, or leave it out",
+    throw EnvironmentError(fmt::format("{}={} cannot be loaded: {}; name another NCCL library, or unset the variable",
                                        kVariable, file, dlerror()));
   if (is_ours(handle))
     throw EnvironmentError(
-        fmt::format("{}={} is libbusbw_nccl.so itself; name the NCCL that it hands calls over to", kVariable, file));
+        fmt::format("{}={} is libbusbw_nccl.so itself; name the real NCCL library", kVariable, file));
   if (!dlsym(handle, "ncclGetVersion"))
-    throw EnvironmentError(fmt::format("{}={} is no NCCL: it has no ncclGetVersion; name one", kVariable, file));
+    throw EnvironmentError(
+        fmt::format("{}={} is not an NCCL library: it has no ncclGetVersion; name an NCCL library", kVariable, file));
   return handle;
 }
 
@@ -75,13 +78,11 @@ void* open_first(const LibrarySearch& search) {
     if (const auto file = fs::path(folder) / kFileName; fs::exists(file, error)) files.push_back(file.string());
   for (const auto& file : files)
     if (void* const handle = open_file(file)) return handle;
-  throw EnvironmentError(
-      fmt::format("there is no NCCL to hand calls over to; install one (pip install nvidia-nccl-cu13), or name "
-                  "its file with {}",
-                  kVariable));
+  throw EnvironmentError(fmt::format(
+      "no NCCL library found; install one (pip install nvidia-nccl-cu13), or name its file with {}", kVariable));
 }
 
-/// Adds the wheel's library below `root`, as packages' folder and as an environment.
+/// Adds the libraries of NCCL wheels for two cases: `root` is a folder of packages, or a Python environment.
 void add_wheels(const fs::path& root, std::vector<std::string>& found) {
   std::error_code error;
   std::vector<fs::path> folders{root};
@@ -91,7 +92,7 @@ void add_wheels(const fs::path& root, std::vector<std::string>& found) {
   for (const auto& python : pythons)
     for (const char* packages : {"site-packages", "dist-packages"}) folders.push_back(python / packages);
   for (const auto& folder : folders) {
-    const auto file = (folder / kInPackages).string();
+    const auto file = (folder / kWheelPath).string();
     if (fs::exists(file, error) && std::ranges::find(found, file) == found.end()) found.push_back(file);
   }
 }
@@ -135,7 +136,7 @@ LibrarySearch library_search(Environment environment) {
   std::error_code error;
   LibrarySearch search;
   search.named = environment(kVariable).value_or("");
-  search.of_engine = environment(kVariableOfEngine).value_or("");
+  search.of_engine = environment(kEngineVariable).value_or("");
   search.wheels = wheels_near({file_of(kMarker), fs::read_symlink("/proc/self/exe", error)});
   search.of_system = kFileName;
   search.folders = system_folders(environment("LD_LIBRARY_PATH").value_or(""));
@@ -149,26 +150,27 @@ RealLibrary open_real_library(const LibrarySearch& search) {
   library.path = file_of(get_version);
   if (const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version); result != 0)
     throw EnvironmentError(
-        fmt::format("{} does not tell its version (ncclGetVersion: error {}); name another library with {}",
+        fmt::format("{} does not report its version (ncclGetVersion: error {}); name another library with {}",
                     library.path, result, kVariable));
   return library;
 }
 
 const RealLibrary* real_library() noexcept {
-  // Threads may race to find it, and one's find is kept: a lock that is held while the loader works can wait for a
-  // thread that waits for it inside the loader. It is never freed: calls may come after main().
+  // Threads may search at the same time, and the first result is kept. A lock could deadlock: its owner waits for the
+  // loader's lock, and a thread inside the loader waits for this one. The library is never freed, because a program may
+  // call NCCL after main() has returned.
   static std::atomic<const RealLibrary*> kept{nullptr};
-  static std::atomic<bool> said{false};
+  static std::atomic<bool> reported{false};
   if (const auto* library = kept.load(std::memory_order_acquire)) return library;
   try {
     auto mine = std::make_unique<RealLibrary>(open_real_library(library_search(process_environment)));
     const RealLibrary* first = nullptr;
     if (!kept.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return first;
     const RealLibrary* const found = mine.release();
-    log().log_message("handing over to " + found->named());
+    log().log_message("delegating to " + found->named());
     return found;
   } catch (const std::exception& error) {
-    if (!said.exchange(true)) print_stderr("libbusbw_nccl.so", error.what());
+    if (!reported.exchange(true)) print_stderr("libbusbw_nccl.so", error.what());
     return nullptr;
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Where the real NCCL is: found when it is first needed, never before, and never ourselves.
+// Finds and loads the real NCCL when it is first needed. Never takes this library for NCCL.
 #include <string>
 #include <vector>
 
@@ -7,43 +7,43 @@
 
 namespace busbw::fastpath {
 
-/// Exported by every libbusbw_nccl.so, under whatever name the file lies, and by no NCCL.
+/// Function that every libbusbw_nccl.so exports, under any file name, and no NCCL exports.
 inline constexpr const char* kMarker = "ncclFastPathOfBusbw";
 
-/// A library that stays loaded.
+/// The real NCCL library, which stays loaded.
 struct RealLibrary {
-  void* handle = nullptr;  // of the loader
-  std::string path;        // of the file
-  int version = 0;         // as its own ncclGetVersion gives it
+  void* handle = nullptr;  // result of dlopen
+  std::string path;        // file of the library
+  int version = 0;         // result of its ncclGetVersion
 
-  /// Null where it has no function of that name.
+  /// Returns the address of a function. Null if the library does not export it.
   void* find(const char* function) const noexcept;
-  /// "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
+  /// Returns version and path as text: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
   std::string named() const;
 };
 
-/// Where to look, in this order.
+/// Places where the real library is searched, in this order. The first usable library is taken.
 struct LibrarySearch {
-  std::string named;                  // BUSBW_FASTPATH_NCCL: this one or none
-  bool loaded = true;  // the program's own: what comes after us in its libraries, or any libnccl.so.2 it loaded
-  std::string of_engine;  // BUSBW_NCCL_LIBRARY, unless that is us
-  std::vector<std::string> wheels;  // of nvidia-nccl-cu* near us and near the program
-  std::string of_system;  // what the loader looks for
-  std::vector<std::string> folders;  // where a loader looks that found us under the name of the real one
+  std::string named;                 // BUSBW_FASTPATH_NCCL; if it is not empty, no other place is searched
+  bool loaded = true;                // the next NCCL after this library in the program, or any loaded libnccl.so.2
+  std::string of_engine;             // BUSBW_NCCL_LIBRARY, unless it is this library
+  std::vector<std::string> wheels;   // libraries of nvidia-nccl-cu* near this library and near the program
+  std::string of_system;             // file name for the loader
+  std::vector<std::string> folders;  // system folders, in case the loader finds this library under NCCL's file name
 };
 
-/// The libraries of wheels in the environments and packages that hold these files, each once, in the order of the
-/// files.
+/// Returns the libraries of NCCL wheels in the environments and package folders that contain these files. Each library
+/// occurs once, in the order of the files.
 std::vector<std::string> wheels_near(const std::vector<std::string>& files);
 
-/// What this process's environment says, and where this library and the program lie.
+/// Returns the search for this process, from the environment and the paths of this library and the program.
 LibrarySearch library_search(Environment environment);
 
-/// Throws EnvironmentError, one sentence with the remedy, where there is none.
+/// Opens the first usable library. Throws EnvironmentError if the search finds none.
 RealLibrary open_real_library(const LibrarySearch& search);
 
-/// This process's real library; null where there is none, which is said once on stderr and looked for again at the next
-/// call: the program may load it later.
+/// Returns the real library of this process. Null if none is found. The error is printed to stderr once, and the next
+/// call searches again, because the program may load the library later.
 const RealLibrary* real_library() noexcept;
 
 }  // namespace busbw::fastpath

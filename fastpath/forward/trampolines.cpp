@@ -1,10 +1,12 @@
-// A function for each that NCCL exports: one jump to the real library's. FASTPATH_EXPORTS names a file of lines
-// FASTPATH_EXPORT(index, "name", "first version"), which the build makes of symbols.txt and own.txt.
+// Trampolines: each exported function jumps to the function of the same name in the real library. FASTPATH_EXPORTS is
+// the name of a file with lines FASTPATH_EXPORT(index, "name", "first version"), generated from symbols.txt and
+// own.txt.
 //
-// Each jumps through its entry of a table. At first that leads to a piece of code that keeps the caller's arguments,
-// asks `fastpath_resolve` for the real function, which writes it into the table, and jumps there. Nothing is known of a
-// function's arguments: those in memory stay where they are, since nothing is on the stack when the jump is made.
-// Vector registers are kept as far as 16 bytes; no function of NCCL's takes wider ones.
+// Each function jumps through its entry in a table. Initially the entry points to code that saves the argument
+// registers, calls `fastpath_resolve` and jumps to its result. `fastpath_resolve` also stores the real function in the
+// table. The types of the arguments are unknown. Arguments on the stack stay valid, because the stack pointer is
+// restored before the jump. Only 16 bytes of each vector register are saved, because no NCCL function takes wider
+// vectors.
 #include "fastpath/forward/trampolines.hpp"
 
 #include <array>
@@ -12,7 +14,7 @@
 // clang-format off
 #define FASTPATH_EXPORT(index, name, since) "fastpath_export " name ", " #index "\n"
 
-// One statement, since the compiler may put several in another order.
+// A single asm statement, because the compiler may reorder several.
 asm(R"(
 .pushsection .data.rel.local, "aw"
 .p2align 3
@@ -178,15 +180,15 @@ constexpr std::array kExports{
 
 extern "C" {
 
-/// The table above: where the call of each function goes.
+/// The table of jump targets, defined in assembly above.
 extern __attribute__((visibility("hidden"))) std::atomic<void*> fastpath_targets[kExports.size()];
 
-/// Called above with the index of a function that has not been called yet: where to go on.
+/// Returns the jump target of a function at its first call. Called from the assembly above with the function's index.
 __attribute__((visibility("hidden"), used)) void* fastpath_resolve(unsigned index) noexcept {
   return resolve_export(kExports[index], fastpath_targets[index]);
 }
 
-/// What tells this library from any NCCL (fastpath/forward/real_library.hpp).
+/// Marker function that distinguishes this library from NCCL (fastpath/forward/real_library.hpp).
 __attribute__((visibility("default"), used)) int ncclFastPathOfBusbw() { return 1; }
 }
 

@@ -1,18 +1,19 @@
 #pragma once
-// What stands behind a function of NCCL's that is handed over as it is.
+// Finds the targets of the NCCL functions that this library forwards unchanged.
 #include <atomic>
 
 namespace busbw::fastpath {
 
-/// A function of NCCL's.
+/// A function that NCCL exports.
 struct Export {
   const char* name;
-  const char* since;  // the first version that has it, "2.27.3"
+  const char* since;  // first NCCL version with this function, such as "2.27.3"
 };
 
-/// Where a call of this function goes. The real library's function is written into `target`, where later calls find it.
-/// What that library lacks fails with ncclInvalidUsage, and is said on stderr once; while there is no real library at
-/// all, calls fail with ncclSystemError. Functions that return no ncclResult_t return a text or nothing instead.
+/// Returns the address that a call of this function must jump to, and stores it in `target` for later calls. If the
+/// real library lacks the function, the address is a stub that returns ncclInvalidUsage, and an error is printed to
+/// stderr once. If there is no real library, the stub returns ncclSystemError and `target` stays unchanged. Stubs of
+/// functions without an ncclResult_t return a text or zero.
 void* resolve_export(const Export& function, std::atomic<void*>& target) noexcept;
 
 }  // namespace busbw::fastpath

@@ -56,7 +56,7 @@ void find_all(const RealLibrary& library, RealNccl& real) {
 }  // namespace
 
 const RealNccl* real_nccl() noexcept {
-  // As the library itself: found without a lock, kept for good.
+  // Created without a lock and never freed, for the reasons in real_library().
   static std::atomic<const RealNccl*> kept{nullptr};
   if (const auto* real = kept.load(std::memory_order_acquire)) return real;
   const RealLibrary* const library = real_library();

@@ -1,18 +1,18 @@
 #pragma once
-// The real library's functions, typed, as far as the fast path calls them itself.
+// Typed pointers to the functions of the real NCCL that the fast path calls.
 #include <nccl.h>
 
 namespace busbw::fastpath {
 
-/// NCCL's own ncclTeam, which its header of the device API has.
+/// Copy of ncclTeam, which NCCL declares in the header of its device API.
 struct NcclTeam {
   int ranks;
   int rank;
   int stride;
 };
 
-/// A function that the real library lacks is null. Those without a type of NCCL's header are not in every version that
-/// this is built with.
+/// Functions of the real library. A function that the library lacks is null. Types are written out for functions that
+/// some supported versions of NCCL's header do not declare.
 struct RealNccl {
   decltype(&::ncclGetVersion) get_version = nullptr;
   decltype(&::ncclGetErrorString) get_error_string = nullptr;
@@ -37,7 +37,7 @@ struct RealNccl {
   decltype(&::ncclCommWindowRegister) comm_window_register = nullptr;
   decltype(&::ncclCommWindowDeregister) comm_window_deregister = nullptr;
   NcclTeam (*team_lsa)(ncclComm_t comm) = nullptr;
-  ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** place) = nullptr;
+  ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** address) = nullptr;
 
   decltype(&::ncclGroupStart) group_start = nullptr;
   decltype(&::ncclGroupEnd) group_end = nullptr;
@@ -45,7 +45,7 @@ struct RealNccl {
 
   decltype(&::ncclAllReduce) all_reduce = nullptr;
   decltype(&::ncclAllGather) all_gather = nullptr;
-  decltype(&::ncclMemAlloc) mem_alloc = nullptr;  // since 2.19
+  decltype(&::ncclMemAlloc) mem_alloc = nullptr;  // since NCCL 2.19
   decltype(&::ncclReduceScatter) reduce_scatter = nullptr;
   decltype(&::ncclBroadcast) broadcast = nullptr;
   decltype(&::ncclBcast) bcast = nullptr;
@@ -57,7 +57,8 @@ struct RealNccl {
   decltype(&::ncclRecv) recv = nullptr;
 };
 
-/// This process's; null, which has been said on stderr, where there is no real library (fastpath/forward/real_library.hpp).
+/// Returns the functions of this process's real library. Null if there is no real library, which real_library() has
+/// reported on stderr.
 const RealNccl* real_nccl() noexcept;
 
 }  // namespace busbw::fastpath

@@ -11,60 +11,64 @@
 namespace busbw::fastpath {
 namespace {
 
-/// NCCL 2.28 tells kernels only, by what a window's handle points to; other versions may keep it in another form.
+/// True if the real NCCL has the version of the header. NCCL 2.28 stores the addresses only in the structure that a
+/// window's handle points to, and other versions may use another structure.
 bool has_version_of_header(const RealNccl& nccl) {
   int version = 0;
   return nccl.get_version != nullptr && nccl.get_version(&version) == ncclSuccess &&
          version / 100 == NCCL_VERSION_CODE / 100;
 }
 
-/// Without symmetric memory (NCCL_CUMEM_ENABLE=0) 2.28 gives out a handle of another kind, in the host's memory.
+/// True if the handle points to device memory. Without symmetric memory (NCCL_CUMEM_ENABLE=0), NCCL 2.28 returns
+/// another kind of handle, in host memory.
 bool is_on_device(ncclWindow_t window) {
   cudaPointerAttributes attributes{};
-  const bool is =
+  const bool is_device =
       cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
   cudaGetLastError();
-  return is;
+  return is_device;
 }
 
 WindowAddresses read_handle(ncclWindow_t window, int ranks) {
-  // The fields behind are others in other versions of 2.28.
+  // Later fields differ between the 2.28 versions, so only the fields before this offset are read.
   constexpr std::size_t kUsed = offsetof(ncclWindow_vidmem, mcOffset4K);
   alignas(ncclWindow_vidmem) std::byte bytes[sizeof(ncclWindow_vidmem)] = {};
   const NonBlockingStream stream;
-  check(cudaMemcpyAsync(bytes, window, kUsed, cudaMemcpyDeviceToHost, stream.get()), "reading where a window lies");
-  check(cudaStreamSynchronize(stream.get()), "reading where a window lies");
+  check(cudaMemcpyAsync(bytes, window, kUsed, cudaMemcpyDeviceToHost, stream.get()), "reading a window's addresses");
+  check(cudaStreamSynchronize(stream.get()), "reading a window's addresses");
   const auto& handle = *reinterpret_cast<const ncclWindow_vidmem*>(bytes);
-  WindowAddresses places{};
+  WindowAddresses addresses{};
   for (int r = 0; r < ranks; ++r)
-    places[static_cast<std::size_t>(r)] =
+    addresses[static_cast<std::size_t>(r)] =
         handle.lsaFlatBase +
         static_cast<std::int64_t>(handle.lsaRank + r - handle.worldRank) * (std::int64_t{handle.stride4G} << 32);
-  return places;
+  return addresses;
 }
 
-WindowAddresses ask(ncclWindow_t window, int ranks, const RealNccl& nccl) {
-  WindowAddresses places{};
+WindowAddresses query_addresses(ncclWindow_t window, int ranks, const RealNccl& nccl) {
+  WindowAddresses addresses{};
   for (int r = 0; r < ranks; ++r) {
-    void* place = nullptr;
-    if (nccl.get_peer_device_pointer(window, 0, r, &place) != ncclSuccess)
-      throw EnvironmentError("NCCL does not tell where a window lies");
-    places[static_cast<std::size_t>(r)] = static_cast<char*>(place);
+    void* address = nullptr;
+    if (nccl.get_peer_device_pointer(window, 0, r, &address) != ncclSuccess)
+      throw EnvironmentError("NCCL does not report the address of a window");
+    addresses[static_cast<std::size_t>(r)] = static_cast<char*>(address);
   }
-  return places;
+  return addresses;
 }
 
 }  // namespace
 
-std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl) {
-  const bool tells = nccl.get_peer_device_pointer != nullptr;
-  if (nccl.team_lsa == nullptr || (!tells && !(has_version_of_header(nccl) && is_on_device(window))))
+std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
+                                                const RealNccl& nccl) {
+  const bool has_query = nccl.get_peer_device_pointer != nullptr;
+  if (nccl.team_lsa == nullptr || (!has_query && !(has_version_of_header(nccl) && is_on_device(window))))
     return std::nullopt;
-  // Ranks beyond those that NCCL reaches by memory have no place.
+  // NCCL has no addresses for ranks that it cannot access by memory.
   if (nccl.team_lsa(communicator).ranks != ranks) return std::nullopt;
-  const WindowAddresses places = tells ? ask(window, ranks, nccl) : read_handle(window, ranks);
-  if (std::find(places.begin(), places.begin() + ranks, nullptr) != places.begin() + ranks) return std::nullopt;
-  return places;
+  const WindowAddresses addresses = has_query ? query_addresses(window, ranks, nccl) : read_handle(window, ranks);
+  if (std::find(addresses.begin(), addresses.begin() + ranks, nullptr) != addresses.begin() + ranks)
+    return std::nullopt;
+  return addresses;
 }
 
 }  // namespace busbw::fastpath

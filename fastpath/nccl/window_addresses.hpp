@@ -1,5 +1,5 @@
 #pragma once
-// Where a window of NCCL's lies at each rank.
+// Addresses of a symmetric window on each rank.
 #include <nccl.h>
 
 #include <array>
@@ -10,12 +10,15 @@
 
 namespace busbw::fastpath {
 
-/// The begin of every rank's buffer in a window, as the current device sees it.
+/// Start address of every rank's buffer in a window, for the current device.
 using WindowAddresses = std::array<char*, kMaxRanks>;
 
-/// Empty where NCCL does not reach all ranks by memory, or does not tell where: its version has no function for that
-/// (before 2.29), and is not that of the header that this library is built with either. The same on every rank, as all
-/// have the same NCCL and are joined alike. Throws EnvironmentError.
-std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl);
+/// Returns the addresses of a window, or nothing in one of two cases. The result has the same kind on every rank,
+/// because all ranks use the same NCCL and the same links. Throws EnvironmentError.
+///
+/// - NCCL cannot access all ranks by memory.
+/// - NCCL does not report addresses: it is older than 2.29 and not the version of this library's NCCL header.
+std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
+                                                const RealNccl& nccl);
 
 }  // namespace busbw::fastpath

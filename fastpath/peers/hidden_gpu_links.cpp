@@ -11,13 +11,13 @@
 namespace busbw::fastpath {
 namespace {
 
-// Names and numbers of NVML's public header (nvml.h), which is not needed to build this.
+// Constants of NVML's public header (nvml.h), copied so that the build does not need the header.
 constexpr int kSuccess = 0;           // NVML_SUCCESS, and NVML_P2P_STATUS_OK
 constexpr int kNeeded[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
 
 }  // namespace
 
-/// The library, in use.
+/// The loaded and initialized NVML library.
 class HiddenGpuLinks::Nvml {
  public:
   explicit Nvml(const char* library) : library_(dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
@@ -37,7 +37,7 @@ class HiddenGpuLinks::Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Null where there is none that it knows.
+  /// Returns the NVML handle of a GPU. Null if NVML does not work or does not know the GPU.
   void* gpu(const std::string& bus_id) const {
     void* found = nullptr;
     return works_ && gpu_by_bus_id_(bus_id.c_str(), &found) == kSuccess ? found : nullptr;

@@ -1,21 +1,20 @@
 #pragma once
-// GPUs of this host that CUDA does not show to this process (CUDA_VISIBLE_DEVICES): how they are joined.
+// NVLink connections of GPUs that CUDA_VISIBLE_DEVICES hides from this process.
 #include <memory>
 #include <mutex>
 #include <string>
 
 namespace busbw::fastpath {
 
-/// What NVML, the driver's library for management, knows of them: unlike CUDA it knows every GPU that this process may
-/// touch. It is opened when it is first asked and stays open, since that takes a while, and is asked by one thread at a
-/// time.
+/// Queries NVML, the driver's management library. Unlike CUDA, NVML lists every GPU that this process may access. NVML
+/// is loaded at the first query and stays loaded, because loading is slow. Thread-safe: queries run one at a time.
 class HiddenGpuLinks {
  public:
   explicit HiddenGpuLinks(std::string library = "libnvidia-ml.so.1");
   ~HiddenGpuLinks();
 
-  /// Whether these two reach each other's memory over NVLink. They are named by their PCI bus ids ("0000:0a:00.0").
-  /// False where NVML is not there, does not know one of them, or cannot say.
+  /// True if two GPUs can access each other's memory over NVLink. The arguments are PCI bus ids ("0000:0a:00.0"). False
+  /// if NVML is missing, does not know one of the GPUs, or returns an error.
   bool are_joined_by_nvlink(const std::string& bus_id, const std::string& other);
 
  private:
@@ -23,7 +22,7 @@ class HiddenGpuLinks {
 
   std::string library_;
   std::mutex mutex_;
-  std::unique_ptr<const Nvml> nvml_;  // null: not asked yet
+  std::unique_ptr<const Nvml> nvml_;  // null: not loaded yet
 };
 
 }  // namespace busbw::fastpath

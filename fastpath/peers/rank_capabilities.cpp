@@ -10,7 +10,7 @@
 namespace busbw::fastpath {
 namespace {
 
-// As many cells take NVLink 11 us at its full rate (16 bytes x 2^18 / 365 GB/s), several times its latency.
+// NVLink transfers this many cells in 11 us at its full rate (16 bytes x 2^18 / 365 GB/s), several times its latency.
 constexpr int kMaxCellsTimesRanks = 1 << 18;
 constexpr int kMinCells = 1 << 11;
 
@@ -22,42 +22,42 @@ std::string_view text(const std::array<char, n>& bytes) {
 }  // namespace
 
 std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
-  if (ranks.size() < 2) return "a single rank has nobody to talk to";
-  if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the {} it knows", ranks.size(), kMaxRanks);
+  if (ranks.size() < 2) return "a single rank has no peers";
+  if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the supported {}", ranks.size(), kMaxRanks);
   const RankCapabilities& first = ranks.front();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankCapabilities& one = ranks[r];
     if (one.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
-    if (one.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} does not know its host", r);
+    if (one.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", r);
     if (one.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
     if (one.gpu != first.gpu || one.capability_major != first.capability_major)
-      return fmt::format("the GPUs differ: {} at rank 0, {} at rank {}", text(first.gpu), text(one.gpu), r);
-    if (one.choices != first.choices)
-      return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; set the same everywhere",
+      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(one.gpu), r);
+    if (one.selector_hash != first.selector_hash)
+      return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; use the same on every rank",
                          r);
     for (std::size_t other = 0; other < r; ++other)
       if (ranks[other].bus_id == one.bus_id)
         return fmt::format("ranks {} and {} share GPU {}", other, r, text(one.bus_id));
     if (one.needs_nccl != 0)
       return fmt::format(
-          "rank {} has NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS set, which only NCCL heeds",
+          "rank {} sets NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS, which only NCCL supports",
           r);
     if (one.cells <= 0)
-      return fmt::format("rank {} has no room left on its GPU for another communicator; raise BUSBW_FASTPATH_MIB", r);
+      return fmt::format("rank {} has no scratch memory left for another communicator; raise BUSBW_FASTPATH_MIB", r);
   }
   return {};
 }
 
 std::string not_ready_message(const std::vector<RankCapabilities>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (ranks[r].is_ready == 0) return fmt::format("rank {} could not reach every peer's memory over NVLink", r);
+    if (ranks[r].is_ready == 0) return fmt::format("rank {} cannot access every peer's memory over NVLink", r);
   return {};
 }
 
 int common_cells(const std::vector<RankCapabilities>& ranks) {
-  int least = ranks.front().cells;
-  for (const RankCapabilities& one : ranks) least = std::min(least, one.cells);
-  return least;
+  int min_cells = ranks.front().cells;
+  for (const RankCapabilities& one : ranks) min_cells = std::min(min_cells, one.cells);
+  return min_cells;
 }
 
 int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells)) {

@@ -11,7 +11,8 @@ void ScratchBudget::Reservation::shrink_to(std::size_t bytes) {
   bytes_ = bytes;
 }
 
-ScratchBudget::Reservation ScratchBudget::reserve(int device, const std::function<std::size_t(std::size_t left_bytes)>& wanted) {
+ScratchBudget::Reservation ScratchBudget::reserve(int device,
+                                                  const std::function<std::size_t(std::size_t left_bytes)>& wanted) {
   const std::lock_guard lock(mutex_);
   std::size_t& taken = taken_bytes_[device];
   const std::size_t left = bytes_ - taken;

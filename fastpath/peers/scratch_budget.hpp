@@ -1,5 +1,5 @@
 #pragma once
-// The most scratch memory that this process's communicators may hold of each GPU, together.
+// Budget of scratch memory on each GPU for all communicators of this process together.
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -8,14 +8,14 @@
 
 namespace busbw::fastpath {
 
-/// For any number of threads. It outlives its shares.
+/// Budget of scratch memory for each GPU. Thread-safe. Must outlive its reservations.
 class ScratchBudget {
  public:
   explicit ScratchBudget(std::size_t bytes_of_each_gpu) : bytes_(bytes_of_each_gpu) {}
   ScratchBudget(const ScratchBudget&) = delete;
   ScratchBudget& operator=(const ScratchBudget&) = delete;
 
-  /// Bytes of a GPU that nobody else may have, until it ends.
+  /// Reserved bytes of a GPU's budget. The destructor releases them.
   class Reservation {
    public:
     Reservation() = default;
@@ -29,21 +29,23 @@ class ScratchBudget {
     ~Reservation() { shrink_to(0); }
 
     std::size_t bytes() const { return bytes_; }
-    /// Gives back what is above.
+    /// Releases the bytes above `bytes`.
     void shrink_to(std::size_t bytes);
-    /// Leaves them taken for good.
+    /// Keeps the bytes reserved forever.
     void leak() noexcept { budget_ = nullptr; }
 
    private:
     friend class ScratchBudget;
-    Reservation(ScratchBudget* budget, int device, std::size_t bytes) : budget_(budget), device_(device), bytes_(bytes) {}
+    Reservation(ScratchBudget* budget, int device, std::size_t bytes)
+        : budget_(budget), device_(device), bytes_(bytes) {}
 
     ScratchBudget* budget_ = nullptr;
     int device_ = 0;
     std::size_t bytes_ = 0;
   };
 
-  /// As much as `wanted` says when it hears how many bytes are left on this GPU, and no more than these.
+  /// Reserves bytes of a GPU. `wanted` gets the number of bytes left and returns the number to reserve, which is
+  /// limited to the bytes left.
   Reservation reserve(int device, const std::function<std::size_t(std::size_t left_bytes)>& wanted);
 
  private:

@@ -16,9 +16,9 @@ void Windows::remove(const void* handle) {
 
 const Window* Windows::find(const void* buffer, std::size_t bytes) const noexcept {
   const auto* const begin = static_cast<const char*>(buffer);
-  const auto behind = std::ranges::upper_bound(all_, begin, std::less<>(), &Window::own);
-  if (behind == all_.begin()) return nullptr;
-  const Window& one = *std::prev(behind);
+  const auto after = std::ranges::upper_bound(all_, begin, std::less<>(), &Window::own);
+  if (after == all_.begin()) return nullptr;
+  const Window& one = *std::prev(after);
   const auto offset = static_cast<std::size_t>(begin - one.own);
   return bytes <= one.bytes && offset <= one.bytes - bytes ? &one : nullptr;
 }
@@ -29,12 +29,12 @@ std::optional<PeerBuffers> Windows::peer_buffers(const CollectiveCall& call, int
   const Window* const send = find(call.send, call.collective == Collective::reduce_scatter ? of_all : call.bytes);
   const Window* const receive = find(call.receive, call.collective == Collective::all_gather ? of_all : call.bytes);
   if (send == nullptr || receive == nullptr) return std::nullopt;
-  PeerBuffers reach;
+  PeerBuffers peers;
   for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-    reach.send[r] = send->of_rank[r] + (static_cast<const char*>(call.send) - send->own);
-    reach.receive[r] = receive->of_rank[r] + (static_cast<char*>(call.receive) - receive->own);
+    peers.send[r] = send->of_rank[r] + (static_cast<const char*>(call.send) - send->own);
+    peers.receive[r] = receive->of_rank[r] + (static_cast<char*>(call.receive) - receive->own);
   }
-  return reach;
+  return peers;
 }
 
 }  // namespace busbw::fastpath

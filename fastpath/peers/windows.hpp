@@ -1,6 +1,6 @@
 #pragma once
-// A communicator's symmetric windows: buffers that every rank has registered at the same time, of which each rank knows
-// where the others' are.
+// Symmetric windows of a communicator: buffers that all ranks have registered together. Each rank knows the addresses
+// of the other ranks' buffers.
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -10,28 +10,29 @@
 
 namespace busbw::fastpath {
 
-/// One window, as this rank's GPU sees it.
+/// One window, with addresses for this rank's GPU.
 struct Window {
-  const void* handle = nullptr;  ///< NCCL's
+  const void* handle = nullptr;  ///< NCCL's handle
   char* own = nullptr;           ///< this rank's buffer
   std::size_t bytes = 0;
   std::array<char*, kMaxRanks> of_rank{};  ///< every rank's buffer
 };
 
+/// The windows of one communicator on one rank.
 class Windows {
  public:
   void add(const Window& window);
   void remove(const void* handle);
 
-  /// Where every rank's buffers of this call are; empty where one is in no window, or the call is not one for `direct`.
-  /// NCCL wants buffers of symmetric windows at the same place in them on every rank, so all ranks come to the same
-  /// answer.
+  /// Returns the addresses of every rank's buffers of this call. Nothing if a buffer is outside all windows or `direct`
+  /// does not support the call. NCCL requires the same offset in the window on every rank, so the result has the same
+  /// kind on all ranks.
   std::optional<PeerBuffers> peer_buffers(const CollectiveCall& call, int ranks) const noexcept;
 
  private:
   const Window* find(const void* buffer, std::size_t bytes) const noexcept;
 
-  std::vector<Window> all_;  // by address
+  std::vector<Window> all_;  // sorted by the address of this rank's buffer
 };
 
 }  // namespace busbw::fastpath

@@ -1,14 +1,14 @@
 #pragma once
-// What the fast path knows how to do, and how. Without standard headers: kernels read this too.
+// Collectives and methods of the fast path. Includes no standard headers, because kernels include this file.
 
 namespace busbw::fastpath {
 
-/// Ranks that a communicator with a fast path has at most.
+/// Maximum number of ranks of a communicator with a fast path.
 inline constexpr int kMaxRanks = 8;
 
 enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast, alltoall };
-/// The schedules (schedule.hpp), and `handed_over`: the real library's own way. `direct` takes buffers that peers
-/// reach.
+/// Methods: `nccl` delegates the call to the real NCCL, and the others are the schedules of schedule.hpp. `direct`
+/// needs buffers that peers can access.
 enum class Method { nccl, exchange, two_shot, direct };
 
 }  // namespace busbw::fastpath

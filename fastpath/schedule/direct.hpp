@@ -1,5 +1,5 @@
 #pragma once
-// Operations on buffers that peers reach: the Works of the schedule `direct`.
+// Works of the schedule `direct`: operations on buffers that peers can access.
 #include <cstdint>
 
 #include "fastpath/schedule/collective.hpp"
@@ -9,10 +9,10 @@
 
 namespace busbw::fastpath {
 
-/// One rank's share: from each source a piece of `cells` whole cells, the result of which goes to each target.
-/// Addresses are as this rank's GPU sees them.
+/// The part of an operation that one rank does: it reads `cells` whole cells from each source and writes the result to
+/// each target. Addresses are valid on this rank's GPU.
 struct DirectTransfer {
-  const char* sources[kMaxRanks] = {};  ///< in the order of the ranks, if there is one for each
+  const char* sources[kMaxRanks] = {};  ///< in rank order if there is one source per rank
   char* targets[kMaxRanks] = {};
   int source_count = 0;
   int target_count = 0;
@@ -23,7 +23,7 @@ struct DirectTransfer {
 
 namespace work {
 
-/// What a peer wrote lately: never from a cache that does not know of it.
+/// Reads a cell that a peer may just have written. The load is volatile, so that it does not return stale cached data.
 BUSBW_HOST_DEVICE Cell read_volatile(const char* at) {
   Cell cell;
 #if defined(__CUDA_ARCH__)
@@ -44,39 +44,39 @@ BUSBW_HOST_DEVICE void write_cell(char* at, const Cell& cell) {
 #endif
 }
 
-/// Moves a thread's cells: those that are kTogether threads' strides apart are on their way at once.
+/// Moves the cells of a thread. The loads of kTogether cells are in flight at the same time.
 template <int kSources, int kTargets, int kTogether, class Reduction>
-BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& share, const Reduction& reduction, int thread, int threads) {
-  for (std::int64_t first = thread; first < share.cells; first += std::int64_t{kTogether} * threads) {
+BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reduction& reduction, int thread, int threads) {
+  for (std::int64_t first = thread; first < transfer.cells; first += std::int64_t{kTogether} * threads) {
     Cell cells[kTogether][kSources];
     BUSBW_UNROLL
     for (int i = 0; i < kTogether; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
       BUSBW_UNROLL
       for (int s = 0; s < kSources; ++s)
-        if (index < share.cells && s < share.source_count)
-          cells[i][s] = read_volatile(share.sources[s] + index * kCellBytes);
+        if (index < transfer.cells && s < transfer.source_count)
+          cells[i][s] = read_volatile(transfer.sources[s] + index * kCellBytes);
     }
     BUSBW_UNROLL
     for (int i = 0; i < kTogether; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
-      if (index >= share.cells) continue;
-      const Cell result = reduction.of(cells[i], share.source_count);
+      if (index >= transfer.cells) continue;
+      const Cell result = reduction.of(cells[i], transfer.source_count);
       BUSBW_UNROLL
       for (int t = 0; t < kTargets; ++t)
-        if (t < share.target_count) write_cell(share.targets[t] + index * kCellBytes, result);
+        if (t < transfer.target_count) write_cell(transfer.targets[t] + index * kCellBytes, result);
     }
   }
 }
 
-/// What is only moved.
+/// Reduction of collectives that only move data: returns the one source cell.
 struct IdentityReduction {
   BUSBW_HOST_DEVICE Cell of(const Cell (&cells)[1], int) const { return cells[0]; }
 };
 
 }  // namespace work
 
-/// All-reduce and reduce-scatter: a source for each rank.
+/// All-reduce and reduce-scatter: one source per rank.
 template <class Reduction>
 struct DirectReduction {
   DirectTransfer buffers;
@@ -85,12 +85,12 @@ struct DirectReduction {
   template <class Fabric>
   BUSBW_HOST_DEVICE void move(const Fabric& fabric) const {
     constexpr int kMax = Fabric::kMaxRanks;
-    // Up to 16 pieces of 16 bytes are under way for each thread; more takes more registers than there are.
+    // At most 16 loads of 16 bytes are in flight per thread. More loads need more registers than a thread has.
     work::move_cells<kMax, kMax, 16 / kMax>(buffers, reduction, fabric.thread(), fabric.threads());
   }
 };
 
-/// All-gather: this rank's own buffer.
+/// All-gather: the source is this rank's buffer.
 struct DirectCopy {
   DirectTransfer buffers;
 

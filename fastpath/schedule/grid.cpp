@@ -9,43 +9,44 @@
 namespace busbw::fastpath {
 namespace {
 
-std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+std::int64_t divide_round_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// What a grid may take at most, counted in warps, whose threads act together.
+/// Limits of a grid, in warps. The threads of a warp act together.
 struct GridLimits {
-  std::int64_t slots;           ///< of a step
-  std::int64_t of_block;        ///< warps of a block
-  std::int64_t blocks_at_most;  ///< of so many warps each
+  std::int64_t slots;            ///< warps with slots in a step
+  std::int64_t warps_per_block;
+  std::int64_t max_block_count;
 };
 
 GridLimits limits_of(int max_blocks, int threads_of_block, int max_cells) {
   const std::int64_t slots = std::max(1, max_cells / kWarpThreads);
-  const std::int64_t of_block =
+  const std::int64_t warps_per_block =
       std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
-  const std::int64_t blocks_at_most =
-      std::clamp<std::int64_t>(max_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
-  return {slots, of_block, blocks_at_most};
+  const std::int64_t max_block_count =
+      std::clamp<std::int64_t>(max_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / warps_per_block));
+  return {slots, warps_per_block, max_block_count};
 }
 
 }  // namespace
 
 Grid grid_for(std::size_t bytes, int max_blocks, int threads_of_block, int max_cells) {
-  const std::int64_t cells = divided_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
-  const auto [slots, of_block, blocks_at_most] = limits_of(max_blocks, threads_of_block, max_cells);
-  const std::int64_t threads_at_most = blocks_at_most * of_block;
-  const std::int64_t steps = divided_up(cells, slots / threads_at_most * threads_at_most);
-  const std::int64_t batch = divided_up(cells, steps * threads_at_most);
-  const std::int64_t threads = divided_up(cells, steps * batch);
-  const std::int64_t blocks = divided_up(threads, of_block);
-  return {static_cast<int>(blocks), static_cast<int>(divided_up(threads, blocks)) * kWarpThreads,
+  const std::int64_t cells = divide_round_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
+  const auto [slots, warps_per_block, max_block_count] = limits_of(max_blocks, threads_of_block, max_cells);
+  const std::int64_t max_warps = max_block_count * warps_per_block;
+  const std::int64_t steps = divide_round_up(cells, slots / max_warps * max_warps);
+  const std::int64_t batch = divide_round_up(cells, steps * max_warps);
+  const std::int64_t threads = divide_round_up(cells, steps * batch);
+  const std::int64_t blocks = divide_round_up(threads, warps_per_block);
+  return {static_cast<int>(blocks), static_cast<int>(divide_round_up(threads, blocks)) * kWarpThreads,
           static_cast<int>(batch), static_cast<int>(steps)};
 }
 
 Grid direct_grid(std::int64_t cells, int max_blocks, int threads_of_block, int max_cells) {
-  // A block's first warp has slots to meet its likes; slots are counted by threads.
-  const auto [slots, of_block, blocks_at_most] = limits_of(max_blocks, threads_of_block, max_cells);
-  const std::int64_t blocks = std::clamp<std::int64_t>(divided_up(cells, of_block * kWarpThreads), 1, blocks_at_most);
-  return {static_cast<int>(blocks), static_cast<int>(of_block) * kWarpThreads, 1, kDirectSteps};
+  // The first warp of a block uses the block's slots for the barrier. Slots are indexed by thread.
+  const auto [slots, warps_per_block, max_block_count] = limits_of(max_blocks, threads_of_block, max_cells);
+  const std::int64_t blocks =
+      std::clamp<std::int64_t>(divide_round_up(cells, warps_per_block * kWarpThreads), 1, max_block_count);
+  return {static_cast<int>(blocks), static_cast<int>(warps_per_block) * kWarpThreads, 1, kDirectSteps};
 }
 
 }  // namespace busbw::fastpath

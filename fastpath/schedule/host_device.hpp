@@ -1,11 +1,11 @@
 #pragma once
-// Functions that the GPU's kernels and the host share.
+// Macros for functions that GPU kernels and host code share.
 
 #if defined(__CUDACC__)
 #define BUSBW_HOST_DEVICE __host__ __device__ __forceinline__
-/// For what is rarely taken: a call is cheaper than its code in every place.
+/// For rarely used functions: a call is cheaper than inlining the code everywhere.
 #define BUSBW_HOST_DEVICE_CALLED static __host__ __device__ __noinline__
-/// Arrays indexed by such a loop's counter stay in registers.
+/// Unrolls a loop, so that arrays that are indexed by its counter stay in registers.
 #define BUSBW_UNROLL _Pragma("unroll")
 #else
 #define BUSBW_HOST_DEVICE inline

@@ -1,50 +1,53 @@
 #pragma once
-// The schedules by which ranks pass data to each other, as code for one thread of one rank.
+// Schedules for the exchange of data between ranks, as code for one thread of one rank.
 //
-// They are templates over a Fabric (how a cell reaches a peer) and a Work (which bytes of the user's buffers are in a
-// cell, how cells are reduced), so that the GPU runs the very code that the model in tests/fastpath checks on the host
+// They are templates over a Fabric and a Work. A Fabric transports cells to peers. A Work maps cells to the user's
+// buffers and reduces them. The GPU therefore runs the same code that the model in tests/fastpath checks on the host
 // under weakly ordered memory.
 //
-// Thread t of a rank talks to thread t of every other rank and to nobody else. In each step it writes a batch of cells
-// into slots of every peer's memory, marked with the step's tag, and waits for the cells that its peers write into its
-// own. Slots are used in turns by even and odd tags. Why a slot is free again two steps later: thread t writes into its
-// slot at peer p for tag s + 2 only after it took p's cells of tag s + 1, and p's thread t sent those only after it
-// took everything of tag s. So EVERY pair of ranks must send each other cells in every step, also where a collective
-// has nothing to say, and all threads take part in all steps.
+// Thread t of a rank communicates only with thread t of every other rank. In each step it writes a batch of cells into
+// slots in every peer's memory, marked with the step's tag. Then it waits for the cells that its peers write into its
+// own slots. Even and odd tags use separate slots. A slot is free again two steps later for this reason:
+//
+//   - Thread t writes into its slot at peer p for tag s + 2 only after it took p's cells of tag s + 1.
+//   - Thread t of p sent those only after it took all cells of tag s.
+//
+// So EVERY pair of ranks must exchange cells in every step, also if the collective has no data for them. All threads
+// take part in all steps.
 //
 // A Fabric has
-//   kMaxRanks                                   room for this many ranks, a constant
-//   rank(), ranks(), thread(), threads()        threads: of one rank, the same on every rank
-//   batch()                                     cells of a thread in a step, the same on every rank
-//   put(peer, region, turn, tag, cell)          into this rank's slot at that peer; turn: which of the batch
-//   take(region, turn, tag, cells) -> bool      waits for every peer's cell, cells[rank()] stays; false: aborted
-//   meet(tag) -> bool                           direct: comes back when the same block of every rank has come, and what
-//                                               it had read and written before is done; false: aborted
+//   kMaxRanks                                   maximum number of ranks, a constant
+//   rank(), ranks(), thread(), threads()        threads(): threads of one rank, the same on every rank
+//   batch()                                     cells per thread and step, the same on every rank
+//   put(peer, region, turn, tag, cell)          writes into this rank's slot at the peer; turn: index in the batch
+//   take(region, turn, tag, cells) -> bool      waits for every peer's cell, leaves cells[rank()]; false: aborted
+//   barrier(tag) -> bool                        direct: waits until the same block of every rank has called it and has
+//                                               completed its earlier reads and writes; false: aborted
 // A Work has
-//   load(index, cells)           cells[p]: what goes to rank p of the cell with this index
-//   load_own(index, cells)       cells[rank()]: what this rank keeps for itself of it
-//   store(index, cells)          exchange: makes the result of what came from each rank
-//   reduce(cells) -> Cell        two_shot: the result of this rank's slice,
-//   keep(index, cell)            which it keeps itself, too
-//   store_others(index, cells)   two_shot: keeps the other slices' results
-//   move(fabric)                 direct: this thread's share of reading and writing peers' buffers
+//   load(index, cells)           sets cells[p] to the cell with this index for rank p
+//   load_own(index, cells)       sets cells[rank()] to this rank's own contribution
+//   store(index, cells)          exchange: reduces or stores the cells from all ranks
+//   reduce(cells) -> Cell        two_shot: returns the result for this rank's slice
+//   keep(index, cell)            two_shot: stores the result of this rank's slice
+//   store_others(index, cells)   two_shot: stores the results of the other slices
+//   move(fabric)                 direct: moves this thread's cells between the ranks' buffers
 #include <cstdint>
 
 #include "fastpath/schedule/host_device.hpp"
 
 namespace busbw::fastpath {
 
-/// What one thread moves at a time: 16 bytes of a line. The eighth of a line's cells has 8 bytes, the tag is behind
-/// them.
+/// Unit that one thread moves at a time: 16 bytes of a line. The eighth cell of a line has 8 bytes of data followed by
+/// the tag.
 struct Cell {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 };
 
-/// Regions of slots: the second one is for the second half of two_shot.
+/// Number of slot regions. The second region is for the second half of two_shot.
 inline constexpr int kRegions = 2;
 
-/// The begin of a step: a batch of cells, of which the first has this index, goes to every peer.
+/// Begins a step: sends a batch of cells to every peer. `index` is the index of the first cell.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void send_batch(Fabric& fabric, Work& work, std::int64_t index, std::uint64_t tag) {
   for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
@@ -56,8 +59,9 @@ BUSBW_HOST_DEVICE void send_batch(Fabric& fabric, Work& work, std::int64_t index
   }
 }
 
-/// Each rank sends a cell to each, then keeps what it got: all-gather, all-to-all, broadcast, and with a reduction in
-/// Work::store reduce-scatter and the one-shot all-reduce. Tags first_tag to first_tag + steps - 1 are used up.
+/// Runs `exchange`: each rank sends a cell to each peer, then stores or reduces the cells it received. Used for
+/// all-gather, all-to-all, broadcast, reduce-scatter and the one-shot all-reduce. Uses the tags first_tag to
+/// first_tag + steps - 1.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
   std::int64_t index = fabric.thread();
@@ -73,8 +77,9 @@ BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_
   }
 }
 
-/// Each rank owns a slice: it gets that slice from all, reduces it, and sends the result to all. All-reduce of larger
-/// sizes; broadcast as a scatter and an all-gather. A cell index counts within a slice.
+/// Runs `two_shot`: each rank owns a slice, receives that slice from all ranks, reduces it and sends the result to all.
+/// Used for all-reduce of larger sizes, and for broadcast as a scatter and an all-gather. A cell index counts within a
+/// slice. Uses the same tags as `exchange`.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
   std::int64_t index = fabric.thread();
@@ -101,17 +106,18 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
   }
 }
 
-/// Ranks read and write each other's buffers: after everybody has come, since a buffer is the program's until then, and
-/// before anybody leaves. A block waits for the same block of the others only: where one has begun, all that its rank
-/// did before has ended, and a kernel ends with its last block. Tags first_tag and first_tag + 1 are used up.
+/// Runs `direct`: ranks read and write each other's buffers between two barriers. Before the first barrier a buffer
+/// still belongs to the program, and no rank may leave before the second. A block waits only for the same block of the
+/// other ranks. That is enough: a running block shows that its rank's earlier work has ended, and a kernel ends with
+/// its last block. Uses the tags first_tag and first_tag + 1.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
-  if (!fabric.meet(first_tag)) return;
+  if (!fabric.barrier(first_tag)) return;
   work.move(fabric);
-  fabric.meet(first_tag + 1);
+  fabric.barrier(first_tag + 1);
 }
 
-/// Steps of every direct operation.
+/// Number of steps of every direct operation, which is its number of barriers.
 inline constexpr int kDirectSteps = 2;
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,5 @@
 #pragma once
-// A user's buffer as cells: any size, any alignment, one slice or one for each rank.
+// Access to a user's buffer in cells, for any size and alignment, with one slice or one slice per rank.
 #include <cstdint>
 
 #include "fastpath/schedule/host_device.hpp"
@@ -8,19 +8,19 @@
 
 namespace busbw::fastpath {
 
-/// Slices of a user's buffer. Where a rank's whole buffer goes to everyone the stride is 0.
+/// Slices of a user's buffer. The stride is 0 if the whole buffer goes to or comes from every rank.
 struct Slices {
   char* data = nullptr;
-  std::int64_t stride = 0;  ///< bytes from a slice's begin to the next one's
+  std::int64_t stride = 0;  ///< bytes from the start of a slice to the start of the next one
   std::int64_t length = 0;  ///< bytes of a slice
-  std::int64_t total = 0;   ///< bytes of the buffer: the last slices may be shorter, or empty
-  int granule = 1;          ///< 8, 4, 2 or 1: what every slice's address and length can be divided by
+  std::int64_t total = 0;   ///< bytes of the buffer; the last slices may be shorter or empty
+  int granule = 1;          ///< 8, 4, 2 or 1: largest that divides the address and length of every slice
 };
 
 namespace slices {
 
-/// Of the eight bytes at `offset` the ones that lie within `length`, zeros for the others.
-/// Called, as it is long and rarely needed.
+/// Returns the eight bytes at `offset`, with zeros for bytes beyond `length`. Not inlined, because it is long and
+/// rarely used.
 BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::int64_t offset, std::int64_t length,
                                                       int granule) {
   std::uint64_t value = 0;
@@ -37,6 +37,7 @@ BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::in
   return value;
 }
 
+/// Writes the eight bytes of `value` at `offset`, without the bytes beyond `length`.
 BUSBW_HOST_DEVICE_CALLED void write_in_pieces(char* slice, std::int64_t offset, std::int64_t length, int granule,
                                               std::uint64_t value) {
   const std::int64_t end = offset + 8 < length ? offset + 8 : length;
@@ -58,7 +59,7 @@ BUSBW_HOST_DEVICE std::int64_t length_of(const Slices& all, int slice) {
 
 }  // namespace slices
 
-/// A cell of a slice; zeros beyond its end.
+/// Returns a cell of a slice, with zeros beyond the end of the slice.
 BUSBW_HOST_DEVICE Cell load_cell(const Slices& all, int slice, std::int64_t index) {
   const char* data = all.data + slice * all.stride;
   const std::int64_t length = slices::length_of(all, slice);
@@ -75,7 +76,7 @@ BUSBW_HOST_DEVICE Cell load_cell(const Slices& all, int slice, std::int64_t inde
   return cell;
 }
 
-/// Writes what of a cell lies within its slice.
+/// Writes a cell, without the bytes beyond the end of its slice.
 BUSBW_HOST_DEVICE void store_cell(const Slices& all, int slice, std::int64_t index, const Cell& cell) {
   char* data = all.data + slice * all.stride;
   const std::int64_t length = slices::length_of(all, slice);

@@ -1,7 +1,7 @@
 #pragma once
-// What each collective puts into cells, and what it makes of those it gets: the Works of schedule.hpp.
-// `Reduction` has: Cell of(const Cell (&cells)[n], int ranks), in the order of the ranks, so that every rank that
-// reduces the same cells comes to the same bits.
+// Works of the schedules `exchange` and `two_shot` (schedule.hpp), one for each collective.
+// A `Reduction` has: Cell of(const Cell (&cells)[n], int ranks). It reduces in rank order, so that all ranks get the
+// same bits from the same cells.
 #include "fastpath/schedule/schedule.hpp"
 #include "fastpath/schedule/slices.hpp"
 
@@ -14,12 +14,12 @@ struct Buffers {
   int rank = 0;
   int ranks = 1;
   int root = 0;
-  bool own_is_there = false;  ///< in place: this rank's own part need not be written
+  bool own_in_place = false;  ///< this rank's own part is already in the output buffer
 };
 
 namespace work {
 
-/// The same cell for everybody.
+/// Loads the same cell for every rank.
 template <int kMax>
 BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cells)[kMax]) {
   const Cell own = load_cell(b.in, 0, index);
@@ -27,7 +27,7 @@ BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cel
   for (int p = 0; p < kMax; ++p) cells[p] = own;
 }
 
-/// A slice for each. Without a branch for each slice, so that all are on their way before the first is there.
+/// Loads a cell of each rank's slice. Has no branch for each slice, so that all loads are in flight at the same time.
 template <int kMax>
 BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&cells)[kMax]) {
   BUSBW_UNROLL
@@ -35,27 +35,27 @@ BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&ce
     if (p < b.ranks) cells[p] = load_cell(b.in, p, index);
 }
 
-/// One of two, without a branch: a branch on a place in an array would move the array out of the registers.
-BUSBW_HOST_DEVICE Cell chosen(bool first, const Cell& one, const Cell& other) {
+/// Returns one of two cells without a branch. A branch on an array index would move the array out of the registers.
+BUSBW_HOST_DEVICE Cell select_cell(bool first, const Cell& one, const Cell& other) {
   return {first ? one.low : other.low, first ? one.high : other.high};
 }
 
-/// Into its own rank's place, which is no constant.
+/// Sets the element of this rank. The rank is no compile-time constant, so the element is selected in an unrolled loop.
 template <int kMax>
 BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p) cells[p] = chosen(p == b.rank, own, cells[p]);
+  for (int p = 0; p < kMax; ++p) cells[p] = select_cell(p == b.rank, own, cells[p]);
 }
 
-/// A slice from each.
+/// Stores a cell of each rank's slice.
 template <int kMax>
 BUSBW_HOST_DEVICE void store_each(const Buffers& b, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
   for (int p = 0; p < kMax; ++p)
-    if (p < b.ranks && !(p == b.rank && b.own_is_there)) store_cell(b.out, p, index, cells[p]);
+    if (p < b.ranks && !(p == b.rank && b.own_in_place)) store_cell(b.out, p, index, cells[p]);
 }
 
-/// A slice from each other rank.
+/// Stores a cell of each other rank's slice.
 template <int kMax>
 BUSBW_HOST_DEVICE void store_others(const Buffers& b, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
@@ -63,18 +63,18 @@ BUSBW_HOST_DEVICE void store_others(const Buffers& b, std::int64_t index, const 
     if (p < b.ranks && p != b.rank) store_cell(b.out, p, index, cells[p]);
 }
 
-/// What the root sent; others' cells are there to say that their slots are free.
+/// Returns the root's cell. The cells of other ranks only show that their slots are free.
 template <int kMax>
 BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMax]) {
   Cell cell;
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p) cell = chosen(p == b.root, cells[p], cell);
+  for (int p = 0; p < kMax; ++p) cell = select_cell(p == b.root, cells[p], cell);
   return cell;
 }
 
 }  // namespace work
 
-/// exchange: everybody gets everything and reduces it.
+/// exchange: every rank receives all buffers and reduces them.
 template <class Reduction>
 struct AllReduceOneShot {
   Buffers buffers;
@@ -94,7 +94,7 @@ struct AllReduceOneShot {
   }
 };
 
-/// two_shot: each reduces its slice.
+/// two_shot: every rank reduces its slice.
 template <class Reduction>
 struct AllReduceTwoShot {
   Buffers buffers;
@@ -121,7 +121,7 @@ struct AllReduceTwoShot {
   }
 };
 
-/// exchange: each gets its slice of all and reduces it.
+/// exchange: every rank receives its slice from all ranks and reduces it.
 template <class Reduction>
 struct ReduceScatter {
   Buffers buffers;
@@ -141,7 +141,7 @@ struct ReduceScatter {
   }
 };
 
-/// exchange: everybody's buffer to everybody.
+/// exchange: every rank sends its buffer to all ranks.
 struct AllGather {
   Buffers buffers;
 
@@ -151,7 +151,7 @@ struct AllGather {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
-    if (!buffers.own_is_there) work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+    if (!buffers.own_in_place) work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
@@ -159,7 +159,7 @@ struct AllGather {
   }
 };
 
-/// exchange: a slice for each, a slice from each.
+/// exchange: every rank sends a slice to each rank and receives a slice from each rank.
 struct AllToAll {
   Buffers buffers;
 
@@ -169,7 +169,7 @@ struct AllToAll {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
-    if (!buffers.own_is_there) work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
+    if (!buffers.own_in_place) work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
@@ -177,7 +177,7 @@ struct AllToAll {
   }
 };
 
-/// exchange: the root's buffer to everybody.
+/// exchange: the root sends its buffer to all ranks.
 struct BroadcastOneShot {
   Buffers buffers;
 
@@ -187,16 +187,16 @@ struct BroadcastOneShot {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
-    if (buffers.rank == buffers.root && !buffers.own_is_there)
+    if (buffers.rank == buffers.root && !buffers.own_in_place)
       work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    if (!buffers.own_is_there) store_cell(buffers.out, 0, index, work::from_root(buffers, cells));
+    if (!buffers.own_in_place) store_cell(buffers.out, 0, index, work::from_root(buffers, cells));
   }
 };
 
-/// two_shot: the root scatters slices, their owners spread them.
+/// two_shot: the root scatters slices, and each rank sends its slice to all ranks.
 struct BroadcastTwoShot {
   Buffers buffers;
 
@@ -213,11 +213,11 @@ struct BroadcastTwoShot {
     return work::from_root(buffers, cells);
   }
   BUSBW_HOST_DEVICE void keep(std::int64_t index, const Cell& cell) const {
-    if (!buffers.own_is_there) store_cell(buffers.out, buffers.rank, index, cell);
+    if (!buffers.own_in_place) store_cell(buffers.out, buffers.rank, index, cell);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMax]) const {
-    if (!buffers.own_is_there) work::store_others(buffers, index, cells);
+    if (!buffers.own_in_place) work::store_others(buffers, index, cells);
   }
 };
 

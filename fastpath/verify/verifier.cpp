@@ -9,7 +9,7 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Bytes of what a rank sends.
+/// Returns the size of a rank's send buffer.
 std::size_t sent_bytes(const CollectiveCall& call, int ranks) {
   const bool parts = call.collective == Collective::reduce_scatter || call.collective == Collective::alltoall;
   return call.bytes * (parts ? static_cast<std::size_t>(ranks) : 1);
@@ -25,23 +25,23 @@ Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
   fastpath::check(cudaHostAlloc(&memory, sizeof(CheckFindings), cudaHostAllocMapped | cudaHostAllocPortable),
                   "allocating memory for findings");
   findings_.reset(new (memory) CheckFindings{});
-  fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "making an event");
+  fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "creating an event");
 }
 
 Verifier::~Verifier() {
   const ScopedDevice device(device_);
-  const ScopedRelaxedCapture amid;
+  const ScopedRelaxedCapture relaxed_capture;
   for (void* buffer : buffers_) cudaFree(buffer);
   findings_.reset();
   cudaEventDestroy(checked_);
 }
 
-char* Verifier::room_for(std::size_t bytes, cudaStream_t stream) {
+char* Verifier::reserve_inputs(std::size_t bytes, cudaStream_t stream) {
   const bool captured = is_captured(stream);
   if (captured || bytes > shared_bytes_) {
-    const ScopedRelaxedCapture amid;
+    const ScopedRelaxedCapture relaxed_capture;
     void* memory = nullptr;
-    fastpath::check(cudaMalloc(&memory, bytes), "allocating memory to verify in");
+    fastpath::check(cudaMalloc(&memory, bytes), "allocating memory for verification");
     buffers_.push_back(memory);
     inputs_ = static_cast<char*>(memory);
     if (captured) return inputs_;
@@ -55,8 +55,8 @@ ncclResult_t Verifier::gather(const RealNccl& nccl, const CollectiveCall& call, 
   const ScopedDevice device(device_);
   const std::size_t bytes = sent_bytes(call, ranks_);
   if (call.collective == Collective::broadcast)
-    return nccl.broadcast(call.send, room_for(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
-  return nccl.all_gather(call.send, room_for(bytes * static_cast<std::size_t>(ranks_), stream), bytes, ncclUint8,
+    return nccl.broadcast(call.send, reserve_inputs(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
+  return nccl.all_gather(call.send, reserve_inputs(bytes * static_cast<std::size_t>(ranks_), stream), bytes, ncclUint8,
                          communicator_, stream);
 }
 
@@ -72,8 +72,8 @@ cudaError_t Verifier::check(const CollectiveCall& call, cudaStream_t stream) {
 }
 
 cudaError_t Verifier::wait() const noexcept {
-  const ScopedRelaxedCapture amid;
-  return cudaEventSynchronize(checked_);  // one that was never recorded is none to wait for
+  const ScopedRelaxedCapture relaxed_capture;
+  return cudaEventSynchronize(checked_);  // returns at once if the event was never recorded
 }
 
 bool Verifier::found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
@@ -84,8 +84,8 @@ std::string Verifier::take_findings_message() {
   const unsigned long long more = wrong - reported_;
   reported_ = wrong;
   return fmt::format(
-      "rank {} of {}: {} elements of its results differ from what the inputs give; the first one found was "
-      "element {}. Set BUSBW_FASTPATH=off and report this",
+      "rank {} of {}: {} elements of its results are wrong, the first one found is element {}; set BUSBW_FASTPATH=off "
+      "and report this",
       rank_, ranks_, more, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// BUSBW_FASTPATH=verify: the inputs of all ranks are gathered by the real NCCL, which moves them bit for bit; a simple
-// kernel works out the results from them; and they must be the fast path's, bit for bit.
+// Verification for BUSBW_FASTPATH=verify. The real NCCL gathers the inputs of all ranks unchanged. A simple kernel
+// computes the results from them and compares these with the fast path's results, bit for bit.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -15,27 +15,27 @@
 
 namespace busbw::fastpath {
 
-/// What the check of one operation needs.
+/// Arguments of the check of one operation.
 struct CheckArguments {
   CollectiveCall call;
   int rank = 0;
   int ranks = 1;
-  const char* inputs = nullptr;  ///< of all ranks, one after the other; of a broadcast the root's
+  const char* inputs = nullptr;  ///< inputs of all ranks in rank order; for a broadcast only the root's
 };
 
-/// What was found so far, in the host's memory: elements that differ, and the first one's place in its buffer plus 1.
+/// Findings so far, in host memory: the number of wrong elements, and the index of the first one in its buffer plus 1.
 struct CheckFindings {
   unsigned long long wrong = 0;
   unsigned long long first = 0;
 };
 
-/// Loads the checks' kernels onto the current device, for the same reason as preload() in launch.hpp.
+/// Loads the kernels of the checks onto the current device, for the same reason as preload() in launch.hpp.
 void preload_checks();
 
 /// Queues the check of a result.
 cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings, cudaStream_t stream);
 
-/// Of one communicator on one rank.
+/// Verifier of one communicator on one rank.
 class Verifier {
  public:
   Verifier(ncclComm_t communicator, int rank, int ranks, int device);
@@ -43,18 +43,18 @@ class Verifier {
   Verifier(const Verifier&) = delete;
   Verifier& operator=(const Verifier&) = delete;
 
-  /// Before anything of this call: the room for inputs is one, so calls on several streams wait for each other's
-  /// checks.
+  /// Queues a wait for the check of the previous call. Call it before other work of a call, because calls on different
+  /// streams share the buffer for inputs.
   cudaError_t begin(cudaStream_t stream);
-  /// Queues the gathering of the inputs, before the operation; within a group where there is one.
+  /// Queues the gather of the inputs. Call it before the operation, and inside of the NCCL group if there is one.
   ncclResult_t gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream);
-  /// Queues the check, behind the operation whose inputs were gathered last.
+  /// Queues the check of the operation for which gather() was called last. Call it after the operation.
   cudaError_t check(const CollectiveCall& call, cudaStream_t stream);
 
-  /// Until all checks have run, but for those in graphs, which the order of graphs holds.
+  /// Waits until the checks of all calls outside of graphs have run. GraphOrder::wait() covers the checks in graphs.
   cudaError_t wait() const noexcept;
 
-  /// A sentence on what was wrong since the last time; empty where nothing was, as far as checks have run.
+  /// Returns a message about wrong elements since the previous call. Empty if the finished checks have found none.
   std::string take_findings_message();
   bool found_wrong() const;
 
@@ -63,20 +63,20 @@ class Verifier {
     void operator()(CheckFindings* memory) const { cudaFreeHost(memory); }
   };
 
-  /// Memory for the inputs of the next operation on this stream, `inputs_` from now on.
-  char* room_for(std::size_t bytes, cudaStream_t stream);
+  /// Allocates or reuses memory for the inputs of the next operation on this stream. Sets and returns `inputs_`.
+  char* reserve_inputs(std::size_t bytes, cudaStream_t stream);
 
   ncclComm_t communicator_;
   int rank_;
   int ranks_;
   int device_;
-  cudaEvent_t checked_ = nullptr;  // the last check of a call that is not in a graph
+  cudaEvent_t checked_ = nullptr;  // recorded after each check of a call outside of graphs
   std::unique_ptr<CheckFindings, HostMemoryDeleter> findings_;
   unsigned long long reported_ = 0;
-  // A captured operation has memory of its own, since nobody knows when it will be replayed. Calls share some, in
-  // turns; what was too small stays, as it may be in use.
+  // All buffers for inputs. A captured operation has its own buffer, because the time of its replay is unknown. Calls
+  // outside of graphs share one buffer. If that is too small, it stays allocated, because it may be in use.
   std::vector<void*> buffers_;
-  char* inputs_ = nullptr;  // of the operation whose inputs were gathered last
+  char* inputs_ = nullptr;  // buffer of the operation for which gather() was called last
   char* shared_ = nullptr;
   std::size_t shared_bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-// The check of BUSBW_FASTPATH=verify: element by element, in the plainest way.
+// Kernels of the check for BUSBW_FASTPATH=verify. They compare element by element, in the simplest way.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -31,7 +31,7 @@ __device__ float combine(Redop reduce, float a, float b) {
   return a;
 }
 
-__device__ void note(CheckFindings* findings, std::size_t element) {
+__device__ void record_mismatch(CheckFindings* findings, std::size_t element) {
   if (atomicAdd_system(&findings->wrong, 1ull) == 0) findings->first = element + 1;
 }
 
@@ -49,18 +49,19 @@ __global__ void check_reduced(const CheckArguments expected, CheckFindings* find
       value = combine(call.reduce, value, widen(inputs[static_cast<std::size_t>(r) * of_rank + begin + i]));
     if (call.reduce == Redop::avg) value *= 1.0f / static_cast<float>(expected.ranks);
     const Type result = rounded<Type>(value);
-    if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result)) note(findings, i);
+    if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result))
+      record_mismatch(findings, i);
   }
 }
 
-/// A part of `bytes` from each source; `stride` bytes from one source's inputs to the next one's.
+/// Compares `bytes` bytes from each source. `stride` is the distance between the inputs of two sources, in bytes.
 __global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride,
                             int sources, CheckFindings* findings) {
   for (int source = 0; source < sources; ++source)
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
       if (received[static_cast<std::size_t>(source) * bytes + i] !=
           inputs[static_cast<std::size_t>(source) * stride + i])
-        note(findings, static_cast<std::size_t>(source) * bytes + i);
+        record_mismatch(findings, static_cast<std::size_t>(source) * bytes + i);
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ void preload_checks() {
 }
 
 cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings, cudaStream_t stream) {
-  cudaGetLastError();  // what failed before is not this one's error
+  cudaGetLastError();  // clears the error of an earlier call
   const CollectiveCall& call = expected.call;
   const auto* received = static_cast<const char*>(call.receive);
   const auto ranks = static_cast<std::size_t>(expected.ranks);

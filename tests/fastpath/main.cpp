@@ -1,3 +1,3 @@
-// The one main of all tests of the fast path's host side.
+// Main function of the tests of the fast path's host code.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>

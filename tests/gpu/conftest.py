@@ -1,7 +1,6 @@
-"""What the tests on GPUs share. `make gpu-test` runs them; they fail where there is no GPU.
+"""Fixtures of the tests on GPUs. `make gpu-test` runs these tests. They fail without a GPU.
 
---backend host runs them on ranks of the host instead, which tries the tests out and says nothing about GPUs; those that
-need GPUs are skipped then.
+--backend host runs them with the host backend, to try out the tests themselves. Tests that need GPUs are then skipped.
 """
 
 import fcntl
@@ -22,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class FailuresAtOnce:
-    """Writes each failure down when it happens: a run that is cut off still says what went wrong."""
+    """Writes each failure to a file at once, so that an aborted run keeps its failures."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -37,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: no other test uses the GPUs meanwhile")
     config.addinivalue_line("markers", "long: takes minutes; only with --long")
     results = config.getoption("--results")
-    if results and not hasattr(config, "workerinput"):  # the reports of side by side workers come to their parent
+    if results and not hasattr(config, "workerinput"):  # parallel workers send their reports to their parent
         results.mkdir(parents=True, exist_ok=True)
         config.pluginmanager.register(FailuresAtOnce(results.resolve() / "failures.txt"))
 
@@ -50,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def programs_folder() -> Path:
-    """Where the programs lie: BUSBW_PROGRAMS if set, else beside this Python."""
+    """Folder of the programs: BUSBW_PROGRAMS if set, otherwise the folder of this Python."""
     named = os.environ.get("BUSBW_PROGRAMS")
     return Path(named).resolve() if named else Path(sys.executable).parent
 
@@ -74,14 +73,14 @@ def machine(
     """All GPUs, and a folder for this test's records."""
     backend = pytestconfig.getoption("--backend")
     if gpu_count == 0:
-        pytest.fail("there is no GPU here: busbw-engine --list-devices says why; --backend host tries these tests out")
+        pytest.fail("no GPU found; see busbw-engine --list-devices, or try out the tests with --backend host")
     results = pytestconfig.getoption("--results")
     folder = tmp_path
     if results:
         folder = results.resolve() / request.node.nodeid.rpartition("/")[2].replace("::", "-")
         folder.mkdir(parents=True, exist_ok=False)
     found = Machine(programs_folder, folder, gpu_count, backend)
-    # Tests that run side by side share the GPUs; one that is marked as alone waits until it has them to itself.
+    # Parallel tests share the GPUs. A test that is marked `alone` waits for exclusive use.
     alone = request.node.get_closest_marker("alone") is not None
     with (tmp_path_factory.getbasetemp().parent / "gpus.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
@@ -91,15 +90,15 @@ def machine(
 
 @pytest.fixture
 def gpus(machine: Machine) -> Machine:
-    """The machine, where it takes real GPUs."""
+    """The machine, for tests that need real GPUs."""
     if not machine.on_gpus:
-        pytest.skip("this takes GPUs")
+        pytest.skip("this test needs GPUs")
     return machine
 
 
 @pytest.fixture
 def several(machine: Machine) -> Machine:
-    """The machine, where it takes more than one GPU."""
+    """The machine, for tests that need more than one GPU."""
     if machine.count < 2:
-        pytest.skip("this takes two GPUs")
+        pytest.skip("this test needs two GPUs")
     return machine

@@ -1,4 +1,4 @@
-"""The library of the fast path, and programs that are started over it."""
+"""Runs programs with the fast-path library for the tests."""
 
 import os
 import re
@@ -14,19 +14,19 @@ from .machine import Finished, Machine, Running, expect_nothing_wrong, free_port
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 TWO_SHOT = ("all_reduce", "broadcast")
-"""Those that `two_shot` does."""
+"""Collectives that `two_shot` supports."""
 CASES = (
     *("crossed", "abort", "destroy_order", "finalize", "capture_after_memset"),
     *("overlapping_graphs", "calls_beside_graphs", "nonblocking", "nonblocking_in_a_group"),
 )
-"""Of fastpath_stress, for any mode of it."""
+"""Cases of fastpath_stress for any mode."""
 HAS_ALLTOALL = (2, 28)
 PROGRAM_LIMIT_S = 240
-"""Of a stress: it watches itself, and this only guards against that failing."""
+"""Limit for fastpath_stress. It has its own watchdog, and this limit covers a failure of the watchdog."""
 
 
 class FastPath:
-    """The library, and programs that are started over it."""
+    """The fast-path library, and programs that run with it."""
 
     def __init__(self, machine: Machine, library: Path) -> None:
         self.machine = machine
@@ -37,12 +37,12 @@ class FastPath:
         return {"BUSBW_FASTPATH_LOG": str(self._log), **more}
 
     def methods(self) -> Counter[str]:
-        """By method: kinds of calls that went that way."""
+        """Number of kinds of calls in the log by method."""
         text = self._log.read_text() if self._log.exists() else ""
         return Counter(re.findall(r" ranks=\d+: (\w+)", text))
 
     def check(self, collective: str, *arguments: object, **more: str) -> Counter[str]:
-        """Runs a program of ours over it; nothing may be wrong. The methods that ran."""
+        """Runs one of the engine's programs with the library, checks its data and returns the methods that ran."""
         library = ["--library", self.library]
         finished = self.machine.run(collective, *library, *arguments, environment=self.environment(**more))
         return self._checked(collective, finished)
@@ -50,7 +50,7 @@ class FastPath:
     def check_processes(
         self, collective: str, environments: list[dict[str, str]], *arguments: object, **more: str
     ) -> Counter[str]:
-        """The same with a process for each environment, which are the ranks of one job on this node."""
+        """The same with one process for each environment. The processes are the ranks of one job on this node."""
         count = str(len(environments))
         place = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1"}
         place |= {"MASTER_PORT": str(free_port())}
@@ -68,7 +68,7 @@ class FastPath:
         expect_nothing_wrong(finished, collective)
         version = tuple(map(int, finished.facts()["nccl_version"].split(".")))
         if collective == "alltoall" and version < HAS_ALLTOALL:
-            pytest.skip("nothing wrong, and nothing to do: programs send and receive where NCCL has no ncclAlltoAll")
+            pytest.skip("data are correct, but this NCCL has no ncclAlltoAll: programs send and receive instead")
         return self.methods()
 
     def start(
@@ -101,14 +101,14 @@ class FastPath:
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
     def expect_right(self, name: str, done: "subprocess.CompletedProcess[str]") -> None:
-        """A case ended with nothing wrong, and went the fast way if it was to."""
+        """Asserts that a case succeeded and used the fast path if expected."""
         assert done.returncode == 0, done
         was_fast = self.methods()["exchange"] + self.methods()["two_shot"] > 0
         assert was_fast == (name != "nonblocking")
 
     @staticmethod
     def _ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
-        """Kills it with all that it has started, which would stay on the GPUs, and returns what it said."""
+        """Kills the process with its children, which would stay on the GPUs, and returns its output."""
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.communicate()

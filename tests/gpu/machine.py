@@ -1,4 +1,4 @@
-"""The GPUs of this machine as tests see them: programs started on them, their tables and records kept."""
+"""Access to the GPUs of this machine for tests: starts programs on them and keeps their tables and records."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 LIMIT_S = 25
-"""-T of every run: a hang ends in the program's own words, before the guard."""
+"""-T of every run: the program's own watchdog ends a hang before HANG_GUARD_S."""
 HANG_GUARD_S = 60.0
-"""More than any run here takes: it guards against hangs and asserts nothing about speed."""
+"""Longer than any run takes. It guards against hangs and asserts nothing about speed."""
 
 UNCHECKED_IN_PLACE = {"alltoall", "alltoallv", "sendrecv"}
 ONLY_ROOT_HAS_A_RESULT = {"reduce", "gather"}
@@ -25,7 +25,7 @@ ONLY_ROOT_HAS_A_RESULT = {"reduce", "gather"}
 
 @dataclass(frozen=True)
 class Finished:
-    """What a user sees of a program that has ended."""
+    """Result of a finished program."""
 
     code: int
     stdout: str
@@ -33,7 +33,7 @@ class Finished:
     records: list[dict[str, Any]]
 
     def sentence(self) -> str:
-        """The only line on stderr."""
+        """Returns the only line on stderr."""
         lines = self.stderr.splitlines()
         assert len(lines) == 1, self
         return lines[0]
@@ -50,7 +50,7 @@ class Finished:
 
 
 class Running:
-    """A program that has been started, in a process group of its own."""
+    """A running program, in a separate process group."""
 
     def __init__(self, process: "subprocess.Popen[str]", record: Path) -> None:
         self.process = process
@@ -62,8 +62,8 @@ class Running:
         except subprocess.TimeoutExpired as late:
             self.kill()
             said = [text.decode() if isinstance(text, bytes) else text or "" for text in (late.stdout, late.stderr)]
-            what = " ".join(map(str, self.process.args)) if isinstance(self.process.args, list) else ""
-            raise AssertionError(f"{what} hung for {within_s} s; it had printed:\n{''.join(said)}") from None
+            command = " ".join(map(str, self.process.args)) if isinstance(self.process.args, list) else ""
+            raise AssertionError(f"{command} hung for {within_s} s; it had printed:\n{''.join(said)}") from None
         self.record.with_suffix(".out").write_text(stdout)
         self.record.with_suffix(".err").write_text(stderr)
         lines = self.record.read_text().splitlines() if self.record.exists() else []
@@ -75,7 +75,7 @@ class Running:
             self.process.wait()
 
     def wait_for_rows(self, count: int) -> list[dict[str, Any]]:
-        """The records, once there are so many rows among them."""
+        """Waits for `count` rows and returns the records."""
         deadline = time.monotonic() + HANG_GUARD_S
         while time.monotonic() < deadline:
             text = self.record.read_text() if self.record.exists() else ""
@@ -87,14 +87,14 @@ class Running:
 
 
 def free_port() -> int:
-    """On this machine, a moment ago."""
+    """Returns a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Machine:
-    """`count` GPUs. Where `backend` is "host", ranks of the host stand in for them, to try the tests out."""
+    """A machine with `count` GPUs. With the backend "host", host ranks replace them, to try out the tests."""
 
     def __init__(self, programs: Path, folder: Path, count: int, backend: str) -> None:
         self.programs = programs
@@ -105,7 +105,7 @@ class Machine:
         self._started: list[Running] = []
 
     def ranks(self, way: str) -> list[object]:
-        """The flags for one rank on each GPU: grouped ("g"), threads ("t"), processes, or threads of GPUs ("tg")."""
+        """Returns flags for one rank on each GPU: grouped ("g"), threads ("t"), processes, or both ("tg")."""
         if not self.on_gpus and "g" in way:
             return ["-t", self.count]
         if way == "tg":
@@ -119,7 +119,7 @@ class Machine:
         environment: dict[str, str] | None = None,
         joins: Running | None = None,
     ) -> Running:
-        """`joins`: another process of that one's job, whose command lines have to be alike."""
+        """Starts a program. `joins`: start it as another process of that job, with the same command line."""
         record = joins.record if joins else self.folder / f"{len(self._started):03d}-{collective}.jsonl"
         limit = [] if "-T" in arguments else ["-T", LIMIT_S]
         process = subprocess.Popen(
@@ -144,7 +144,7 @@ class Machine:
         return self.start(collective, *arguments, environment=environment).finish()
 
     def note(self, outcome: str) -> None:
-        """Keeps which of several outcomes that are all right it was; bench/gpu_tests.py shows it."""
+        """Records which of several correct outcomes occurred. bench/gpu_tests.py shows it."""
         (self.folder / "outcome.txt").write_text(f"{outcome}\n")
 
     def stop_all(self) -> None:
@@ -153,7 +153,7 @@ class Machine:
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        """NVLink multicast stays off unless somebody turns it on: a fault in it can take down all GPUs of a host."""
+        """NVLink multicast is off by default, because a fault in it can disable all GPUs of a host."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -163,21 +163,21 @@ class Machine:
 
 
 def real_library(machine: Machine) -> Path:
-    """The NCCL that our programs find."""
+    """Returns the path of the NCCL library that the programs load."""
     (run,) = machine.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, "-n", 1).of_kind("run")
     return Path(run["ranks"][0]["library"]["path"])
 
 
-def beside(machine: Machine, name: str) -> Path:
-    """What no wheel holds: built with the tests, it lies beside the programs."""
+def built_file(machine: Machine, name: str) -> Path:
+    """Returns a file that is built with the tests into the folder of the programs. No wheel contains it."""
     found = machine.programs / name
     if not found.exists():
-        pytest.skip(f"this takes {name} beside the programs")
+        pytest.skip(f"this test needs {name} in the folder of the programs")
     return found
 
 
 def device_lines(programs: Path) -> Iterator[str]:
-    """A line for each GPU."""
+    """Yields one line for each GPU."""
     listed = subprocess.run(
         [str(programs / "busbw-engine"), "--list-devices"], capture_output=True, text=True, timeout=HANG_GUARD_S
     )
@@ -186,7 +186,7 @@ def device_lines(programs: Path) -> Iterator[str]:
 
 
 def expect_nothing_wrong(finished: Finished, collective: str) -> None:
-    """Exit code 0, and every placement of every row checked where its result is defined."""
+    """Asserts exit code 0 and that every placement with a defined result was checked."""
     assert (finished.code, finished.stderr) == (0, ""), finished
     assert re.search(r"^# Out of bounds values : 0 OK$", finished.stdout, flags=re.MULTILINE), finished.stdout
     assert finished.rows()

@@ -1,4 +1,4 @@
-"""Is every element of every program, type, operator and placement right, and is a wrong one named?"""
+"""Tests that every element of every program, type, operator and placement is correct, and that wrong ones are named."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from busbw.engine import COLLECTIVES
 from .machine import ONLY_ROOT_HAS_A_RESULT, UNCHECKED_IN_PLACE, Finished, Machine, expect_nothing_wrong
 
 EVERYTHING = ["-d", "all", "-o", "all", "-n", 1]
-# Less than a tile of the data's definition, more than one, and what divides by nothing.
+# Sizes below and above a tile of the data streams, and sizes with no common divisor.
 SIZES = ["--sizes", "8,1000,100003,1M"]
 TYPES = 12
 FLOAT8 = 2
-"""Types that older GPUs do not reduce, nor older NCCLs have."""
+"""Types that older GPUs do not reduce and older versions of NCCL lack."""
 OPERATORS = 6
 REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 
@@ -67,7 +67,7 @@ def test_misaligned_buffers(several: Machine, unaligned: int) -> None:
 
 
 def expect_exactly(finished: Finished, collective: str, rank: int, index: int) -> None:
-    """Exit code 1, and in every row that is checked this one element and no other."""
+    """Asserts exit code 1, and exactly this one wrong element in every checked row."""
     assert finished.code == 1, finished
     for row in finished.rows():
         if row["placement"] == "in_place" and collective in UNCHECKED_IN_PLACE:

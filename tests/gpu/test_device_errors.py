@@ -1,4 +1,4 @@
-"""Is a rank that dies or falls silent noticed, named and told to the others; is a wrong environment one sentence?"""
+"""Tests that a lost or silent rank is reported on all ranks, and that a wrong environment gives a one-line error."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .machine import Machine, beside, real_library
+from .machine import Machine, built_file, real_library
 
 ENDLESS = ["-b", "1M", "-e", "1M", "-n", 5, "-N", 0]
 LIMIT_S = 4
@@ -16,7 +16,7 @@ LIMIT_S = 4
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_process_lost_in_the_middle(several: Machine, blow: signal.Signals) -> None:
-    """Killed it is lost at once, stopped when the limit has passed."""
+    """A killed process is lost at once, a stopped one after the time limit."""
     running = several.start("all_reduce", *several.ranks("processes"), *ENDLESS, "-T", LIMIT_S)
     (run,) = (record for record in running.wait_for_rows(6) if record["kind"] == "run")
     bad = several.count - 1
@@ -36,7 +36,7 @@ def test_a_gpu_lost_in_the_middle(several: Machine, gpus: Machine, way: str) -> 
 
     Within a process CUDA tells other GPUs the same, and any of them may be asked first.
     """
-    losing = beside(several, "liblosing_nccl.so")
+    losing = built_file(several, "liblosing_nccl.so")
     preloaded = {"LD_PRELOAD": f"{losing}:{real_library(several)}", "BUSBW_NCCL_LIBRARY": ""}
     finished = several.start("all_reduce", *several.ranks(way), *ENDLESS, environment=preloaded).finish()
     assert finished.code == 3, finished
@@ -49,11 +49,11 @@ def test_a_gpu_lost_in_the_middle(several: Machine, gpus: Machine, way: str) -> 
     assert end["exit_code"] == 3
 
 
-@pytest.mark.alone  # starting takes longer than the limit where other tests start, too
+@pytest.mark.alone  # starting takes longer than the limit if other tests start at the same time
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 @pytest.mark.parametrize("phase", ["initialisation", "timing"])
 def test_a_silent_rank(several: Machine, way: str, phase: str) -> None:
-    """Neither NCCL's initialisation nor an operation that never ends keeps the program from ending."""
+    """The program ends although NCCL's initialization or an operation never returns."""
     fault = ["--fault", f"hang:rank=1,phase={phase}"]
     finished = several.start("all_reduce", *several.ranks(way), "-b", "1M", "-e", "1M", "-T", LIMIT_S, *fault).finish(
         within_s=60
@@ -65,7 +65,7 @@ def test_a_silent_rank(several: Machine, way: str, phase: str) -> None:
 GATE_EXPIRES_WITHIN_S = 100
 
 
-@pytest.mark.alone  # a GPU that spins at a gate takes its turns from all others
+@pytest.mark.alone  # a GPU that waits at a gate slows down all other programs on it
 @pytest.mark.long
 def test_a_gate_that_expires(several: Machine, gpus: Machine) -> None:
     """A rank that is stopped keeps the others' gates closed until their GPUs go on by themselves: no time is shown.

@@ -1,8 +1,9 @@
-"""The fast path (docs/fastpath.md): are results right under every program, and does it never hang where NCCL would not?
+"""Tests of the fast path (docs/fastpath.md): correct results with every program, and no hangs beyond those of NCCL.
 
-The library is looked for beside the programs and in the package; BUSBW_FASTPATH_LIBRARY names another. Programs that no
-wheel holds are looked for beside the programs, too: fastpath_stress and fastpath_lines (built with
-BUSBW_BUILD_GPU_TESTS) and fastpath_kernels (with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder of nccl-tests.
+The library is searched in the folder of the programs and in the package. BUSBW_FASTPATH_LIBRARY names another one.
+Programs that no wheel contains are searched in the folder of the programs too: fastpath_stress and fastpath_lines
+(built with BUSBW_BUILD_GPU_TESTS) and fastpath_kernels (built with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder
+of nccl-tests.
 """
 
 import os
@@ -15,10 +16,10 @@ import pytest
 from busbw import engine
 
 from .fast_path import CASES, COLLECTIVES, PROGRAM_LIMIT_S, TWO_SHOT, FastPath
-from .machine import Machine, beside
+from .machine import Machine, built_file
 
 REACHING = ("all_reduce", "all_gather", "reduce_scatter")
-"""Those that `direct` does."""
+"""Collectives that `direct` supports."""
 SIZES = ["--sizes", "2,30,120,1000,4K,65534,100003,1M,5000003", "-n", 3]
 EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
 FORCED = ["exchange,128,512", "exchange,1,32", "exchange,7,96", "two_shot,128,256", "two_shot,3,64"]
@@ -48,7 +49,7 @@ def test_sizes(fast: FastPath, collective: str, way: str) -> None:
 
 @pytest.mark.parametrize("collective", engine.COLLECTIVES)
 def test_every_type_and_operator(fast: FastPath, collective: str) -> None:
-    """Programs for which it has no way of its own are right over it, too."""
+    """Also programs that the fast path delegates to NCCL are correct."""
     methods = fast.check(collective, *fast.machine.ranks("t"), *EVERYTHING)
     assert (methods["exchange"] > 0) == (collective in COLLECTIVES), methods
 
@@ -63,13 +64,14 @@ def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, w
     sizes = ["--sizes", "2,1000,65534,1M,16000002", "-n", 2, "-d", "bfloat16"]
     methods = fast.check(collective, *fast.machine.ranks(way), *sizes, BUSBW_FASTPATH_METHOD=forced)
     assert methods[method] > 0
-    assert set(methods) <= {method, "nccl"}, methods  # a rank's share of two bytes is nothing, which is NCCL's
+    # Calls of two bytes are delegated to NCCL, because a rank's part is empty.
+    assert set(methods) <= {method, "nccl"}, methods
 
 
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 @pytest.mark.parametrize("collective", REACHING)
 def test_direct_in_windows(fast: FastPath, collective: str, way: str) -> None:
-    """No odd sizes: they are NCCL's, and 2.28.9's own kernels for windows give wrong data for some of them."""
+    """No odd sizes: they are delegated to NCCL, and the window kernels of 2.28.9 give wrong data for some of them."""
     sizes = ["--sizes", "128,1000,4K,65536,1M,16M,64M", "-n", 3, "-d", "half"]
     everything = ["--sizes", "128,1K,100000,1M", "-d", "all", "-o", "all", "-n", 1]
     for flags in (sizes, [*sizes, "-G", 2], everything):
@@ -100,7 +102,7 @@ def test_graphs(fast: FastPath, collective: str, way: str) -> None:
 @pytest.mark.parametrize(("registered", "graphs", "mode"), [(1, 0, "on"), (2, 0, "on"), (2, 3, "on"), (2, 0, "verify")])
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_registered_buffers(fast: FastPath, collective: str, registered: int, graphs: int, mode: str) -> None:
-    """ncclCommRegister (-R 1) and symmetric windows (-R 2) hold for other processes' buffers, too."""
+    """ncclCommRegister (-R 1) and symmetric windows (-R 2) also work for buffers of other processes."""
     flags = ["-d", "half", "-R", registered, *(["-G", graphs] if graphs else [])]
     methods = fast.check(collective, *fast.machine.ranks("processes"), *SIZES, *flags, BUSBW_FASTPATH=mode)
     assert set(methods) - {"nccl"}, methods
@@ -115,15 +117,15 @@ def test_symmetric_windows_of_one_process(fast: FastPath, collective: str, way: 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_verify_finds_nothing(fast: FastPath, collective: str) -> None:
-    """expect_nothing_wrong() wants stderr empty, where findings would be."""
+    """expect_nothing_wrong() requires an empty stderr, and findings would be printed there."""
     methods = fast.check(collective, *fast.machine.ranks("t"), *SIZES, "-d", "half", BUSBW_FASTPATH="verify")
     assert methods["exchange"] > 0, methods
 
 
 @pytest.mark.parametrize("busy_blocks", [0, 256])
 def test_no_line_is_read_in_parts(gpus: Machine, busy_blocks: int) -> None:
-    """What the fast path takes for granted of a line (docs/fastpath.md), billions of times over; one GPU will do."""
-    words = [str(beside(gpus, "fastpath_lines")), "4000000", str(busy_blocks)]
+    """Tests the fast path's assumption about lines (docs/fastpath.md) billions of times. One GPU is enough."""
+    words = [str(built_file(gpus, "fastpath_lines")), "4000000", str(busy_blocks)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_LIMIT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(": 0 cells that were not what the tag says\n")
@@ -135,7 +137,7 @@ def test_off_hands_everything_over(fast: FastPath) -> None:
 
 @pytest.mark.parametrize("mode", ["threads", "single", "processes"])
 def test_a_mix(fast: FastPath, mode: str) -> None:
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     done = fast.start([stress, "--gpus", fast.machine.count, "--mode", mode, "--seconds", 8])
     assert done.returncode == 0, done
     assert "wrong 0" in done.stdout
@@ -146,7 +148,7 @@ def test_a_mix(fast: FastPath, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["threads", "single", "processes"])
 def test_a_mix_in_symmetric_windows(fast: FastPath, mode: str, verify: str, forced: str) -> None:
     """Buffers for which NCCL has kernels are in windows of three communicators."""
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     mix = [stress, "--gpus", fast.machine.count, "--mode", mode, "--windows", "yes", "--seconds", 8, "--seed", 50]
     done = fast.start(mix, BUSBW_FASTPATH=verify, BUSBW_FASTPATH_METHOD=forced)
     assert done.returncode == 0, done
@@ -160,13 +162,13 @@ def test_a_mix_in_symmetric_windows(fast: FastPath, mode: str, verify: str, forc
 @pytest.mark.parametrize("mode", ["threads", "single", "processes"])
 def test_a_long_mix(fast: FastPath, mode: str, seed: int) -> None:
     """Twenty minutes in all."""
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     done = fast.start([stress, "--gpus", fast.machine.count, "--mode", mode, "--seconds", 34, "--seed", 100 + seed])
     assert done.returncode == 0, done
 
 
 def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     done = fast.start([stress, "--gpus", fast.machine.count, "--seconds", 3, "--plant", 2])
     assert done.returncode == 1, done
     assert "WRONG: " in done.stdout
@@ -175,7 +177,7 @@ def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
 @pytest.mark.parametrize("mode", ["threads", "processes"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_case(fast: FastPath, name: str, mode: str) -> None:
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     case = [stress, "--gpus", fast.machine.count, "--case", name, "--mode", mode, "--rounds", 4]
     fast.expect_right(name, fast.start(case))
 
@@ -183,8 +185,8 @@ def test_a_case(fast: FastPath, name: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["threads", "processes"])
 @pytest.mark.parametrize("name", ["finalize", "calls_beside_graphs"])
 def test_nccl_itself_does_what_a_case_asks(fast: FastPath, name: str, mode: str) -> None:
-    """An order and a wait on which programs may rely: the fast path owes no more than NCCL."""
-    stress = beside(fast.machine, "fastpath_stress")
+    """NCCL itself guarantees this order and this wait, so programs may rely on them."""
+    stress = built_file(fast.machine, "fastpath_stress")
     case = [stress, "--gpus", fast.machine.count, "--case", name, "--mode", mode, "--rounds", 3]
     done = fast.start(case, BUSBW_FASTPATH="off")
     assert done.returncode == 0, done
@@ -192,7 +194,7 @@ def test_nccl_itself_does_what_a_case_asks(fast: FastPath, name: str, mode: str)
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_ranks_that_see_only_their_own_gpu(fast: FastPath, collective: str) -> None:
-    """As under Slurm's --gpus-per-task: each process has a CUDA_VISIBLE_DEVICES of its own."""
+    """As with Slurm's --gpus-per-task, each process has its own CUDA_VISIBLE_DEVICES."""
     count, shown = fast.machine.count, os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = shown.split(",") if shown else [str(gpu) for gpu in range(count)]
     methods = fast.check_processes(collective, [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus[:count]], *SIZES)
@@ -202,23 +204,23 @@ def test_ranks_that_see_only_their_own_gpu(fast: FastPath, collective: str) -> N
 @pytest.mark.parametrize("communicators", [2, 3])
 @pytest.mark.parametrize("forced", ["exchange,128,512", "two_shot,128,256"])
 def test_crossed_at_full_width(fast: FastPath, forced: str, communicators: int) -> None:
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     crossed = [stress, "--gpus", fast.machine.count, "--case", "crossed", "--communicators", communicators]
     done = fast.start(crossed, BUSBW_FASTPATH_METHOD=forced, BUSBW_FASTPATH_MIB="256")  # slots for all
     assert done.returncode == 0, done
 
 
-@pytest.mark.alone  # what others take of the GPUs would count
+@pytest.mark.alone  # memory of other tests would be counted
 @pytest.mark.parametrize("name", ["memory", "many"])
 def test_memory(fast: FastPath, name: str) -> None:
-    stress = beside(fast.machine, "fastpath_stress")
+    stress = built_file(fast.machine, "fastpath_stress")
     done = fast.start([stress, "--gpus", fast.machine.count, "--case", name, "--rounds", 6])
     assert done.returncode == 0, done
 
 
 def test_verify_finds_a_wrong_result(fast: FastPath) -> None:
-    """One that is the program's own fault, as nothing else is wrong on purpose: its buffers overlap."""
-    stress = beside(fast.machine, "fastpath_stress")
+    """The wrong result is caused by the program: its buffers overlap."""
+    stress = built_file(fast.machine, "fastpath_stress")
     overlapping = [stress, "--gpus", fast.machine.count, "--case", "verify_finds"]
     found = fast.start(overlapping, BUSBW_FASTPATH="verify", BUSBW_FASTPATH_METHOD="exchange,1,32")
     assert found.returncode == 0, found
@@ -270,7 +272,7 @@ dist.destroy_process_group()
 
 
 def pytorch() -> str:
-    """The Python on the path, which may be another than this one, where it has PyTorch."""
+    """Returns the Python on the path if it has PyTorch. It may differ from this Python."""
     python = shutil.which("python3")
     if python is None or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
         pytest.skip("this takes a python3 that has PyTorch")
@@ -278,7 +280,7 @@ def pytorch() -> str:
 
 
 def test_training_with_pytorch(fast: FastPath) -> None:
-    """Weights are alike on all ranks, and those that a single rank with all the data comes to."""
+    """Weights are equal on all ranks, and equal to those of a single rank with all the data."""
     torchrun = [pytorch(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", fast.machine.count]
     script = fast.machine.folder / "train.py"
     script.write_text(TRAINING)
@@ -298,11 +300,11 @@ def test_training_with_pytorch(fast: FastPath) -> None:
     ],
 )
 def test_sanitizer(fast: FastPath, collective: str, method: str, tool: str) -> None:
-    kernels = beside(fast.machine, "fastpath_kernels")
+    kernels = built_file(fast.machine, "fastpath_kernels")
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if sanitizer is None:
         pytest.skip("this takes compute-sanitizer")
-    shape = [30720, 4, 64, fast.machine.count, 3]  # each rank's part is a multiple of 16 bytes, which direct takes
+    shape = [30720, 4, 64, fast.machine.count, 3]  # each rank's part is a multiple of 16 bytes, as direct requires
     command = [sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, collective, method, *shape]
     done = fast.start(command, limit_s=SANITIZER_LIMIT_S)
     assert done.returncode == 0, done

@@ -1,8 +1,8 @@
-"""The fast path on one GPU that processes share: is right what is queued, captured, ordered and worked out?
+"""Tests of the fast path with processes that share one GPU: queueing, capture, order and results.
 
-NCCL 2.30 and newer can run several ranks on one GPU. The library is a copy that takes them for ranks of several GPUs
-(tests/gpu/sharing); it lies beside the programs, as what test_fastpath.py starts. One process runs at a time, for some
-milliseconds, so that everything is slow here and no time says anything.
+NCCL 2.30 and newer can run several ranks on one GPU. The tests use a copy of the library that treats them as ranks on
+several GPUs (tests/gpu/sharing). It is in the folder of the programs. The GPU runs one process at a time for some
+milliseconds, so everything is slow and times mean nothing.
 """
 
 import subprocess
@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from .fast_path import CASES, COLLECTIVES, TWO_SHOT, FastPath
-from .machine import Machine, beside
+from .machine import Machine, built_file
 
 SHARED = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_TESTS_DEVICE": "0"}
 CAN_SHARE = (2, 30)
@@ -20,7 +20,7 @@ EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "1000,100003", "-n", 1, "-w",
 
 @pytest.fixture
 def fast(gpus: Machine) -> FastPath:
-    library = beside(gpus, "libbusbw_nccl_sharing.so")
+    library = built_file(gpus, "libbusbw_nccl_sharing.so")
     version = gpus.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, "-n", 1).facts()["nccl_version"]
     if tuple(map(int, version.split("."))) < CAN_SHARE:
         pytest.skip(f"NCCL {version} has no two ranks on one GPU")
@@ -59,7 +59,7 @@ def test_graphs(fast: FastPath, collective: str, mode: str) -> None:
 
 def start(fast: FastPath, ranks: int, *words: object) -> "subprocess.CompletedProcess[str]":
     """Runs fastpath_stress."""
-    stress = [beside(fast.machine, "fastpath_stress"), "--gpus", ranks, "--mode", "sharing", *words]
+    stress = [built_file(fast.machine, "fastpath_stress"), "--gpus", ranks, "--mode", "sharing", *words]
     return fast.start(stress, NCCL_MULTI_RANK_GPU_ENABLE="1")
 
 

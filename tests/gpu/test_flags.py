@@ -1,4 +1,4 @@
-"""Do the flags that change how operations are issued keep data right and say what they should?"""
+"""Tests that flags for the issue of operations keep data correct and print the expected lines."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_graphs_of_other_collectives(gpus: Machine, collective: str) -> None:
 
 
 def test_two_groups(several: Machine) -> None:
-    """Under NCCL_TESTS_SPLIT, of ranks that lie apart."""
+    """With NCCL_TESTS_SPLIT, groups of non-adjacent ranks."""
     if several.count < 4:
         pytest.skip("this takes four GPUs")
     split = {"NCCL_TESTS_SPLIT": "MOD 2"}
@@ -42,7 +42,7 @@ def test_parallel_initialisation(gpus: Machine, way: str) -> None:
 
 
 def test_the_first_gpu_can_be_named(several: Machine, gpus: Machine) -> None:
-    """NCCL_TESTS_DEVICE: ranks take GPUs from there on, and none comes round to the first."""
+    """NCCL_TESTS_DEVICE: ranks take GPUs from this one on, without wrapping around to the first."""
     second = {"NCCL_TESTS_DEVICE": "1"}
     tiny = ["-b", 8, "-e", 8, "-n", 1]
     taken = []

@@ -1,6 +1,6 @@
-"""-D and -V: are the kernels on NCCL's device API right in every element, and those that cannot run refused in words?
+"""Tests of -D and -V: kernels on NCCL's device API are correct, and kernels that cannot run are refused with an error.
 
-Kernels that take NVLink multicast are never run here: only their refusal is.
+Kernels with NVLink multicast never run here. Only their refusal is tested.
 """
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from .machine import Machine, expect_nothing_wrong
 
 KERNELS = [("all_reduce", 1), ("all_reduce", 2), ("alltoall", 1), ("alltoall", 2)]
-# Single elements, less than a vector, odd counts, more than one turn of all threads.
+# Single elements, less than a vector, odd counts, more than one iteration of all threads.
 SIZES = ["--sizes", "8,40,1000,100003,1M,33M", "-n", 3]
 ENVIRONMENT = 3
 
@@ -82,7 +82,7 @@ def test_multicast_that_is_switched_off(several: Machine, number: int) -> None:
 
 @pytest.mark.parametrize("number", [3, 4])
 def test_transfers_that_the_gpu_starts(several: Machine, number: int) -> None:
-    """Right where the network can, a sentence where it cannot; `outcome.txt` says which it was."""
+    """Correct if the network supports it, otherwise an error. `outcome.txt` records which it was."""
     needs_gpus(several)
     finished = several.run("alltoall", *several.ranks("t"), *SIZES, "-R", 2, "-D", number)
     if finished.code == 0:

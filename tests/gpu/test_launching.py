@@ -1,4 +1,4 @@
-"""Is data right however ranks share threads and processes, where one thread launches for several GPUs?"""
+"""Tests that data are correct for any assignment of ranks to threads and processes, also several GPUs per thread."""
 
 import pytest
 
@@ -9,7 +9,7 @@ SIZES = ["--sizes", "8,5000,1M", "-n", 7]
 
 @pytest.mark.parametrize("flags", [[], ["-G", 2]], ids=lambda flags: "".join(map(str, flags)))
 def test_ping_pong_of_one_thread(gpus: Machine, flags: list[object]) -> None:
-    """Of a pair one rank sends first and the other receives: still the same number of calls."""
+    """One rank of a pair sends first and the other receives first, with the same number of calls."""
     if gpus.count % 2:
         pytest.skip("this takes pairs of GPUs")
     finished = gpus.run("sendrecv", *gpus.ranks("g"), *SIZES, "--ping-pong", 1, *flags)
@@ -17,7 +17,7 @@ def test_ping_pong_of_one_thread(gpus: Machine, flags: list[object]) -> None:
 
 
 def test_steps_that_depend_on_each_other(gpus: Machine) -> None:
-    """A hypercube's steps must not be started as one by -g. With -m they are, as in nccl-tests: many cubes at once."""
+    """-g must not start the steps of a hypercube as one group. -m does, as in nccl-tests: several cubes at once."""
     if gpus.count not in (2, 4, 8, 16):
         pytest.skip("this takes a power of two of GPUs")
     for flags in (["-m", 3], ["-z", 2], ["-G", 1, "-m", 2]):
@@ -33,7 +33,7 @@ def test_threads_of_several_gpus(gpus: Machine) -> None:
 
 
 def test_processes_of_several_gpus_in_groups(gpus: Machine) -> None:
-    """Each process a group of its own, and all of them one."""
+    """Each process is a separate group, and all processes are one group."""
     if gpus.count < 4:
         pytest.skip("this takes four GPUs")
     ranks = ["--processes", 2, "-g", gpus.count // 2]

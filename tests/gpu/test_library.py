@@ -1,4 +1,4 @@
-"""Is it said which library was measured, with what driver, and what NCCL knows when ranks hang?"""
+"""Tests that the measured library and driver are recorded, and that NCCL's state is printed if ranks hang."""
 
 import hashlib
 import re
@@ -42,7 +42,7 @@ def test_a_preloaded_library_is_the_one(gpus: Machine) -> None:
     assert run["ranks"][0]["library"] == library
 
 
-@pytest.mark.alone  # another job on this host might answer at the port of the RAS service
+@pytest.mark.alone  # another job on this host could use the port of the RAS service
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 def test_ranks_that_hang_are_explained(several: Machine, gpus: Machine, way: str) -> None:
     hang = ["--fault", "hang:rank=1,phase=timing"]

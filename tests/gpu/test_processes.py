@@ -1,4 +1,4 @@
-"""Are processes that were started apart one job, and refused where what they have does not fit together?"""
+"""Tests that separately started processes form one job, and that processes that do not match are refused."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from .machine import HANG_GUARD_S, Machine, free_port
 
 
 def ends_of(machine: Machine, environments: Sequence[dict[str, str]]) -> list[tuple[int, str]]:
-    """Starts a process with each of them; exit code and stderr of each."""
+    """Starts one process for each element and returns the exit code and stderr of each."""
     store = f"tcp://127.0.0.1:{free_port()}"
     processes = []
     for number, environment in enumerate(environments):
@@ -60,7 +60,7 @@ def test_another_file_of_the_same_version(several: Machine, gpus: Machine, tmp_p
     other = tmp_path / "libnccl.so.2"
     shutil.copyfile(library["path"], other)
     with other.open("ab") as file:
-        file.write(b"\0")  # it loads and works, and is not the same
+        file.write(b"\0")  # the copy works, but its contents differ
     for code, said in ends_of(gpus, [{"BUSBW_NCCL_LIBRARY": str(path)} for path in (library["path"], other)]):
         assert code == 2, said
         assert "process 1 on " in said

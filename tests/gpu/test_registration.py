@@ -1,4 +1,4 @@
-"""-R, -x and -M: do registered buffers and policies keep data right, and does the memory report tell something?"""
+"""Tests of -R, -x and -M: registered buffers and policies keep data correct, and the memory report has figures."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_registered_in_groups(several: Machine, registration: int) -> None:
 
 @pytest.mark.parametrize("policy", [0, 1, 2])
 def test_policies(gpus: Machine, policy: int) -> None:
-    """Policy 2 moves data without multiprocessors where buffers are in symmetric windows."""
+    """Policy 2 moves data without multiprocessors if buffers are in symmetric windows."""
     for collective in ("all_gather", "alltoall"):
         finished = gpus.run(collective, *gpus.ranks("t"), *SMALL, "-x", policy, "-R", 2)
         expect_nothing_wrong(finished, collective)
@@ -70,7 +70,7 @@ def test_memory_report(gpus: Machine, way: str) -> None:
     (end,) = finished.of_kind("end")
     assert [memory["rank"] for memory in end["memory"]] == list(range(gpus.count))
     for memory in end["memory"]:
-        # Two buffers of 64 MiB and their guards, and whatever NCCL takes.
+        # Two buffers of 64 MiB with their guards, and the memory of NCCL.
         assert memory["buffer_bytes"] >= 2 * (64 << 20)
         assert memory["buffer_bytes"] < 2 * (64 << 20) + (64 << 20)
         assert memory["library_bytes"] > 0

@@ -1,10 +1,10 @@
-"""Time, device time and launch time by name; arrival and clocks of each rank; -G with a time for each iteration."""
+"""Tests of time, device time and launch time, of each rank's arrival and clocks, and of times per iteration with -G."""
 
 import pytest
 
 from .machine import Machine
 
-pytestmark = pytest.mark.alone  # others would take the processors that launch
+pytestmark = pytest.mark.alone  # other tests would use the processors that launch
 
 WAYS = ["g", "t", "processes"]
 TIMED = ["-c", 0, "-n", 40, "-w", 5]
@@ -19,13 +19,13 @@ def test_a_small_message_has_three_times(several: Machine, way: str) -> None:
         if not several.on_gpus:
             assert row["device_time_us"] is row["launch_time_us"] is None
             continue
-        # Behind the gate there is neither launching nor waiting for others.
+        # After the gate opens, times include neither launches nor waits for other ranks.
         assert 0 < row["device_time_us"] <= row["time_us"] * 1.1, row
         assert 0 < row["launch_time_us"] <= row["time_us"] * 1.1, row
         for name in ("rank_device_times_us", "rank_launch_times_us", "rank_arrivals_us"):
             assert len(row[name]) == several.count, row
         assert min(row["rank_arrivals_us"]) == 0, row
-        # All begin together and end together.
+        # All ranks begin and end at the same time.
         assert max(row["rank_device_times_us"]) < 1.2 * min(row["rank_device_times_us"]), row
 
 
@@ -53,9 +53,9 @@ def test_graphs_have_a_time_for_each_iteration(several: Machine, gpus: Machine, 
         assert [len(samples) for samples in row["samples_us"]] == [40] * gpus.count
         assert all(sample > 0 for samples in row["samples_us"] for sample in samples)
         assert row["check"]["wrong_elements"] == 0
-        # Graphs with stamps begin together: none waits for another's launch.
+        # Graphs with timestamps begin together, so no rank waits for another rank's launch.
         assert row["rank_arrivals_us"] == []
-        # A graph of 10 operations leaves hardly any launching.
+        # A graph of 10 operations has almost no launch time.
         assert row["device_time_us"] <= row["time_us"] * 1.1, row
 
 

@@ -1,4 +1,4 @@
-"""`busbw topo` on a machine with GPUs, held against what the driver's own nvidia-smi says of it."""
+"""Tests of `busbw topo` on a machine with GPUs, compared with the output of nvidia-smi."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def between_gpus(found: dict[str, Any]) -> dict[tuple[str, str], str]:
 
 
 def test_the_matrix_is_the_driver_s(gpus: Machine) -> None:
-    """Read from the same machine's `nvidia-smi topo -m`, by other code. Neither heeds CUDA_VISIBLE_DEVICES."""
+    """Compares with `nvidia-smi topo -m` on the same machine. Neither depends on CUDA_VISIBLE_DEVICES."""
     ours, theirs = topology(gpus), topology(gpus, "-", text=nvidia_smi("topo", "-m"))
     assert len(ours["gpus"]) == len(nvidia_smi("-L").splitlines())
     count = len(ours["gpus"])
@@ -61,7 +61,7 @@ def test_gpus_and_driver_are_the_driver_s(gpus: Machine) -> None:
 
 
 def test_links_add_up(several: Machine, gpus: Machine) -> None:
-    """Each has as many NVLinks as lead to switches and to GPUs, and the matrix shows no more of them."""
+    """Each GPU's number of NVLinks equals its links to switches and GPUs, and the matrix shows no more."""
     found = topology(gpus)
     for gpu in found["gpus"]:
         links = gpu["nvlinks"]

@@ -1,4 +1,4 @@
-"""The fast path's library from the outside: its tables, and measuring which method is best for which size."""
+"""Tables of the fast-path library, and the tuner that finds the best method for each size."""
 
 from busbw.fastpath.table import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange, parse, table_text
 

@@ -1,4 +1,4 @@
-"""Where a tuning keeps what it measures, so that the same command goes on where one was stopped."""
+"""Run folder of a tuning: keeps its measurements, so that the same command resumes an interrupted tuning."""
 
 import fcntl
 import hashlib
@@ -18,15 +18,15 @@ from busbw.store import default_folder, new_run, run_name
 
 SETTINGS_FILE = "tuning.json"
 TABLE_FILE = "fastpath.table"
-"""Stands in the folder once the tuning has come to its end."""
+"""Written to the folder when the tuning has finished."""
 _LOCK_FILE = ".lock"
 _SUFFIX = "fastpath-tune"
 
 
-def settings_bytes(asked: Sequence[TuningTarget], collectives: Sequence[str]) -> bytes:
-    """What must be the same for measurements to go on with."""
-    ordinary = [each for each in asked if not each.in_windows]
-    windows = [each for each in asked if each.in_windows]
+def settings_bytes(targets: Sequence[TuningTarget], collectives: Sequence[str]) -> bytes:
+    """Settings that must be equal to resume a tuning, as JSON."""
+    ordinary = [each for each in targets if not each.in_windows]
+    windows = [each for each in targets if each.in_windows]
     first = ordinary[0]
     settings = {
         "library_sha256": hashlib.sha256(first.library.read_bytes()).hexdigest(),
@@ -42,59 +42,61 @@ def settings_bytes(asked: Sequence[TuningTarget], collectives: Sequence[str]) ->
     return msgspec.json.format(msgspec.json.encode(settings)) + b"\n"
 
 
-def open_folder(named: Path | None, settings: bytes) -> tuple[Path, bool]:
-    """The folder to measure in, and whether some of it may have been measured already.
+def open_folder(requested: Path | None, settings: bytes) -> tuple[Path, bool]:
+    """Returns the folder for the measurements, and whether it may contain earlier ones.
 
-    Without a name it is the newest of the store in which the same was tuned and not ended, or a new one.
+    If no folder is requested, takes the newest unfinished tuning with equal settings in the run store, or a new folder.
 
     Raises:
-        UsageError: The named one holds something else, or none can be made.
+        UsageError: The requested folder contains something else, or it cannot be created.
     """
-    if named is None:
+    if requested is None:
         for old in sorted(default_folder().glob(f"*-{_SUFFIX}*"), reverse=True):
             with suppress(OSError):
                 if not (old / TABLE_FILE).exists() and (old / SETTINGS_FILE).read_bytes() == settings:
                     return old, True
         where = new_run(default_folder(), run_name(datetime.now(timezone.utc), _SUFFIX))
     else:
-        where = make_folder(named)
+        where = make_folder(requested)
         try:
             if (where / SETTINGS_FILE).read_bytes() == settings:
                 return where, True
-            what = "was measured with other settings"
+            problem = "was measured with other settings"
         except FileNotFoundError:
-            what = "holds other files" if any(where.iterdir()) else ""
-        if what:
-            raise UsageError(f"the folder {named} {what}", remedy="name another one")
+            problem = "contains other files" if any(where.iterdir()) else ""
+        if problem:
+            raise UsageError(f"the folder {requested} {problem}", remedy="name another folder")
     replace_file(where / SETTINGS_FILE, settings)
     return where, False
 
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Nobody else measures in the folder meanwhile; whoever dies gives it up.
+    """Locks the folder against other tunings. The lock ends with the process.
 
     Raises:
-        BusbwError: Somebody does.
+        BusbwError: Another tuning has locked the folder.
     """
     with (folder / _LOCK_FILE).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise BusbwError(
-                f"another tuning measures in {folder}", remedy="wait for its end, or name another --folder"
+                f"another tuning is running in {folder}", remedy="wait until it has finished, or name another --folder"
             ) from error
         yield
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, which is there then.
+    """Creates the folder if it does not exist, and returns it.
 
     Raises:
-        UsageError: It cannot be made.
+        UsageError: The folder cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}", remedy="name another one") from error
+        raise UsageError(
+            f"cannot create the folder {folder}: {error.strerror}", remedy="name another folder"
+        ) from error
     return folder

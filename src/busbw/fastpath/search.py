@@ -1,10 +1,14 @@
-"""Which shapes are tried for which size, and which of them a table gets. Pure: times come in, choices go out.
+"""Search for the best method config of each size. Pure functions from times to configs.
 
-First every method is measured at every size in a few shapes, far apart. Then, for each size by itself, those beside
-the best. At the end the best of each size are measured together, once more and checked, beside NCCL, whose turn comes
-twice: what was chosen because it looked fastest looked so partly by chance, so that last measurement decides. All this
-is done in graphs. Launched one by one NCCL may do otherwise (its broadcasts of some MiB take less time then, since it
-registers the buffers of graphs only), so both are measured in that way, too.
+The search has three parts, all measured in CUDA graphs:
+
+1. Every method runs at every size with a coarse grid of configs.
+2. For each size, the configs next to its best one run.
+3. The best configs of all sizes run once more together, with data checks. NCCL runs before part 1 and after part 3.
+
+Only the last part decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
+differently if calls are launched one by one. Its broadcasts of some MiB are then faster, because it registers the
+buffers of graphs only. So NCCL and the best configs are also measured one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,36 +17,38 @@ from math import exp, log
 from statistics import fmean
 from typing import NamedTuple
 
-from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MAX_THREADS, WARP_THREADS, TableRange, merged
+from busbw.fastpath.table import EXCHANGE, MAX_THREADS, METHODS, METHODS_IN_WINDOWS, WARP_THREADS, TableRange, merged
 from busbw.logs import Placement
 from busbw.units import size_text
 
 SIZES = tuple(2**power for power in range(10, 27))
-"""1 KiB to 64 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
+"""1 KiB to 64 MiB. Smaller sizes use the config of 1 KiB, larger ones are delegated to NCCL."""
 SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
-"""1 KiB to 128 MiB: without slots between, links are all that limits large ones."""
+"""1 KiB to 128 MiB: `direct` uses no slots, so large sizes are limited only by the links."""
 COARSE_GRID = ((16, 256), (64, 256), (128, 256))
-"""Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
+"""Blocks and threads that are tried at every size. Small sizes use fewer blocks automatically."""
 MAX_TRIED_BLOCKS = 128
-"""A table may have more, but kernels of three communicators must find room on a GPU side by side: two wait in all their
-blocks, each on half of a multiprocessor, for one block of the third. 257 halves of the 264 that a GPU of 132 has."""
+"""A table may have more blocks, but kernels of three communicators must fit on a GPU at the same time. In the worst
+case all blocks of two kernels, each on half a multiprocessor, wait for one block of the third. That takes 257 halves,
+and a GPU with 132 multiprocessors has 264."""
 HALF_SM_THREADS = 256
-"""Threads, of 128 registers each. Kernels of `exchange` for up to four ranks have 64 (kernel.cuh), so twice as many."""
-MAX_NEIGHBOURS = 3
-"""How many shapes beside the best one are tried for each size."""
+"""Threads with 128 registers each. Kernels of `exchange` for up to four ranks use 64 registers (kernel.cuh), so twice
+as many threads fit."""
+MAX_NEIGHBORS = 3
+"""Maximum number of configs next to the best one that are tried for each size."""
 TIE_TOLERANCE = 0.01
-"""Of two that differ by less, the one that takes less of the GPU is chosen."""
+"""Relative difference below which two times count as equal. Then the config with fewer blocks and threads is chosen."""
 
 MAX_LAUNCHED_RATIO = 1.02
-"""Of NCCL's time, launched one by one: the project's own limit, and room for two single measurements to differ."""
+"""Maximum ratio to NCCL's time if launched one by one. It allows for the variation between two single measurements."""
 
 Times = Mapping[int, Mapping[Placement, float]]
-"""By size as it was asked for, and placement: microseconds."""
+"""Times in microseconds by requested size and placement."""
 
 
 @dataclass(frozen=True, order=True)
 class MethodConfig:
-    """A method and the most blocks and threads that it may take."""
+    """A method with its maximum number of blocks and of threads per block."""
 
     blocks: int
     threads: int
@@ -50,94 +56,94 @@ class MethodConfig:
 
     @property
     def text(self) -> str:
-        """For names of files and for people: exchange-32x512."""
+        """Text for file names and messages: exchange-32x512."""
         return f"{self.method}-{self.blocks}x{self.threads}"
 
 
-def first_shapes(collective: str, *, in_windows: bool = False) -> list[MethodConfig]:
-    """Those that are tried at every size."""
+def first_configs(collective: str, *, in_windows: bool = False) -> list[MethodConfig]:
+    """Returns the configs that are tried at every size."""
     methods = (METHODS_IN_WINDOWS if in_windows else METHODS)[collective]
     return [MethodConfig(blocks, threads, method) for method in methods for blocks, threads in COARSE_GRID]
 
 
 def typical_us(times: Mapping[Placement, float]) -> float:
-    """One figure for a size: the geometric mean over placements."""
+    """Geometric mean of the times of all placements."""
     return exp(fmean(log(time) for time in times.values()))
 
 
 def best(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
-    """The fastest at a size, or one nearly as fast that takes less of the GPU; None where nothing was measured."""
-    found = {shape: typical_us(times[size]) for shape, times in measured.items() if times.get(size)}
+    """Returns the fastest config at a size, or a smaller one within TIE_TOLERANCE. None if nothing was measured."""
+    found = {config: typical_us(times[size]) for config, times in measured.items() if times.get(size)}
     if not found:
         return None
     min_us = min(found.values())
-    return min(shape for shape, time in found.items() if time <= min_us * (1 + TIE_TOLERANCE))
+    return min(config for config, time in found.items() if time <= min_us * (1 + TIE_TOLERANCE))
 
 
-def fits_side_by_side(shape: MethodConfig, ranks: int) -> bool:
-    """Whether kernels of that shape find room side by side with those of two other communicators."""
-    takes_few_registers = shape.method == EXCHANGE and ranks <= 4
+def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
+    """True if a kernel with this config fits on a GPU together with kernels of two other communicators."""
+    takes_few_registers = config.method == EXCHANGE and ranks <= 4
     max_threads = HALF_SM_THREADS * (2 if takes_few_registers else 1)
-    return shape.blocks <= MAX_TRIED_BLOCKS and shape.threads <= max_threads
+    return config.blocks <= MAX_TRIED_BLOCKS and config.threads <= max_threads
 
 
-def neighbours(shape: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -> list[MethodConfig]:
-    """Shapes with half or twice the blocks or threads that were not tried yet and have room, at most `BESIDE`."""
+def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -> list[MethodConfig]:
+    """Returns untried configs with half or twice the blocks or threads, at most MAX_NEIGHBORS."""
     near = [
-        (shape.blocks * 2, shape.threads),
-        (shape.blocks, shape.threads * 2),
-        (shape.blocks // 2, shape.threads),
-        (shape.blocks, shape.threads // 2),
+        (config.blocks * 2, config.threads),
+        (config.blocks, config.threads * 2),
+        (config.blocks // 2, config.threads),
+        (config.blocks, config.threads // 2),
     ]
     made = [
-        MethodConfig(blocks, threads, shape.method)
+        MethodConfig(blocks, threads, config.method)
         for blocks, threads in near
         if blocks >= 1 and WARP_THREADS <= threads <= MAX_THREADS
     ]
-    return [each for each in made if each not in tried and fits_side_by_side(each, ranks)][:MAX_NEIGHBOURS]
+    return [each for each in made if each not in tried and fits_side_by_side(each, ranks)][:MAX_NEIGHBORS]
 
 
 def next_round(
     measured: Mapping[MethodConfig, Times], sizes: Sequence[int], number: int, ranks: int
 ) -> dict[int, MethodConfig]:
-    """For each size what is tried in a round of the second part, which begins when all of `measured` is known.
+    """Returns the config of each size for one round of the second part. A size without one is left out.
 
     Args:
-        measured: The first part.
-        sizes: All of them.
-        number: Of the round, from 0.
-        ranks: For which room is needed.
+        measured: Times of all configs of the first part.
+        sizes: All sizes.
+        number: Number of the round, from 0.
+        ranks: Number of ranks of the communicator.
     """
     chosen = {}
     for size in sizes:
         middle = best(measured, size)
-        near = neighbours(middle, list(measured), ranks) if middle else []
+        near = neighbors(middle, list(measured), ranks) if middle else []
         if number < len(near):
             chosen[size] = near[number]
     return chosen
 
 
 class TimePair(NamedTuple):
-    """A size's times over placements, in microseconds."""
+    """Times of the fast path and of NCCL for one size, in microseconds, over all placements."""
 
     fast_us: float
     nccl_us: float
 
     @property
     def text(self) -> str:
-        """For a comment in a table."""
+        """Text for a comment in a table."""
         return f"{self.fast_us:.2f} us, NCCL {self.nccl_us:.2f} us"
 
 
 @dataclass(frozen=True)
 class FinalComparison:
-    """The last measurements in one way of launching: of the best of every size together, and of NCCL."""
+    """Final measurements in one launch mode: of the best config of each size, and of NCCL."""
 
     fast: Times
     nccl: Sequence[Times]
 
-    def of_nccl(self, size: int) -> dict[Placement, float]:
-        """NCCL's mean, in each placement that all measurements have."""
+    def nccl_means(self, size: int) -> dict[Placement, float]:
+        """NCCL's mean time in each placement that all measurements have."""
         return {
             placement: fmean(times[size][placement] for times in self.nccl)
             for placement in self.fast.get(size, {})
@@ -146,43 +152,43 @@ class FinalComparison:
 
     def pair(self, size: int) -> TimePair | None:
         """Both, over placements; None where one of them was not measured."""
-        nccl = self.of_nccl(size)
+        nccl = self.nccl_means(size)
         return TimePair(typical_us({each: self.fast[size][each] for each in nccl}), typical_us(nccl)) if nccl else None
 
     def is_at_most(self, size: int, share: float) -> bool:
-        """Whether the fast path takes at most that share of NCCL's time, in each placement."""
-        nccl = self.of_nccl(size)
+        """True if the fast path takes at most `share` of NCCL's time in each placement."""
+        nccl = self.nccl_means(size)
         return bool(nccl) and all(self.fast[size][each] <= time_us * share for each, time_us in nccl.items())
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a size."""
+    """Result of the search for one size."""
 
     size_bytes: int
-    shape: MethodConfig | None
-    """None: it is handed over."""
+    config: MethodConfig | None
+    """None: the size is delegated to NCCL."""
     in_graphs: TimePair | None
-    """Of the best shape, whether it was taken or not."""
+    """Times of the best config in graphs, also if it was not taken. None if nothing was measured."""
     launched: TimePair | None
-    """The same, launched one by one."""
+    """Times of the same config, launched one by one."""
 
     @property
     def note(self) -> str:
-        """What a table says of it."""
+        """Comment for the line of a table. Empty if nothing was measured."""
         if self.in_graphs is None:
             return ""
         return self.in_graphs.text + (f"; launched one by one {self.launched.text}" if self.launched else "")
 
 
 def decide(size: int, tried: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison) -> Decision:
-    """The fast path is taken where it is as fast as NCCL in graphs, or faster, and no slower launched one by one.
+    """Takes the fast path if it is at least as fast as NCCL in graphs and within MAX_LAUNCHED_RATIO one by one.
 
     Args:
-        size: In bytes.
-        tried: What was measured of the fast path, if anything.
-        in_graphs: As all that the search is made of.
-        launched: The same shapes.
+        size: Size in bytes.
+        tried: Best config of the fast path. None if nothing was measured.
+        in_graphs: Final comparison in graphs.
+        launched: Final comparison of the same configs, launched one by one.
     """
     if tried is None:
         return Decision(size, None, None, None)
@@ -198,22 +204,22 @@ def ranges(
     *,
     in_windows: bool = False,
 ) -> list[TableRange]:
-    """The lines of a table. What lies between two sizes does as the larger one does."""
+    """Returns the lines of a table. A size between two measured ones uses the config of the larger one."""
     made = []
     for size in sorted(chosen):
-        shape = chosen[size]
-        doing = TableRange(collective, ranks, ranks, size, note=notes.get(size, ""), in_windows=in_windows)
-        if shape is not None:
-            doing = replace(doing, method=shape.method, blocks=shape.blocks, threads=shape.threads)
-        made.append(doing)
+        config = chosen[size]
+        line = TableRange(collective, ranks, ranks, size, note=notes.get(size, ""), in_windows=in_windows)
+        if config is not None:
+            line = replace(line, method=config.method, blocks=config.blocks, threads=config.threads)
+        made.append(line)
     return merged(made)
 
 
-def summary(what: str, decisions: Sequence[Decision]) -> str:
-    """What was found for a collective and number of ranks, in a sentence."""
-    taken = [each for each in decisions if each.shape]
+def summary(title: str, decisions: Sequence[Decision]) -> str:
+    """One sentence about the decisions for one collective and number of ranks. `title` names them."""
+    taken = [each for each in decisions if each.config]
     if not taken:
-        return f"{what}: NCCL at every size"
+        return f"{title}: NCCL at every size"
     gains = [each.in_graphs.nccl_us / each.in_graphs.fast_us for each in taken if each.in_graphs]
     sizes = f"{len(taken)} of {len(decisions)} sizes, up to {size_text(taken[-1].size_bytes)}"
-    return f"{what}: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"
+    return f"{title}: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"

@@ -1,4 +1,4 @@
-"""Tables of the fast path: which method for which size. fastpath/choice/table.hpp says what their text means."""
+"""Tables of the fast path: the method for each size. fastpath/choice/table.hpp describes the text format."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,10 @@ from busbw.units import plain
 
 TABLE_VARIABLE = "BUSBW_FASTPATH_TABLE"
 METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
-"""`exchange,32,512` for every size, in place of a table."""
+"""Variable with one method config for every size, such as `exchange,32,512`. It replaces the table."""
 
 _NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
-"""A variable of NCCL's, and the end of the name of a table that holds where it is 0."""
+"""NCCL's variable for NVLS, and the suffix of the name of a table that is used if the variable is 0."""
 
 NCCL = "nccl"
 WINDOWS = "windows"
@@ -25,15 +25,16 @@ METHODS = {
     "broadcast": ("exchange", "two_shot"),
     "alltoall": ("exchange",),
 }
-"""What the fast path can do for each collective, besides handing it over."""
+"""Methods of the fast path for each collective, besides `nccl`."""
 DIRECT = "direct"
 EXCHANGE = "exchange"
 METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", "all_gather", "reduce_scatter")}
-"""The same for calls whose buffers lie in symmetric windows; the other collectives make no use of those."""
+"""Methods for calls with buffers in symmetric windows. The other collectives do not use windows."""
 
 MAX_RANKS = 64
-"""Of a line. The fast path itself does MAX_RANKS_DONE, and hands over what is of more."""
+"""Maximum number of ranks in a line of a table."""
 MAX_FAST_RANKS = 8
+"""Maximum number of ranks on the fast path. Communicators with more ranks are delegated to NCCL."""
 MAX_BLOCKS = 256
 MAX_THREADS = 512
 WARP_THREADS = 32
@@ -43,45 +44,45 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([KMG]?)", re.IGNORECASE | re.ASCII)
 _MAX_BYTES = 2.0**62
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-_FORM = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
+_EXAMPLE_LINE = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
 
 
 @dataclass(frozen=True)
 class TableRange:
-    """One line: what is done up to a size, from where the line before it ends."""
+    """One line: the method for sizes above the previous line's limit and up to its own."""
 
     collective: str
     min_ranks: int
     max_ranks: int
     up_to_bytes: int
-    """Of the larger of a rank's two buffers, as nccl-tests counts sizes."""
+    """Largest size in bytes: the larger of a rank's two buffers, as nccl-tests counts sizes."""
     method: str = NCCL
     blocks: int = 0
     threads: int = 0
     note: str = ""
-    """A comment behind it."""
+    """Comment at the end of the line."""
     in_windows: bool = False
-    """For calls whose buffers lie in symmetric windows. Where there is no such line the others hold for them, too."""
+    """True if the line is for calls with buffers in symmetric windows. Without such lines they use the other lines."""
 
     @property
     def text(self) -> str:
-        """The line."""
+        """Text of the line."""
         ranks = f"{self.min_ranks}" + (f"-{self.max_ranks}" if self.max_ranks > self.min_ranks else "")
         windows = [WINDOWS] if self.in_windows else []
-        words = [self.collective, f"ranks={ranks}", *windows, f"up_to={size_word(self.up_to_bytes)}", self.method]
+        words = [self.collective, f"ranks={ranks}", *windows, f"up_to={table_size_text(self.up_to_bytes)}", self.method]
         if self.method != NCCL:
             words += [f"blocks={self.blocks}", f"threads={self.threads}"]
         return " ".join(words) + (f"  # {self.note}" if self.note else "")
 
 
-def size_word(size_bytes: int) -> str:
-    """A size as tables and command lines have it: 64K."""
+def table_size_text(size_bytes: int) -> str:
+    """Text of a size in tables and command lines: 64K."""
     unit = next(letter for letter in "GMK" + " " if size_bytes % _UNITS[letter.strip()] == 0)
     return f"{size_bytes // _UNITS[unit.strip()]}{unit.strip()}"
 
 
 def size_bytes(word: str) -> int | None:
-    """The bytes of such a word; None where it is none."""
+    """Returns the bytes of a size text such as 64K. None if it is invalid."""
     matched = _SIZE.fullmatch(word)
     if not matched:
         return None
@@ -90,10 +91,10 @@ def size_bytes(word: str) -> int | None:
 
 
 def parse(table: str, source: str) -> list[TableRange]:
-    """The lines of a table.
+    """Parses the lines of a table.
 
     Raises:
-        UsageError: A line is in doubt; names the source, the line, and what is allowed.
+        UsageError: A line is invalid. The error names the source, the line and the allowed values.
     """
     found: list[TableRange] = []
     ends: dict[tuple[str, int, bool], int] = {}
@@ -110,107 +111,113 @@ def parse(table: str, source: str) -> list[TableRange]:
 
 
 def _extend(ends: dict[tuple[str, int, bool], int], one: TableRange) -> None:
-    """Notes where a range ends for each number of ranks, in windows apart from others; the next one begins there."""
+    """Records the end of a range for each number of ranks, separately for windows. The next range begins there."""
     for ranks in range(one.min_ranks, one.max_ranks + 1):
         before = ends.get((one.collective, ranks, one.in_windows), 0)
         if before >= one.up_to_bytes:
-            where = f"{one.collective} of {ranks} ranks{' in windows' if one.in_windows else ''}"
-            what = f"{where} has a line up to {size_word(before)} already"
-            raise UsageError(what, remedy="let up_to= grow from line to line, so that no two ranges overlap")
+            subject = f"{one.collective} of {ranks} ranks{' in windows' if one.in_windows else ''}"
+            problem = f"{subject} already has a line up to {table_size_text(before)}"
+            raise UsageError(problem, remedy="increase up_to= from line to line, so that no two ranges overlap")
         ends[one.collective, ranks, one.in_windows] = one.up_to_bytes
 
 
 def _range(words: list[str]) -> TableRange:
     collective, *rest = words
     if collective not in METHODS:
-        raise UsageError(f'"{plain(collective)}" is no collective of the fast path', remedy=f"give {_or(METHODS)}")
+        raise UsageError(
+            f'"{plain(collective)}" is not a collective of the fast path', remedy=f"give {_join_or(METHODS)}"
+        )
     pairs = [word.partition("=") for word in rest if "=" in word]
     methods = [word for word in rest if "=" not in word and word != WINDOWS]
     given = {name: value for name, _, value in pairs}
     known = {"ranks", "up_to", "blocks", "threads"}
     if unknown := [name for name in given if name not in known]:
-        raise UsageError(f'"{plain(unknown[0])}=" is not known here', remedy="give ranks=, up_to=, blocks=, threads=")
+        raise UsageError(
+            f'"{plain(unknown[0])}=" is not a key of a table line', remedy="give ranks=, up_to=, blocks=, threads="
+        )
     if len(given) < len(pairs):
-        raise UsageError("something stands twice in it", remedy="give it once")
+        raise UsageError("a key occurs twice", remedy="give each key once")
     if len(methods) != 1 or not {"ranks", "up_to"} <= given.keys():
-        raise UsageError("it lacks something or has two methods", remedy=f'write a line as in "{_FORM}"')
+        raise UsageError("the line is incomplete or has two methods", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
     method, in_windows = methods[0], _in_windows(collective, rest)
     if method == DIRECT and collective in METHODS_IN_WINDOWS and not in_windows:
-        raise UsageError("direct takes buffers in symmetric windows", remedy="write windows before up_to=")
+        raise UsageError("direct needs buffers in symmetric windows", remedy="write windows before up_to=")
     allowed = (NCCL, *(METHODS_IN_WINDOWS if in_windows else METHODS)[collective])
     if method not in allowed:
-        raise UsageError(f'"{plain(method)}" is no method for {collective}', remedy=f"give {_or(allowed)}")
-    least, dash, most = given["ranks"].partition("-")
-    ends = [_number("ranks", word, 2, MAX_RANKS) for word in (least, most if dash else least)]
+        raise UsageError(f'"{plain(method)}" is not a method for {collective}', remedy=f"give {_join_or(allowed)}")
+    first, dash, last = given["ranks"].partition("-")
+    ends = [_number("ranks", word, 2, MAX_RANKS) for word in (first, last if dash else first)]
     if ends[0] > ends[1]:
-        raise UsageError(f'"ranks={given["ranks"]}" goes backwards', remedy="give a range such as ranks=2-8")
+        raise UsageError(f'"ranks={given["ranks"]}" is a descending range', remedy="give a range such as ranks=2-8")
     up_to = size_bytes(given["up_to"])
     if up_to is None:
-        raise UsageError(f'"up_to={plain(given["up_to"])}" is no size', remedy="give bytes, or K, M or G: up_to=64K")
-    shape = {"blocks", "threads"} & given.keys()
-    if method == NCCL and shape:
-        raise UsageError("nccl chooses its blocks and threads itself", remedy="leave them out")
+        raise UsageError(f'"up_to={plain(given["up_to"])}" is not a size', remedy="give bytes, or K, M or G: up_to=64K")
+    config_keys = {"blocks", "threads"} & given.keys()
+    if method == NCCL and config_keys:
+        raise UsageError("nccl takes no blocks= or threads=", remedy="remove them from the line")
     made = TableRange(collective, ends[0], ends[1], up_to, method, in_windows=in_windows)
     if method == NCCL:
         return made
-    if len(shape) < 2:
-        raise UsageError(f"{method} has no blocks= or no threads=", remedy=f'write a line as in "{_FORM}"')
+    if len(config_keys) < 2:
+        raise UsageError(f"{method} needs blocks= and threads=", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
     threads = _number("threads", given["threads"], WARP_THREADS, MAX_THREADS)
     if threads % WARP_THREADS:
-        raise UsageError(f"threads={threads} is no multiple of 32", remedy=f"give one up to {MAX_THREADS}")
+        raise UsageError(
+            f"threads={threads} is not a multiple of 32", remedy=f"give a multiple of 32 up to {MAX_THREADS}"
+        )
     return replace(made, blocks=_number("blocks", given["blocks"], 1, MAX_BLOCKS), threads=threads)
 
 
 def _in_windows(collective: str, words: list[str]) -> bool:
     count = words.count(WINDOWS)
     if count > 1:
-        raise UsageError("windows stands twice in it", remedy="give it once")
+        raise UsageError("windows occurs twice", remedy="give it once")
     if count and collective not in METHODS_IN_WINDOWS:
-        raise UsageError(f"{collective} makes no use of windows", remedy="leave out windows")
+        raise UsageError(f"{collective} does not use windows", remedy="remove windows from the line")
     return count == 1
 
 
-def _number(name: str, word: str, least: int, most: int) -> int:
-    if _NUMBER.fullmatch(word) and least <= int(word) <= most:
+def _number(name: str, word: str, minimum: int, maximum: int) -> int:
+    if _NUMBER.fullmatch(word) and minimum <= int(word) <= maximum:
         return int(word)
-    raise UsageError(f'"{name}={plain(word)}" is out of range', remedy=f"give a number from {least} to {most}")
+    raise UsageError(f'"{name}={plain(word)}" is out of range', remedy=f"give a number from {minimum} to {maximum}")
 
 
-def _or(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}"
+def _join_or(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}"
 
 
 def merged(ranges: Iterable[TableRange]) -> list[TableRange]:
-    """The same choices in fewer lines: neighbours that do the same become one, and no line hands over at the end.
+    """Merges neighboring ranges with the same method config and removes `nccl` lines at the end.
 
-    But for one of windows that would be the only one: without it other lines would hold.
+    Keeps a single `nccl` line for windows, because without it calls in windows would use the other lines.
     """
     made: list[TableRange] = []
-    for ladder, members in groupby(ranges, key=_range_key):
-        least = 1 if ladder[-1] else 0
+    for key, members in groupby(ranges, key=_range_key):
+        min_lines = 1 if key[-1] else 0
         kept: list[TableRange] = []
         for each in members:
-            if kept and _does(kept[-1]) == _does(each):
+            if kept and _method_key(kept[-1]) == _method_key(each):
                 kept.pop()
             kept.append(each)
-        while len(kept) > least and kept[-1].method == NCCL:
+        while len(kept) > min_lines and kept[-1].method == NCCL:
             kept.pop()
         made += kept
     return made
 
 
 def _range_key(one: TableRange) -> tuple[str, int, int, bool]:
-    """What ranges have in common that follow one another."""
+    """Key that is equal for ranges that follow one another in a table."""
     return one.collective, one.min_ranks, one.max_ranks, one.in_windows
 
 
-def _does(one: TableRange) -> tuple[str, int, int]:
+def _method_key(one: TableRange) -> tuple[str, int, int]:
     return one.method, one.blocks, one.threads
 
 
 def table_text(ranges: Iterable[TableRange], comments: Iterable[str] = ()) -> str:
-    """A table with comments before it; an empty line stands between collectives."""
+    """Text of a table that begins with comments. An empty line separates the collectives."""
     parts = ["\n".join(f"# {line}".rstrip() for line in comments)]
     parts += [
         "\n".join(each.text for each in members) for _, members in groupby(ranges, key=lambda each: each.collective)
@@ -219,19 +226,19 @@ def table_text(ranges: Iterable[TableRange], comments: Iterable[str] = ()) -> st
 
 
 def default_names() -> list[str]:
-    """Tables that come with the library, by generation of GPUs: 'sm_90', 'sm_90_without_nvls'."""
+    """Names of the default tables, sorted by GPU generation: 'sm_90', 'sm_90_without_nvls'."""
     folder = resources.files(__package__) / "tables"
     return sorted((entry.name[:-4] for entry in folder.iterdir()), key=lambda name: (int(name.split("_")[1]), name))
 
 
 def default_name(generation: str, environment: Mapping[str, str]) -> str:
-    """The one of them that holds for a generation ('sm_90'): a variable of NCCL's says whether NVLS is off."""
+    """Name of the default table for a generation ('sm_90'). It depends on NCCL's variable for NVLS."""
     without = f"{generation}{_WITHOUT_NVLS}"
     return without if environment.get(_NVLS_VARIABLE) == "0" and without in default_names() else generation
 
 
 def default_text(name: str) -> str:
-    """A table that comes with the library; empty, and so all is handed over, where there is none of that name."""
+    """Text of a default table. Empty if no table has this name. Every call is then delegated to NCCL."""
     if name not in default_names():
         return ""
     return (resources.files(__package__) / "tables" / f"{name}.txt").read_text()

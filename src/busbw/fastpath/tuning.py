@@ -1,4 +1,4 @@
-"""Measures what `search` asks for, with the engine's own programs. Every block is kept: a second start goes on."""
+"""Runs the measurements of `search` with the engine's programs. Every block is kept, so a tuning can be resumed."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,76 +21,76 @@ REDUCING = {"all_reduce", "reduce_scatter"}
 
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")
 GRAPH_FLAGS = ("-G", "2")
-"""The device's time is of one launch of a graph behind the gate: of 100 operations, so that its start hardly shows."""
+"""One launch of a graph of 100 operations behind the gate, so that the launch hardly adds to the device time."""
 IN_WINDOWS = ("-R", "2")
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
 
-Way: TypeAlias = MethodConfig | list[TableRange] | None
-"""What a block measures: one shape at every size, a table, or (None) plain NCCL."""
+BlockSetting: TypeAlias = MethodConfig | list[TableRange] | None
+"""Setting of a block: one config at every size, a table, or NCCL alone (None)."""
 
 
 class WrongDataError(BusbwError):
-    """The fast path computed something wrong."""
+    """The fast path computed wrong data."""
 
 
 class NotAcceleratedError(BusbwError):
-    """The fast path had no part in what was to be measured of it."""
+    """The fast path delegated every call to NCCL in a block that should measure it."""
 
 
 class NoWindowsError(BusbwError):
-    """NCCL makes no symmetric windows here, or none that the fast path reaches."""
+    """NCCL creates no symmetric windows on this machine, or the fast path cannot access them."""
 
 
 @dataclass(frozen=True)
 class TuningTarget:
-    """What is tuned."""
+    """Target of a tuning: library, number of ranks, type and sizes."""
 
     library: Path
     ranks: int
     dtype: str
-    """Of the collectives that reduce; the others move bytes."""
+    """Type for the collectives that reduce. The others move bytes."""
     sizes: tuple[int, ...]
     in_windows: bool = False
-    """Whether all is measured with buffers in symmetric windows, NCCL too."""
+    """True if all blocks, also those of NCCL, use buffers in symmetric windows."""
 
     @property
     def folder_name(self) -> str:
-        """Where its records go."""
+        """Name of the folder for its records."""
         return f"{self.ranks}-ranks" + ("-windows" if self.in_windows else "")
 
-    def of(self, name: str) -> str:
-        """A collective's part of it, for people."""
+    def title(self, name: str) -> str:
+        """Text for messages about one collective of this target."""
         return f"{name}, {self.ranks} ranks" + (", in windows" if self.in_windows else "")
 
 
 @dataclass
 class TableTuner:
-    """Tunes one number of ranks, in windows or not, a collective at a time."""
+    """Tunes one target, one collective at a time."""
 
     target: TuningTarget
     folder: Path
-    say: Callable[[str], None] = lambda _text: None
-    blocks_kept: int = 0
-    """Those that a start before this one had measured."""
-    left_out: list[str] = field(default_factory=list)
-    """A sentence for each shape that could not be measured."""
+    on_progress: Callable[[str], None] = lambda _text: None
+    reused_blocks: int = 0
+    """Number of blocks that an earlier start had measured."""
+    skipped: list[str] = field(default_factory=list)
+    """One sentence for each block that could not be measured."""
 
     def collective(self, name: str) -> list[Decision]:
-        """Decides every size of a collective.
+        """Tunes every size of a collective and returns the decisions.
 
         Raises:
-            BlockEndedError: It was interrupted, or NCCL itself could not be measured.
-            NoWindowsError: There are no windows to tune for.
-            HandedOverError: The fast path does nothing here.
-            WrongDataError: Data were wrong where the fast path had a part.
+            BlockEndedError: The tuning was interrupted, or NCCL itself could not be measured.
+            NoWindowsError: No windows are available for the tuning.
+            NotAcceleratedError: The fast path delegates every call to NCCL on this machine.
+            WrongDataError: The fast path computed wrong data.
         """
         sizes = self.target.sizes
         nccl = self._nccl_first(name)
         measured: dict[MethodConfig, Times] = {}
-        for shape in search.first_shapes(name, in_windows=self.target.in_windows):
-            self._try(name, shape.text, shape, dict.fromkeys(sizes, shape), measured)
+        for config in search.first_configs(name, in_windows=self.target.in_windows):
+            self._try(name, config.text, config, dict.fromkeys(sizes, config), measured)
         first = dict(measured)
-        for number in range(search.MAX_NEIGHBOURS):
+        for number in range(search.MAX_NEIGHBORS):
             chosen = search.next_round(first, sizes, number, self.target.ranks)
             if chosen:
                 self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
@@ -108,14 +108,17 @@ class TableTuner:
         return [search.decide(size, candidates.get(size), in_graphs, launched) for size in sizes]
 
     def commands(self, name: str) -> list[str]:
-        """What would be run for a collective, as a shell would take it; the rest depends on what that gives."""
-        ways: list[tuple[str, Way]] = [("nccl-1", None)]
-        ways += [(shape.text, shape) for shape in search.first_shapes(name, in_windows=self.target.in_windows)]
+        """Shell commands of the first part of a collective's tuning. The later parts depend on their results."""
+        settings: list[tuple[str, BlockSetting]] = [("nccl-1", None)]
+        settings += [(config.text, config) for config in search.first_configs(name, in_windows=self.target.in_windows)]
         measurement = self._measurement(name)
-        return [measurement.command(self._side(name, block, way), f"{name}-{block}", *UNCHECKED) for block, way in ways]
+        return [
+            measurement.command(self._side(name, block, setting), f"{name}-{block}", *UNCHECKED)
+            for block, setting in settings
+        ]
 
     def header(self) -> records.HeaderRecord:
-        """What the first block says of machine and library."""
+        """Header of the first block's record, which describes the machine and the library."""
         first = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
         return records.read(first).header
 
@@ -125,65 +128,72 @@ class TableTuner:
         except BlockEndedError as error:
             if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
                 raise
-            why = "NCCL could not be measured with -R 2, which takes NCCL 2.27 and GPUs that reach each other's memory"
-            raise self._no_windows(f"{why}: {error.what}") from error
+            reason = "NCCL cannot run with -R 2, which needs NCCL 2.27 and GPUs that can access each other's memory"
+            raise self._no_windows(f"{reason}: {error.what}") from error
 
-    def _no_windows(self, why: str) -> NoWindowsError:
-        what = f"{self.target.ranks} ranks, in windows: left out, since {why}"
-        return NoWindowsError(what, remedy="leave windows out with --no-windows")
+    def _no_windows(self, reason: str) -> NoWindowsError:
+        problem = f"{self.target.ranks} ranks, in windows: skipped, because {reason}"
+        return NoWindowsError(problem, remedy="exclude windows with --no-windows")
 
     def _lines(self, name: str, chosen: Mapping[int, MethodConfig | None]) -> list[TableRange]:
         return search.ranges(name, self.target.ranks, chosen, {}, in_windows=self.target.in_windows)
 
     def _try(
-        self, name: str, block: str, way: Way, chosen: dict[int, MethodConfig], measured: dict[MethodConfig, Times]
+        self,
+        name: str,
+        block: str,
+        setting: BlockSetting,
+        chosen: dict[int, MethodConfig],
+        measured: dict[MethodConfig, Times],
     ) -> None:
-        """Measures shapes by size and adds their times; what fails is left out, and said."""
+        """Measures one block and adds the times of its configs. Skips a failed block and records that."""
         try:
-            times = self._times(name, block, way)
+            times = self._times(name, block, setting)
         except BlockEndedError as error:
             if error.was_interrupted or error.exit_code == ExitCode.OUTPUT_CLOSED:
                 raise
             where = " in windows" if self.target.in_windows else ""
-            self.left_out.append(f"{name}{where} {block} was left out: {error.what}")
+            self.skipped.append(f"{name}{where} {block} was skipped: {error.what}")
             return
         except NotAcceleratedError as error:
-            if not (isinstance(way, MethodConfig) and way.method == DIRECT):
+            if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):
                 raise
-            # Lines of windows hold where direct can be done, and nowhere else.
+            # Lines for windows apply only if `direct` can run.
             raise self._no_windows(
-                f"the fast path did nothing in them; {self.folder / name}-{block}.log says why"
+                f"the fast path did not use them; see {self.folder / name}-{block}.log for the reason"
             ) from error
-        for size, shape in chosen.items():
+        for size, config in chosen.items():
             if size in times:
-                measured[shape] = {**measured.get(shape, {}), size: times[size]}
+                measured[config] = {**measured.get(config, {}), size: times[size]}
 
-    def _times(self, name: str, block: str, way: Way, *, checked: bool = False, launched: bool = False) -> Times:
-        """The times of one block; from its record where a start before this one has measured the same.
+    def _times(
+        self, name: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
+    ) -> Times:
+        """Returns the device times of one block, from its record if an earlier start has measured it.
 
         Args:
             name: The collective.
-            block: Its name among the blocks of the collective.
-            way: What is measured.
-            checked: Whether wrong data are an error.
-            launched: Whether operations are launched one by one; else they are in graphs. Times are the device's.
+            block: Name of the block, unique in the collective.
+            setting: The config, the table or NCCL.
+            checked: True if data are checked. Wrong data are then an error.
+            launched: True if operations are launched one by one, False if they are in graphs.
         """
         label = f"{name}-{block}"
         measurement = self._measurement(name, launched=launched)
-        wanted = table_text(way) if isinstance(way, list) else None
+        wanted = table_text(setting) if isinstance(setting, list) else None
         if self._is_kept(label, wanted):
-            self.blocks_kept += 1
+            self.reused_blocks += 1
             found = block_of(measurement.record(label))
             return self._by_size(name, label, found, checked=checked)
-        self.say(f"{self.target.of(name)}: {block.replace('-', ' ')}")
+        self.on_progress(f"{self.target.title(name)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if wanted is not None:
             replace_file(self.folder / f"{label}.table", wanted.encode())
-        side = self._side(name, block, way)
+        side = self._side(name, block, setting)
         found = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
-        if way:
-            methods = {way.method} if isinstance(way, MethodConfig) else {each.method for each in way}
+        if setting:
+            methods = {setting.method} if isinstance(setting, MethodConfig) else {each.method for each in setting}
             self._require_fast_path(label, methods - {NCCL})
         return self._by_size(name, label, found, checked=checked)
 
@@ -198,14 +208,14 @@ class TableTuner:
         return end is not None and end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA)
 
     def _by_size(self, name: str, label: str, block: Block, *, checked: bool) -> Times:
-        """Sizes as they were asked for: collectives with a share for each rank round them down."""
+        """Returns the times by requested size. Collectives with one part per rank round sizes down."""
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in block.items():
             if checked and figure.wrong_elements:
                 where = f"{size_text(point.size_bytes)} {PLACEMENT_WORDS[point.placement]}"
                 raise WrongDataError(
                     f"WRONG DATA: {name} with the fast path, first at {where} ({self.folder / label}.jsonl)",
-                    remedy="set BUSBW_FASTPATH=off and report it with that record and the .table beside it",
+                    remedy="set BUSBW_FASTPATH=off and report it with that record and its .table file",
                     exit_code=ExitCode.WRONG_DATA,
                 )
             size = min((size for size in self.target.sizes if size >= point.size_bytes), default=point.size_bytes)
@@ -215,33 +225,35 @@ class TableTuner:
         return times
 
     def _require_fast_path(self, label: str, methods: set[str]) -> None:
-        """Makes sure that what was timed is what was asked for, and not NCCL under another name.
+        """Ensures that the block has measured the fast path and not NCCL.
 
         Raises:
-            HandedOverError: The library says nothing of the methods.
+            NotAcceleratedError: The library's log names none of the methods.
         """
         log = self.folder / f"{label}.log"
-        said = log.read_text(errors="replace") if log.exists() else ""
-        if not any(re.search(rf": {method} blocks=", said) for method in methods):
+        log_text = log.read_text(errors="replace") if log.exists() else ""
+        if not any(re.search(rf": {method} blocks=", log_text) for method in methods):
             record = self.folder / f"{label}.jsonl"
-            record.unlink(missing_ok=True)  # or a second start would take it for a measurement
+            record.unlink(missing_ok=True)  # otherwise a second start would reuse it
             raise NotAcceleratedError(
-                f"the fast path handed everything over to NCCL in {label}, so there is nothing to tune",
-                remedy=f"see {log}, and docs/fastpath.md for what it needs: GPUs of one host with NVLink between all",
+                f"the fast path delegated every call to NCCL in {label}, so it cannot be tuned",
+                remedy=f"see {log}; the fast path needs GPUs of one host with NVLink between all (docs/fastpath.md)",
             )
 
-    def _side(self, name: str, block: str, way: Way) -> SideSpec:
-        """Plain NCCL, or the fast path with one shape or with the block's own table."""
-        if way is None:
+    def _side(self, name: str, block: str, setting: BlockSetting) -> SideSpec:
+        """Returns the side of a block: NCCL alone, or the fast path with one config or with the block's table."""
+        if setting is None:
             return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
         own = (self.folder / f"{name}-{block}").absolute()
         variables = {
             "BUSBW_FASTPATH": "on",
             f"BUSBW_FASTPATH_{name.upper()}": "on",
             "BUSBW_FASTPATH_LOG": f"{own}.log",
-            # What is set to nothing is not set.
-            METHOD_VARIABLE: f"{way.method},{way.blocks},{way.threads}" if isinstance(way, MethodConfig) else "",
-            TABLE_VARIABLE: "" if isinstance(way, MethodConfig) else f"{own}.table",
+            # An empty variable counts as unset.
+            METHOD_VARIABLE: f"{setting.method},{setting.blocks},{setting.threads}"
+            if isinstance(setting, MethodConfig)
+            else "",
+            TABLE_VARIABLE: "" if isinstance(setting, MethodConfig) else f"{own}.table",
         }
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 

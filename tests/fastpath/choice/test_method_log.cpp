@@ -27,7 +27,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
 
 constexpr StartedOperation kSmall{Collective::all_reduce, "half", 1024, 4, false, {Method::exchange, 8, 512}};
 
-TEST_CASE("an operation is written down when it is first started, and each that differs is another") {
+TEST_CASE("every different operation is logged once") {
   const TemporaryFolder folder;
   MethodLog log(folder.file("log"));
   CHECK(log.is_on());
@@ -36,7 +36,7 @@ TEST_CASE("an operation is written down when it is first started, and each that 
   StartedOperation other = kSmall;
   other.in_place = true;
   log.log_operation(other);
-  other.choice = {};
+  other.config = {};
   other.size_bytes = 1 << 30;
   log.log_operation(other);
   other.collective = Collective::alltoall;
@@ -50,7 +50,7 @@ TEST_CASE("an operation is written down when it is first started, and each that 
                                  "alltoall float 1073741824 B in place ranks=4: nccl", "a word\\nand more"});
 }
 
-TEST_CASE("without a place nothing is written") {
+TEST_CASE("without a destination nothing is written") {
   MethodLog log("");
   CHECK_FALSE(log.is_on());
   log.log_operation(kSmall);
@@ -75,7 +75,7 @@ TEST_CASE("lines of many threads are whole, and no two are the same") {
   for (const auto& line : lines) CHECK(line.ends_with(" B out of place ranks=4: exchange blocks=8 threads=512"));
 }
 
-TEST_CASE("each process has a file of its own where its number is in the name, one that is forked later too") {
+TEST_CASE("with %p in the name each process has its own file, also a process that is forked later") {
   const TemporaryFolder folder;
   MethodLog log(folder.file("%p-%%p"));
   log.log_message("parent");
@@ -93,7 +93,7 @@ TEST_CASE("each process has a file of its own where its number is in the name, o
   CHECK(lines_of(file(child)) == std::vector<std::string>{"child"});
 }
 
-TEST_CASE("a file that cannot be written to is no error of the program's") {
+TEST_CASE("an unwritable log file causes no error in the program") {
   const TemporaryFolder folder;
   MethodLog log(folder.file("absent/log"));
   log.log_operation(kSmall);

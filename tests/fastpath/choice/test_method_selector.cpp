@@ -21,24 +21,25 @@ std::uint64_t hash_of(const Settings& settings) { return MethodSelector(settings
 
 }  // namespace
 
-TEST_CASE("the table chooses") {
-  const MethodSelector choices({}, table_of(kText));
-  CHECK(choices.select(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
-  CHECK(choices.select(Collective::all_reduce, 4, 65537, false) == MethodConfig{Method::two_shot, 16, 256});
-  CHECK(choices.select(Collective::all_reduce, 4, (1 << 20) + 1, false) == MethodConfig{});
-  CHECK(choices.select(Collective::all_reduce, 3, 1024, false) == MethodConfig{});
-  CHECK(choices.select(Collective::broadcast, 4, 1024, false) == MethodConfig{});
+TEST_CASE("the table selects the method") {
+  const MethodSelector selector({}, table_of(kText));
+  CHECK(selector.select(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
+  CHECK(selector.select(Collective::all_reduce, 4, 65537, false) == MethodConfig{Method::two_shot, 16, 256});
+  CHECK(selector.select(Collective::all_reduce, 4, (1 << 20) + 1, false) == MethodConfig{});
+  CHECK(selector.select(Collective::all_reduce, 3, 1024, false) == MethodConfig{});
+  CHECK(selector.select(Collective::broadcast, 4, 1024, false) == MethodConfig{});
 }
 
-TEST_CASE("whether there is anything to do at all") {
-  const MethodSelector choices({}, table_of(kText));
-  CHECK(choices.selects_any(4));
-  CHECK(choices.selects_any(2));  // all-gathers
-  CHECK_FALSE(choices.selects_any(9));
-  CHECK_FALSE(choices.selects_any(1 << 20));
+TEST_CASE("selects_any is false if every call is delegated to NCCL") {
+  const MethodSelector selector({}, table_of(kText));
+  CHECK(selector.selects_any(4));
+  CHECK(selector.selects_any(2));  // all-gathers
+  CHECK_FALSE(selector.selects_any(9));
+  CHECK_FALSE(selector.selects_any(1 << 20));
   CHECK_FALSE(MethodSelector({}, Table()).selects_any(4));
   CHECK_FALSE(MethodSelector({}, table_of("all_reduce ranks=2-8 up_to=1M nccl\n")).selects_any(4));
-  CHECK(MethodSelector({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).selects_any(4));
+  CHECK(
+      MethodSelector({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).selects_any(4));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::off;
   CHECK_FALSE(MethodSelector(settings, table_of(kText)).selects_any(2));
@@ -48,55 +49,57 @@ TEST_CASE("whether there is anything to do at all") {
   CHECK_FALSE(MethodSelector(settings, table_of(kText)).selects_any(4));
 }
 
-TEST_CASE("a collective that is off is handed over, one that is verified is not") {
+TEST_CASE("a collective that is off is delegated to NCCL, a verified one is not") {
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
   settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::verify;
-  const MethodSelector choices(settings, table_of(kText));
-  CHECK(choices.mode(Collective::all_reduce) == Mode::off);
-  CHECK(choices.mode(Collective::all_gather) == Mode::verify);
-  CHECK(choices.mode(Collective::broadcast) == Mode::on);
-  CHECK(choices.select(Collective::all_reduce, 4, 1024, false) == MethodConfig{});
-  CHECK(choices.select(Collective::all_gather, 4, 1024, false) == MethodConfig{Method::exchange, 32, 128});
+  const MethodSelector selector(settings, table_of(kText));
+  CHECK(selector.mode(Collective::all_reduce) == Mode::off);
+  CHECK(selector.mode(Collective::all_gather) == Mode::verify);
+  CHECK(selector.mode(Collective::broadcast) == Mode::on);
+  CHECK(selector.select(Collective::all_reduce, 4, 1024, false) == MethodConfig{});
+  CHECK(selector.select(Collective::all_gather, 4, 1024, false) == MethodConfig{Method::exchange, 32, 128});
 }
 
-TEST_CASE("a forced method takes every size that it can do, and nothing that is off") {
+TEST_CASE("a forced method runs every supported collective that is not off, at every size") {
   Settings settings;
   settings.forced = MethodConfig{Method::two_shot, 5, 96};
   settings.modes[static_cast<std::size_t>(Collective::broadcast)] = Mode::off;
-  const MethodSelector choices(settings, table_of(kText));
-  CHECK(choices.select(Collective::all_reduce, 4, 1024, false) == MethodConfig{Method::two_shot, 5, 96});
-  CHECK(choices.select(Collective::all_reduce, 7, 1 << 30, false) == MethodConfig{Method::two_shot, 5, 96});
-  CHECK(choices.select(Collective::all_gather, 4, 1024, false) == MethodConfig{});
-  CHECK(choices.select(Collective::broadcast, 4, 1024, false) == MethodConfig{});
+  const MethodSelector selector(settings, table_of(kText));
+  CHECK(selector.select(Collective::all_reduce, 4, 1024, false) == MethodConfig{Method::two_shot, 5, 96});
+  CHECK(selector.select(Collective::all_reduce, 7, 1 << 30, false) == MethodConfig{Method::two_shot, 5, 96});
+  CHECK(selector.select(Collective::all_gather, 4, 1024, false) == MethodConfig{});
+  CHECK(selector.select(Collective::broadcast, 4, 1024, false) == MethodConfig{});
 }
 
-TEST_CASE("calls in windows are chosen for by lines of their own") {
+TEST_CASE("lines for windows select the method of calls in windows") {
   const std::string in_windows = "all_reduce ranks=4 windows up_to=16M direct blocks=64 threads=512\n";
-  const MethodSelector choices({}, table_of(kText + in_windows));
-  CHECK(choices.select(Collective::all_reduce, 4, 65536, true) == MethodConfig{Method::direct, 64, 512});
-  CHECK(choices.select(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
-  CHECK(choices.select(Collective::all_reduce, 4, (16 << 20) + 1, true) == MethodConfig{});
-  CHECK(choices.select(Collective::all_gather, 4, 1024, true) == MethodConfig{Method::exchange, 32, 128});
-  CHECK(choices.hash() != hash_of({}));
+  const MethodSelector selector({}, table_of(kText + in_windows));
+  CHECK(selector.select(Collective::all_reduce, 4, 65536, true) == MethodConfig{Method::direct, 64, 512});
+  CHECK(selector.select(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
+  CHECK(selector.select(Collective::all_reduce, 4, (16 << 20) + 1, true) == MethodConfig{});
+  CHECK(selector.select(Collective::all_gather, 4, 1024, true) == MethodConfig{Method::exchange, 32, 128});
+  CHECK(selector.hash() != hash_of({}));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
-  CHECK(MethodSelector(settings, table_of(kText + in_windows)).select(Collective::all_reduce, 4, 65536, true) == MethodConfig{});
+  CHECK(MethodSelector(settings, table_of(kText + in_windows)).select(Collective::all_reduce, 4, 65536, true) ==
+        MethodConfig{});
 }
 
-TEST_CASE("direct can be forced upon calls in windows only") {
+TEST_CASE("direct can be forced only for calls in windows") {
   Settings settings;
   settings.forced = MethodConfig{Method::direct, 64, 512};
-  const MethodSelector choices(settings, table_of(kText));
+  const MethodSelector selector(settings, table_of(kText));
   for (const Collective collective : kCollectives) {
-    CHECK(choices.select(collective, 4, 1024, false) == MethodConfig{});
-    CHECK(choices.select(collective, 4, 1024, true) == (supports(collective, Method::direct) ? *settings.forced : MethodConfig{}));
+    CHECK(selector.select(collective, 4, 1024, false) == MethodConfig{});
+    CHECK(selector.select(collective, 4, 1024, true) ==
+          (supports(collective, Method::direct) ? *settings.forced : MethodConfig{}));
   }
   settings.forced->method = Method::exchange;
   CHECK(MethodSelector(settings, table_of(kText)).select(Collective::all_gather, 4, 1024, true) == *settings.forced);
 }
 
-TEST_CASE("windows are looked for only where they make a difference") {
+TEST_CASE("windows are searched only if the method depends on them") {
   const MethodSelector plain({}, table_of("all_gather ranks=2-4 up_to=1M exchange blocks=8 threads=64\n"));
   CHECK_FALSE(plain.depends_on_windows(Collective::all_gather, 2));
   const MethodSelector own({}, table_of("all_gather ranks=2 windows up_to=1M direct blocks=8 threads=64\n"));
@@ -110,7 +113,7 @@ TEST_CASE("windows are looked for only where they make a difference") {
   CHECK_FALSE(MethodSelector(settings, table_of("")).depends_on_windows(Collective::all_reduce, 8));
 }
 
-TEST_CASE("a hash differs wherever something that decides does") {
+TEST_CASE("the hash differs if a setting that affects the selection differs") {
   std::set<std::uint64_t> hashes{hash_of({})};
   std::size_t different = 1;
   const auto add = [&](const Settings& settings) {
@@ -123,10 +126,11 @@ TEST_CASE("a hash differs wherever something that decides does") {
       settings.modes[static_cast<std::size_t>(collective)] = mode;
       add(settings);
     }
-  for (const MethodConfig& choice : {MethodConfig{}, MethodConfig{Method::exchange, 1, 32}, MethodConfig{Method::two_shot, 1, 32},
-                               MethodConfig{Method::exchange, 2, 32}, MethodConfig{Method::exchange, 1, 64}}) {
+  for (const MethodConfig& config :
+       {MethodConfig{}, MethodConfig{Method::exchange, 1, 32}, MethodConfig{Method::two_shot, 1, 32},
+        MethodConfig{Method::exchange, 2, 32}, MethodConfig{Method::exchange, 1, 64}}) {
     Settings settings;
-    settings.forced = choice;
+    settings.forced = config;
     add(settings);
   }
   hashes.insert(MethodSelector({}, Table{}).hash());
@@ -134,7 +138,7 @@ TEST_CASE("a hash differs wherever something that decides does") {
   CHECK(hashes.size() == different);
 }
 
-TEST_CASE("a hash is the same wherever nothing that decides differs") {
+TEST_CASE("the hash is equal if all settings that affect the selection are equal") {
   Settings settings;
   settings.log = "stderr";
   settings.table = "/some/file";
@@ -143,7 +147,7 @@ TEST_CASE("a hash is the same wherever nothing that decides differs") {
   CHECK(MethodSelector({}, table_of("# a comment\n" + kText)).hash() == hash_of({}));
 }
 
-TEST_CASE("a small GPU's calls take fewer blocks, so that kernels of three communicators find room") {
+TEST_CASE("calls on a small GPU use fewer blocks, so that kernels of three communicators fit") {
   const Table table = table_of("all_gather ranks=2-4 up_to=1M exchange blocks=128 threads=512\n");
   const MethodSelector large({}, table, max_blocks_on(132)), small({}, table, max_blocks_on(78));
   CHECK(large.select(Collective::all_gather, 2, 1 << 20, false).blocks == 128);

@@ -34,12 +34,12 @@ TEST_CASE("types are named as nccl-tests names them") {
   CHECK(name(ElementType::float32) == "float");
 }
 
-TEST_CASE("an operation has its call's type, reduction and root, and its choice's method") {
+TEST_CASE("an operation has the type, reduction and root of its call, and the method of its config") {
   CollectiveCall call = call_of(Collective::all_reduce, 1000);
   call.element = ElementType::bfloat16;
   call.reduce = Redop::max;
   call.root = 3;
-  const Operation operation = operation_of(call, {Method::two_shot, 2, 64}, 1, 4, 1024);
+  const Operation operation = make_operation(call, {Method::two_shot, 2, 64}, 1, 4, 1024);
   CHECK(operation.collective == Collective::all_reduce);
   CHECK(operation.method == Method::two_shot);
   CHECK(operation.element == ElementType::bfloat16);
@@ -49,22 +49,22 @@ TEST_CASE("an operation has its call's type, reduction and root, and its choice'
   CHECK(operation.buffers.ranks == 4);
 }
 
-TEST_CASE("a grid is for what a rank sends to each: all of it, or with two shots a slice") {
+TEST_CASE("the grid covers the bytes that a rank sends to each peer: the whole buffer, or a slice with two_shot") {
   const CollectiveCall call = call_of(Collective::all_reduce, std::size_t{64} * kLineDataBytes);
-  const Grid whole = operation_of(call, {Method::exchange, 4, 64}, 0, 4, 1024).grid;
+  const Grid whole = make_operation(call, {Method::exchange, 4, 64}, 0, 4, 1024).grid;
   CHECK(whole.blocks * whole.threads * whole.batch * whole.steps == 64 * kCellsOfLine);
-  const Grid slice = operation_of(call, {Method::two_shot, 4, 64}, 0, 4, 1024).grid;
+  const Grid slice = make_operation(call, {Method::two_shot, 4, 64}, 0, 4, 1024).grid;
   CHECK(slice.blocks * slice.threads * slice.batch * slice.steps == 16 * kCellsOfLine);
 }
 
-TEST_CASE("in place a rank's own part is there where it only moves") {
+TEST_CASE("in place, the own part of a moving collective is already in the output") {
   std::vector<char> memory(400);
   const auto is_there = [&](Collective collective, std::size_t send, std::size_t receive, int rank) {
     CollectiveCall call = call_of(collective, 100);
     call.send = memory.data() + send;
     call.receive = memory.data() + receive;
     call.root = 1;
-    return operation_of(call, {Method::exchange, 1, 32}, rank, 3, 1024).buffers.own_is_there;
+    return make_operation(call, {Method::exchange, 1, 32}, rank, 3, 1024).buffers.own_in_place;
   };
   CHECK(is_there(Collective::all_gather, 100, 0, 1));
   CHECK_FALSE(is_there(Collective::all_gather, 0, 0, 1));
@@ -79,14 +79,14 @@ TEST_CASE("in place a rank's own part is there where it only moves") {
 
 TEST_CASE("the widest granule that divides a buffer's address and lengths is used") {
   alignas(16) static unsigned char memory[64];
-  const MethodConfig choice{Method::exchange, 1, 32};
+  const MethodConfig config{Method::exchange, 1, 32};
   const auto granule = [&](std::size_t offset, std::size_t bytes) {
     CollectiveCall call;
     call.collective = Collective::all_gather;
     call.send = memory + offset;
     call.receive = memory;
     call.bytes = bytes;
-    return operation_of(call, choice, 0, 2, 1024).buffers.in.granule;
+    return make_operation(call, config, 0, 2, 1024).buffers.in.granule;
   };
   CHECK(granule(0, 16) == 8);
   CHECK(granule(4, 16) == 4);

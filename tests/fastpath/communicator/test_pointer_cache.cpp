@@ -9,7 +9,7 @@ using busbw::fastpath::PointerCache;
 
 namespace {
 
-/// Addresses with equal steps between them, as allocations of one size have.
+/// Addresses at equal distances, like allocations of one size.
 std::vector<const void*> addresses(std::size_t count, std::size_t step) {
   static char room[1];
   std::vector<const void*> found;
@@ -20,7 +20,7 @@ std::vector<const void*> addresses(std::size_t count, std::size_t step) {
 
 }  // namespace
 
-TEST_CASE("Remembered: what was kept is found, with its own value, whatever the steps between addresses") {
+TEST_CASE("PointerCache: entries are found for any distance between addresses") {
   for (const std::size_t step : {1u, 8u, 64u, 4096u, 1u << 20, 1u << 25}) {
     PointerCache<std::size_t> remembered;
     const auto keys = addresses(PointerCache<std::size_t>::kMax, step);
@@ -35,7 +35,7 @@ TEST_CASE("Remembered: what was kept is found, with its own value, whatever the 
   }
 }
 
-TEST_CASE("Remembered: with too many the others are forgotten, and it goes on") {
+TEST_CASE("PointerCache: a full cache removes its entries and continues") {
   PointerCache<int> remembered;
   const auto keys = addresses(10 * PointerCache<int>::kMax, 8);
   for (const void* const key : keys) {
@@ -47,7 +47,7 @@ TEST_CASE("Remembered: with too many the others are forgotten, and it goes on") 
   for (const void* const key : keys) CHECK(remembered.find(key) == nullptr);
 }
 
-TEST_CASE("Remembered: nothing is known of null, and a thread that ends takes nothing away") {
+TEST_CASE("PointerCache: null is unknown, and the cache needs no destructor") {
   PointerCache<int> remembered;
   for (const void* const key : addresses(PointerCache<int>::kMax, 8)) remembered.insert(key, 1);
   CHECK(remembered.find(nullptr) == nullptr);

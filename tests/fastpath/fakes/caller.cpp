@@ -1,16 +1,16 @@
-// A program that calls NCCL's functions and prints what they answer.
+// A program that calls NCCL's functions and prints their results.
 //
 // Usage: caller PLACE COMMAND...   PLACE: a library to open, or - for the program's own libraries
 //   all              calls with every kind of argument, twice
-//   every            how many functions return what those of fakes/every.cpp do
-//   version          what ncclGetVersion says
+//   every            number of functions with the return values of fakes/every.cpp
+//   version          result of ncclGetVersion
 //   late FILE LINK   a call before there is a LINK to FILE, and one after
 //   after FILE       a call after FILE was opened, as programs do that load NCCL while they run
 //   race             the first calls of many threads at once
-//   function NAME    whether there is one of this name, and what it returns of 41
-//   text NAME        as function, for one that returns a text
+//   function NAME    result of the function NAME with the argument 41, if it exists
+//   text NAME        the same for a function that returns a text
 //   alias NAME       the file that the function NAME is in
-// LINKED: it needs libnccl.so.2, as programs do that were linked with it.
+// LINKED: the program is linked with libnccl.so.2.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -30,8 +30,8 @@ extern "C" int ncclGetVersion(int*);
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-/// The names of libraries are written by the loader in one thread and read in others, behind a lock of the loader's
-/// own, which the sanitizer does not see.
+/// The loader writes library names in one thread and reads them in others, protected by a lock that the sanitizer does
+/// not see.
 extern "C" const char* __tsan_default_suppressions() { return "race:ld-linux-"; }
 #endif
 

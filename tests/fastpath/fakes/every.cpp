@@ -1,4 +1,4 @@
-// A NCCL that has every function of fastpath/forward/symbols.txt, of which each returns a number of its own.
+// A fake NCCL with every function of fastpath/forward/symbols.txt. Each function returns a different number.
 #include "fakes/number_of.hpp"
 
 #define FASTPATH_EXPORT(index, name, since)    \

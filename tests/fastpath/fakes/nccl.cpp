@@ -1,11 +1,11 @@
-// A NCCL for tests of what is handed over to it: its answers are made of all arguments of a call. VERSION: what it says
-// that it is. OLD: it lacks what came after 2.18.
+// A fake NCCL for tests of delegated calls. Its results depend on all arguments of a call. VERSION: the version that it
+// reports. OLD: it lacks the functions that are newer than 2.18.
 #include <cstddef>
 #include <cstdint>
 
 namespace {
 
-/// Every value and its place changes the sum.
+/// Returns a sum that depends on every value and its position.
 template <class... Numbers>
 std::uint64_t mixed(Numbers... numbers) {
   std::uint64_t sum = 0;
@@ -22,7 +22,7 @@ std::uint64_t number(Pointer* pointer) {
 
 extern "C" {
 
-/// As NCCL's, larger than what goes into registers.
+/// Same layout as NCCL's type, which is too large for registers.
 struct UniqueId {
   unsigned char bytes[128];
 };
@@ -57,7 +57,7 @@ int ncclReduce(const void* sent, void* received, std::size_t count, int type, in
 const char* ncclGetErrorString(int result) { return result == 1 ? "unhandled cuda error" : "no error"; }
 
 #ifndef OLD
-/// No function of NCCL's takes what is here called by one of its names: all the registers there are, and the stack.
+/// Takes more arguments than NCCL's function of this name: it uses all argument registers and the stack.
 double ncclGatherConfig(double a, double b, double c, double d, double e, double f, double g, double h, int i, int j,
                         int k, int l, int m, int n, int o, double p) {
   return ((((((((a * 2 + b) * 2 + c) * 2 + d) * 2 + e) * 2 + f) * 2 + g) * 2 + h) * 2 + p) * 1024 +

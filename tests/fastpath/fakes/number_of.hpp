@@ -1,7 +1,7 @@
 #pragma once
-// What the functions of fakes/every.cpp return.
+// Return values of the functions of fakes/every.cpp.
 
-/// Another number for each name, positive and larger than any ncclResult_t.
+/// Returns a different number for each name. It is positive and larger than any ncclResult_t.
 constexpr int number_of(const char* name) {
   unsigned hash = 2166136261u;
   for (; *name; ++name) hash = (hash ^ static_cast<unsigned char>(*name)) * 16777619u;

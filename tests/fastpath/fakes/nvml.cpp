@@ -1,6 +1,6 @@
-// A libnvidia-ml.so.1 with four GPUs: 0000:0a:00.0 and 0000:0b:00.0 are joined by NVLink, 0000:0c:00.0 reaches both
-// over PCI Express, and 0000:0d:00.0 has links but no leave to write. It answers only while somebody uses it. DEAD: its
-// driver does not answer. OLD: it knows nothing of peers.
+// A fake libnvidia-ml.so.1 with four GPUs. NVLink connects 0000:0a:00.0 and 0000:0b:00.0. 0000:0c:00.0 accesses both
+// over PCI Express. 0000:0d:00.0 has links but no write access. Queries fail unless it is initialized. DEAD: the driver
+// is not loaded. OLD: it has no function for peers.
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>

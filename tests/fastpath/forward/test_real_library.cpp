@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A search that finds nothing but what a test adds.
+/// Returns a search without places. A test adds its own.
 LibrarySearch nowhere() {
   LibrarySearch search;
   search.loaded = false;
@@ -31,7 +31,7 @@ std::string refusal(const LibrarySearch& search) {
   return "found";
 }
 
-TEST_CASE("what is named is taken and asked for its version") {
+TEST_CASE("the library that the variable names is taken") {
   auto search = nowhere();
   search.named = NEW_NCCL;
   search.of_engine = OLD_NCCL;
@@ -43,23 +43,23 @@ TEST_CASE("what is named is taken and asked for its version") {
   CHECK_FALSE(library.find("ncclCommGrow"));
 }
 
-TEST_CASE("what is named and cannot be taken is no reason to take another") {
+TEST_CASE("an unusable library in the variable is an error, and no other library is taken") {
   auto search = nowhere();
   search.of_engine = NEW_NCCL;
   search.named = "/nowhere/libnccl.so.2";
   CHECK(refusal(search).starts_with("BUSBW_FASTPATH_NCCL=/nowhere/libnccl.so.2 cannot be loaded: "));
   search.named = FORWARD;
-  CHECK(refusal(search) == std::string("BUSBW_FASTPATH_NCCL=") + FORWARD +
-                               " is libbusbw_nccl.so itself; name the NCCL that it hands calls over to");
+  CHECK(refusal(search) ==
+        std::string("BUSBW_FASTPATH_NCCL=") + FORWARD + " is libbusbw_nccl.so itself; name the real NCCL library");
   search.named = "libm.so.6";
-  CHECK(refusal(search) == "BUSBW_FASTPATH_NCCL=libm.so.6 is no NCCL: it has no ncclGetVersion; name one");
+  CHECK(refusal(search) ==
+        "BUSBW_FASTPATH_NCCL=libm.so.6 is not an NCCL library: it has no ncclGetVersion; name an NCCL library");
 }
 
-TEST_CASE("the places are tried in their order, and we are none of them") {
+TEST_CASE("the places are searched in order, and the fast-path library is never taken") {
   auto search = nowhere();
   CHECK(refusal(search) ==
-        "there is no NCCL to hand calls over to; install one (pip install nvidia-nccl-cu13), or name its file with "
-        "BUSBW_FASTPATH_NCCL");
+        "no NCCL library found; install one (pip install nvidia-nccl-cu13), or name its file with BUSBW_FASTPATH_NCCL");
   search.folders = {"/nowhere", fs::path(OLD_NCCL).parent_path()};
   CHECK(open_real_library(search).version == 21805);
   search.of_system = NEW_NCCL;
@@ -72,7 +72,7 @@ TEST_CASE("the places are tried in their order, and we are none of them") {
   CHECK(open_real_library(search).version == 21805);
 }
 
-TEST_CASE("the search knows the variables and the wheels near the program") {
+TEST_CASE("the search covers the variables and the wheels near the program") {
   const auto search = library_search([](const char* name) -> std::optional<std::string> {
     if (std::string(name) == "BUSBW_FASTPATH_NCCL") return "a";
     if (std::string(name) == "BUSBW_NCCL_LIBRARY") return "b";

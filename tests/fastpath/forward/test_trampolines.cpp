@@ -1,4 +1,4 @@
-// The library as programs meet it: each case is a program of its own (fakes/caller.cpp) with its own environment.
+// Tests of the library as programs use it. Each case starts a program (fakes/caller.cpp) with its own environment.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The runtime of the address sanitizer wants to be the first library of a program, which LD_PRELOAD takes from it.
+// The address sanitizer requires its runtime to be the first library of a program. LD_PRELOAD comes before it.
 const std::string kPreload =
     std::string("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 LD_PRELOAD=") + FORWARD + " ";
 const std::string kReal = std::string("BUSBW_FASTPATH_NCCL=") + NEW_NCCL + " ";
@@ -21,7 +21,7 @@ const std::string kOld = std::string("BUSBW_FASTPATH_NCCL=") + OLD_NCCL + " ";
 const std::string kOpened = std::string(CALLER) + " " + FORWARD + " ";
 const std::string kLinked = std::string(LINKED_CALLER) + " - ";
 
-/// What a command prints, both streams together, and "exit N" where that is not 0.
+/// Returns the output of a command, both streams together, and "exit N" if its exit status is not 0.
 std::string output(const std::string& command) {
   std::string all;
   FILE* const pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
@@ -39,13 +39,13 @@ long count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// What a program is told that calls the real library itself.
+/// Returns the output of a program that calls the real library directly.
 std::string called_directly() { return output(std::string(CALLER) + " " + NEW_NCCL + " all"); }
 
-/// A folder in which this library lies under the name of the real one.
-class InDisguise {
+/// A folder with a copy of this library under the file name of the real one.
+class RenamedLibrary {
  public:
-  InDisguise() { fs::copy_file(FORWARD, file()); }
+  RenamedLibrary() { fs::copy_file(FORWARD, file()); }
   std::string file() const { return folder_.file("libnccl.so.2"); }
   std::string library_path(const std::string& further = "") const {
     return "LD_LIBRARY_PATH=" + folder_.path() + further + " ";
@@ -55,7 +55,7 @@ class InDisguise {
   busbw::test::TemporaryFolder folder_;
 };
 
-TEST_CASE("every kind of argument and result comes through as if the real library were called") {
+TEST_CASE("every kind of argument and result passes through unchanged") {
   const auto expected = called_directly();
   CHECK(expected.starts_with("version 22809, pnccl 22810, joined 0 "));
   CHECK(output(kReal + kOpened + "all") == expected);
@@ -63,7 +63,7 @@ TEST_CASE("every kind of argument and result comes through as if the real librar
   CHECK(output(kReal + kPreload + CALLER + " - all") == expected);
 }
 
-TEST_CASE("every function goes to the real one of its name") {
+TEST_CASE("every function calls the real function of the same name") {
   const auto said = output(std::string("BUSBW_FASTPATH_NCCL=") + EVERY_NCCL + " " + kOpened + "every");
   CHECK(said == output(std::string(CALLER) + " " + EVERY_NCCL + " every"));
   CHECK(count(said, "\n") == 1);
@@ -74,19 +74,18 @@ TEST_CASE("many threads may make the first call at once") {
   for (int i = 0; i < 5; ++i) CHECK(output(kReal + kOpened + "race") == "8 of 8 threads\n");
 }
 
-TEST_CASE("a function that the real library lacks fails, and is said once") {
+TEST_CASE("a function that the real library lacks fails and is reported once") {
   const auto said = output(kOld + kOpened + "function ncclCommGrow ncclCommGrow pncclCommGrow ncclTeamRankToWorld");
   CHECK(count(said, "ncclCommGrow: 5\n") == 3);
   CHECK(count(said, "ncclTeamRankToWorld: 0\n") == 1);
-  CHECK(count(said,
-              std::string("libbusbw_nccl.so: NCCL 2.18.5 (") + OLD_NCCL +
-                  ") has no ncclCommGrow, so that calls of it fail: install NCCL 2.29.2 or later, which has it\n") ==
-        1);
+  CHECK(count(said, std::string("libbusbw_nccl.so: NCCL 2.18.5 (") + OLD_NCCL +
+                        ") has no ncclCommGrow, so calls of it fail; install NCCL 2.29.2 or newer\n") == 1);
   CHECK(count(said, "has no pncclCommGrow, so") == 1);
-  CHECK(count(output(kOld + kOpened + "text ncclGetLastError"), "ncclGetLastError: this NCCL tells no error\n") == 1);
+  CHECK(count(output(kOld + kOpened + "text ncclGetLastError"), "ncclGetLastError: this NCCL has no error texts\n") ==
+        1);
 }
 
-TEST_CASE("without a real library calls fail, and that is said once") {
+TEST_CASE("without a real library calls fail, and the error is printed once") {
   const std::string none = "BUSBW_FASTPATH_NCCL=/nowhere ";
   const auto said = output(none + kOpened + "function ncclAllReduce ncclAllReduce ncclTeamRankToWorld");
   CHECK(count(said, "ncclAllReduce: 2\n") == 2);
@@ -96,7 +95,7 @@ TEST_CASE("without a real library calls fail, and that is said once") {
               "ncclGetErrorString: libbusbw_nccl.so has found no NCCL\n") == 1);
 }
 
-TEST_CASE("a real library that comes later is found then") {
+TEST_CASE("a real library that is installed later is found then") {
   const busbw::test::TemporaryFolder folder;
   const auto link = folder.file("nccl.so");
   const auto said = output("BUSBW_FASTPATH_NCCL=" + link + " " + kOpened + "late " + NEW_NCCL + " " + link);
@@ -105,31 +104,31 @@ TEST_CASE("a real library that comes later is found then") {
   CHECK(said.find("\n2\n" + expected) != said.npos);
 }
 
-TEST_CASE("a real library that the program opened for itself is the one") {
+TEST_CASE("a real library that the program has opened is taken") {
   const auto expected = output(std::string(CALLER) + " " + NEW_NCCL + " after " + NEW_NCCL);
   CHECK(expected.size() > 4);
   CHECK(output(kPreload + CALLER + " - after " + NEW_NCCL) == expected);
   CHECK(output(kOpened + "after " + NEW_NCCL) == expected);
 }
 
-TEST_CASE("the log says which library calls are handed over to") {
+TEST_CASE("the log names the library that calls are delegated to") {
   CHECK(output("BUSBW_FASTPATH_LOG=stderr " + kReal + kOpened + "after " + NEW_NCCL)
-            .starts_with(std::string("busbw fastpath: handing over to NCCL 2.28.9 (") + NEW_NCCL + ")\n"));
+            .starts_with(std::string("busbw fastpath: delegating to NCCL 2.28.9 (") + NEW_NCCL + ")\n"));
 }
 
-TEST_CASE("preloaded, a function that we have never heard of reaches the real library") {
+TEST_CASE("with LD_PRELOAD an unknown function reaches the real library") {
   CHECK(output(kPreload + kLinked + "function ncclOfTomorrow") == "ncclOfTomorrow: 42\n");
 }
 
-TEST_CASE("a program that never calls NCCL gets no NCCL and no word") {
+TEST_CASE("a program that never calls NCCL loads no NCCL and prints nothing") {
   CHECK(output(kPreload + "/bin/echo still here") == "still here\n");
   CHECK(output("BUSBW_FASTPATH_NCCL=/nowhere " + kPreload + "/bin/echo still here") == "still here\n");
 }
 
-TEST_CASE("under the name of the real library we hand over to that, not to ourselves") {
-  const InDisguise disguise;
+TEST_CASE("under the file name of the real library, this library calls the real one and not itself") {
+  const RenamedLibrary disguise;
   const auto expected = called_directly();
-  // The program's own libnccl.so.2 is us.
+  // The program's libnccl.so.2 is this library.
   const auto linked = disguise.library_path() + LINKED_CALLER + " - ";
   CHECK(output(disguise.library_path() + LINKED_CALLER + " - alias ncclAllReduce") ==
         "ncclAllReduce: " + disguise.file() + "\n");
@@ -137,7 +136,7 @@ TEST_CASE("under the name of the real library we hand over to that, not to ourse
   CHECK(output(disguise.library_path(":" + fs::path(NEW_NCCL).parent_path().string()) + LINKED_CALLER + " - all") ==
         expected);
   CHECK(output("BUSBW_NCCL_LIBRARY=" + std::string(NEW_NCCL) + " " + linked + "all") == expected);
-  // Preloaded, and there once more.
+  // Preloaded and linked at the same time.
   CHECK(output(kReal + kPreload + linked + "all") == expected);
   CHECK(count(output(kPreload + linked + "function ncclCommGrow"), "ncclCommGrow: ") == 1);
   CHECK(count(output("BUSBW_FASTPATH_NCCL=" + disguise.file() + " " + kOpened + "function ncclAllReduce"),

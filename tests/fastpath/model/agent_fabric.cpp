@@ -30,15 +30,15 @@ bool AgentFabric::take(int region, int turn, std::uint64_t tag, Cell (&cells)[kM
   return true;
 }
 
-bool AgentFabric::meet(std::uint64_t tag) {
+bool AgentFabric::barrier(std::uint64_t tag) {
   if (is_waiting_) return false;
   const Faults& faults = machine_.faults_;
   const std::uint64_t first = agent_.last_tag + 1;
-  if (tag == first ? faults.no_first_meeting : faults.no_second_meeting) return true;
-  if (faults.one_tag_of_meetings) tag = first;
-  const bool speaks = machine_.speaker_of(agent_.kernel, number_) == number_;
-  if (faults.speaker_meets_alone && !speaks) return true;
-  if (!faults.speaker_meets_alone && !stop(speaks ? Wait::block : Wait::speaker, tag)) return false;
+  if (tag == first ? faults.no_first_barrier : faults.no_second_barrier) return true;
+  if (faults.one_barrier_tag) tag = first;
+  const bool speaks = machine_.leader_of(agent_.kernel, number_) == number_;
+  if (faults.leader_barriers_alone && !speaks) return true;
+  if (!faults.leader_barriers_alone && !stop(speaks ? Wait::block : Wait::leader, tag)) return false;
   if (!speaks) return true;
   for (int peer = 0; peer < ranks(); ++peer)
     if (peer != rank_) put(peer, 0, 0, tag, Cell{});
@@ -46,7 +46,7 @@ bool AgentFabric::meet(std::uint64_t tag) {
   return take(0, 0, tag, cells);
 }
 
-bool AgentFabric::read(const Place& place, int of_rank, Cell (&cells)[kMaxRanks]) {
+bool AgentFabric::read(const CellPosition& place, int of_rank, Cell (&cells)[kMaxRanks]) {
   const bool is_now = !is_waiting_ && !is_past() && agent_.wait == Wait::memory;
   if (is_now) {
     for (int peer = 0; peer < ranks(); ++peer)
@@ -60,7 +60,7 @@ bool AgentFabric::read(const Place& place, int of_rank, Cell (&cells)[kMaxRanks]
   return true;
 }
 
-void AgentFabric::write(const Place& place, int of_rank, const Cell& cell) {
+void AgentFabric::write(const CellPosition& place, int of_rank, const Cell& cell) {
   if (is_past()) return;
   for (int peer = 0; peer < ranks(); ++peer)
     if (of_rank == kAllRanks || of_rank == peer)

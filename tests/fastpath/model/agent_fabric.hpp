@@ -4,8 +4,8 @@
 
 namespace busbw::fastpath::model {
 
-/// Runs a kernel from its begin to the first thing that the agent has not waited for yet. Everything it did up to there
-/// was done before, so only what it sends and writes after it waited last is sent and written.
+/// Runs a kernel of one agent from its start to the first wait that the agent has not passed yet. The part up to the
+/// last passed wait repeats earlier work, so only the sends and writes after that wait take effect.
 class AgentFabric {
  public:
   static constexpr int kMaxRanks = kMaxModelRanks;
@@ -20,23 +20,24 @@ class AgentFabric {
 
   void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell);
   bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMaxRanks]);
-  /// As on a GPU: the block gathers, one agent of it passes empty lines, and the block goes on.
-  bool meet(std::uint64_t tag);
+  /// As on a GPU: the block synchronizes, its leader exchanges empty lines, and the block continues.
+  bool barrier(std::uint64_t tag);
 
-  /// A place of the input of one rank, or of all, at one moment: any other moment is as possible, so one is enough.
-  bool read(const Place& place, int of_rank, Cell (&cells)[kMaxRanks]);
-  /// A place of the output of one rank, or of all.
-  void write(const Place& place, int of_rank, const Cell& cell);
+  /// Reads a position of the input of one rank, or of all ranks, at one moment. The exploration tries all other
+  /// moments.
+  bool read(const CellPosition& place, int of_rank, Cell (&cells)[kMaxRanks]);
+  /// Writes a position of the output of one rank, or of all ranks.
+  void write(const CellPosition& place, int of_rank, const Cell& cell);
 
   bool is_waiting() const { return is_waiting_; }
 
  private:
   const Kernel& kernel() const { return machine_.program_.kernels[static_cast<std::size_t>(agent_.kernel)]; }
-  /// Whether this was done before.
+  /// True if the current point of the kernel repeats earlier work.
   bool is_past() const { return stops_ != agent_.stops; }
-  /// Goes past what the agent has waited for, or begins to wait for it.
+  /// Passes a wait that the agent has completed, or begins to wait.
   bool stop(Wait wait, std::uint64_t tag);
-  /// What it got of a rank where it stopped last.
+  /// Returns the cell that the agent got from a rank at its last wait.
   Cell cell_of_stop(int peer) const;
 
   const Machine& machine_;

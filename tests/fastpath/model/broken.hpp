@@ -3,7 +3,7 @@
 
 namespace busbw::fastpath::model {
 
-/// The protocol was broken: what happened, in one sentence.
+/// Error for a violation of the protocol. The message describes the violation.
 class Broken : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,23 +1,23 @@
 #pragma once
-// Whether kernels that wait for each other find room on their GPUs at the same time, when several communicators run at
-// once.
+// Model of several communicators that share GPUs. It checks for deadlocks of kernels that wait for each other but do
+// not all fit on a GPU.
 //
-// Each communicator has a stream on every GPU, with kernels one after another. A GPU has places for so many blocks;
-// which stream gets a free place is open, the blocks of a kernel begin in order. A block ends once the same block of
-// the same kernel runs on every GPU, which is all that matters here of the schedules.
+// Each communicator has a stream on every GPU, with kernels one after another. A GPU has places for a number of blocks.
+// Any stream may get a free place, and the blocks of a kernel begin in order. A block ends once the same block of the
+// same kernel runs on every GPU.
 #include <cstdint>
 #include <string>
 
 namespace busbw::fastpath::model {
 
-/// When a kernel may take places while the one before it in its stream still waits for peers.
+/// Time at which a kernel may take places although the previous kernel of its stream still waits for peers.
 enum class Parking {
-  none,   ///< not at all: it is let in after the last wait for a peer
-  one,    ///< once all blocks of the one before run
-  chain,  ///< once all blocks of the one before have begun, though that is itself not running yet
+  none,   ///< never: it starts after the last wait for a peer
+  one,    ///< when all blocks of the previous kernel run
+  chain,  ///< when all blocks of the previous kernel have places, also if that kernel does not run yet
 };
 
-struct Crowd {
+struct SharedGpuModel {
   int gpus = 2;
   int communicators = 2;
   int kernels = 2;  ///< of each
@@ -26,15 +26,15 @@ struct Crowd {
   Parking parking = Parking::none;
 };
 
-struct Crowded {
+struct SharedGpuResult {
   std::uint64_t states = 0;
   bool can_hang = false;
 };
 
-/// Every order in which blocks may begin and end.
-Crowded explore_crowd(const Crowd& crowd);
+/// Explores every order in which blocks may begin and end.
+SharedGpuResult explore_shared_gpus(const SharedGpuModel& model);
 
-/// The least number of places with which nothing can hang; 0 where none up to `most` is enough.
-int places_needed(Crowd crowd, int most);
+/// Returns the minimum number of places without a deadlock. 0 if `max_places` is not enough.
+int places_needed(SharedGpuModel model, int max_places);
 
 }  // namespace busbw::fastpath::model

@@ -16,7 +16,7 @@ struct DigestHash {
   }
 };
 
-/// How a state was reached: the state before, and the move.
+/// Step to a state: the previous state and the move.
 struct Step {
   std::size_t before = 0;
   Move move;
@@ -41,12 +41,12 @@ std::vector<Move> way_to(const std::vector<Step>& steps, std::size_t last) {
   return way;
 }
 
-/// A scheduler that has its ways: what it likes to do next changes every now and then.
+/// Random scheduler with preferences that change from time to time.
 class Scheduler {
  public:
   Scheduler(const Machine& machine, std::uint64_t seed) : machine_(machine), engine_(seed) {}
 
-  /// A move that can be made; false at the end.
+  /// Selects a possible move. Returns false at the end.
   bool next(const State& state, Move& move) {
     if (left_-- == 0) change();
     for (int tries = 0; tries < 8; ++tries)

@@ -1,5 +1,5 @@
 #pragma once
-// Ways through a program on the machine: all of them, or many at random.
+// Exploration of the orders of moves of a program: all orders, or many random ones.
 #include <cstdint>
 #include <string>
 
@@ -7,22 +7,22 @@
 
 namespace busbw::fastpath::model {
 
+/// Result of an exploration.
 struct Explored {
-  std::uint64_t states = 0;  ///< different ones; not counted at random
+  std::uint64_t states = 0;  ///< number of different states; not counted for random orders
   std::uint64_t moves = 0;
-  std::uint64_t ends = 0;  ///< states, or ways, without anything left to do
-  std::string failure;     ///< empty, or what was broken and by which moves
+  std::uint64_t ends = 0;  ///< number of states, or random orders, without further moves
+  std::string failure;     ///< violation of the protocol and the moves that led to it; empty: no violation
 
   Explored& operator+=(const Explored& other);
 };
 
-/// Every order of all moves: each state that can be reached is looked at once, every move is made in it. States are
-/// told apart by 128 bits made of all they hold. Ends with the first failure. Throws std::length_error beyond
-/// `max_states`.
+/// Explores every order of all moves: visits each reachable state once and tries every move in it. States are compared
+/// by a digest of 128 bits. Ends at the first failure. Throws std::length_error beyond `max_states`.
 Explored explore_all(const Program& program, const Faults& faults, std::uint64_t max_states);
 
-/// So many ways, each with habits of its own that change on the way: late or early deliveries, the newest or the oldest
-/// first, a slow rank, an agent that is late. Ends with the first failure.
+/// Explores `ways` random orders. Each has preferences that change over time: late or early deliveries, newest or
+/// oldest first, a slow rank, a late agent. Ends at the first failure.
 Explored explore_random(const Program& program, const Faults& faults, std::uint64_t seed, int ways);
 
 }  // namespace busbw::fastpath::model

@@ -102,29 +102,29 @@ void Machine::next_kernel(Agent& agent, int number) const {
   agent.stops = 0;
 }
 
-int Machine::speaker_of(int kernel, int agent) const {
-  return faults_.first_block_meets ? 0 : agent - agent % program_.kernels[at(kernel)].agents_of_block;
+int Machine::leader_of(int kernel, int agent) const {
+  return faults_.only_first_block_barriers ? 0 : agent - agent % program_.kernels[at(kernel)].agents_of_block;
 }
 
 bool Machine::can_run(const State& state, int rank, int number) const {
   const Agent& agent = agent_of(state, rank, number);
   if (at(agent.kernel) >= program_.kernels.size()) return false;
   if (!agent.is_running) {
-    const int begun = state.gpus[at(rank)].kernel;
-    if (agent.kernel == begun) return has_room(state, rank, number);
-    return faults_.kernels_overlap && agent.kernel == begun + 1;
+    const int make_common = state.gpus[at(rank)].kernel;
+    if (agent.kernel == make_common) return has_room(state, rank, number);
+    return faults_.kernels_overlap && agent.kernel == make_common + 1;
   }
   switch (agent.wait) {
-    case Wait::cells: return have_cells_come(state, rank, number);
-    case Wait::block: return has_block_come(state, rank, number);
-    case Wait::speaker: return agent_of(state, rank, speaker_of(agent.kernel, number)).met >= agent.tag;
+    case Wait::cells: return have_cells_arrived(state, rank, number);
+    case Wait::block: return has_block_arrived(state, rank, number);
+    case Wait::leader: return agent_of(state, rank, leader_of(agent.kernel, number)).last_barrier >= agent.tag;
     case Wait::memory:
     case Wait::nothing: break;
   }
   return true;
 }
 
-/// The data, when the agent begins to look for the tag: it might have read them any time later.
+/// Reads the data at the earliest possible time: when the agent begins to poll the tag.
 void Machine::read_data(State& state, int rank, int number) const {
   const Agent& agent = agent_of(state, rank, number);
   for (int peer = 0; peer < program_.ranks; ++peer) {
@@ -134,7 +134,7 @@ void Machine::read_data(State& state, int rank, int number) const {
   }
 }
 
-bool Machine::have_cells_come(const State& state, int rank, int number) const {
+bool Machine::have_cells_arrived(const State& state, int rank, int number) const {
   const Agent& agent = agent_of(state, rank, number);
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
@@ -144,16 +144,16 @@ bool Machine::have_cells_come(const State& state, int rank, int number) const {
   return true;
 }
 
-/// All agents of the block, and by the fence what they have written. As it may arrive at any time, waiting for it hides
-/// no order in which the lines that are sent then could do harm.
-bool Machine::has_block_come(const State& state, int rank, int speaker) const {
-  const Agent& own = agent_of(state, rank, speaker);
+/// True if all agents of the block have arrived and, because of the fence, their writes are delivered. The model may
+/// wait for the writes here, because they may be delivered at any time.
+bool Machine::has_block_arrived(const State& state, int rank, int leader) const {
+  const Agent& own = agent_of(state, rank, leader);
   const int agents = program_.kernels[at(own.kernel)].agents_of_block;
-  for (int number = speaker + 1; number < speaker + agents; ++number) {
+  for (int number = leader + 1; number < leader + agents; ++number) {
     const Agent& agent = agent_of(state, rank, number);
-    if (agent.kernel != own.kernel || agent.wait != Wait::speaker || agent.tag != own.tag) return false;
+    if (agent.kernel != own.kernel || agent.wait != Wait::leader || agent.tag != own.tag) return false;
   }
-  return faults_.no_fence || !memory_.is_under_way(state.contents, rank, speaker / agents);
+  return faults_.no_fence || !memory_.is_under_way(state.contents, rank, leader / agents);
 }
 
 bool Machine::has_room(const State& state, int rank, int number) const {
@@ -169,7 +169,7 @@ bool Machine::has_room(const State& state, int rank, int number) const {
   };
   const int own = number / kernel.agents_of_block;
   if (faults_.blocks_in_any_order && has_begun(own)) return true;
-  int there = 0;  // blocks that take up room before this one can
+  int there = 0;  // blocks that take up room before this one
   for (int block = 0; block < kernel.blocks; ++block)
     if (!gpu.retired[block] && (faults_.blocks_in_any_order ? has_begun(block) : block < own)) ++there;
   return there < program_.room;
@@ -256,7 +256,7 @@ void Machine::check_output(const TaskWork& work, int kernel, int rank, int numbe
     const std::int64_t index = static_cast<std::int64_t>(turn) * one.agents() + number;
     for (const auto& part : expected_output(program_, kernel, rank, index)) expected.push_back(part);
   }
-  // A place that is written twice stays twice.
+  // A position that is written twice occurs twice.
   Cells output = work.output();
   std::sort(expected.begin(), expected.end());
   std::sort(output.begin(), output.end());
@@ -283,18 +283,18 @@ void Machine::take(State& state, int rank, int number) const {
     slot.is_taken = true;
     came.emplace_back(slot.here.arrival, read.data);
   }
-  // Arrivals are all 0 where nothing is wrong: the peers stay in their order.
+  // Without the fault `order_of_arrival` all arrivals are 0, so the peers keep their order.
   std::stable_sort(came.begin(), came.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::size_t next = 0;
   for (int peer = 0; peer < program_.ranks; ++peer)
     if (waits_for(agent.kernel, rank, peer))
       state.taken[first_taken(rank, number, agent.stops) + at(peer)] = came[next++].second;
-  if (is_direct(program_.kernels[at(agent.kernel)].task)) agent.met = agent.tag;
+  if (is_direct(program_.kernels[at(agent.kernel)].task)) agent.last_barrier = agent.tag;
   agent.pass();
 }
 
 void Machine::send(State& state, int slot, const Letter& letter) const {
-  // It may arrive at once, or last of all that is under way: so the slot must be free now.
+  // The cell may arrive at once or at any later time, so the slot must be free now.
   Slot& to = state.slots[at(slot)];
   if (is_under_way(to) || !to.is_taken)
     throw Broken(fmt::format("{}: used again too early: tag {} is written while the cell with tag {} {}", place(slot),
@@ -325,7 +325,7 @@ void Machine::deliver(State& state, const Move& move) const {
 void Machine::retire(State& state, int rank, int block) const {
   Gpu& gpu = state.gpus[at(rank)];
   const Kernel& kernel = program_.kernels[at(gpu.kernel)];
-  const bool uses_one = faults_.tags_of_kernels || (faults_.one_tag_of_meetings && is_direct(kernel.task));
+  const bool uses_one = faults_.tags_of_kernels || (faults_.one_barrier_tag && is_direct(kernel.task));
   const std::uint64_t used = uses_one ? 1 : static_cast<std::uint64_t>(kernel.tags());
   const std::uint64_t last = agent_of(state, rank, block * kernel.agents_of_block).last_tag + used;
   for (int word = 0; word < kWords; ++word) {

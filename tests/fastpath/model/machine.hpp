@@ -1,17 +1,19 @@
 #pragma once
-// GPUs that run a program of kernels by the schedules of fastpath/schedule/schedule.hpp, one small move at a time, in any order.
+// Model of GPUs that run a program of kernels with the schedules of fastpath/schedule/schedule.hpp. The GPUs make one
+// small move at a time, in any order.
 //
-// The memory is as weak as it may be for the schedules to hold: a write is under way until a move delivers it, which
-// may be at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of
-// one agent to one peer too. What is taken for granted is that a line arrives whole, its data not after its tag, and is
-// read whole: the data are those that were there when the tag was seen.
+// The memory is as weakly ordered as the schedules allow. A write is under way until a move delivers it. That may be at
+// any later time, also after the end of its kernel. Writes to different slots arrive in any order, also those of one
+// agent to one peer. The model assumes that a line arrives as a whole and is read as a whole: its data are there when
+// its tag is seen.
 //
-// An agent stands for the threads that write one line together; agents may start at any time, also one after another's
-// end. In a step it writes a batch of lines, of which each is under way by itself, and takes them one by one. A rank's
-// kernel starts when the one before has ended. A GPU has room for all blocks of a kernel, or for fewer, which then
-// begin in the order of their numbers. Between kernels a word for each block holds the last tag used.
+// An agent represents the threads that write one line together. Agents may start at any time. In a step an agent writes
+// a batch of lines, each of which is delivered separately, and takes its peers' lines one by one. A rank's kernel
+// starts when the previous one has ended. A GPU has room for all blocks of a kernel, or for fewer, which then begin in
+// the order of their numbers. Between kernels one word per block holds the last tag used.
 //
-// In a direct kernel the first agent of each block speaks for it where blocks meet. The buffers are memory.hpp's.
+// In a direct kernel the first agent of each block is its leader: it takes part in the barriers. memory.hpp models the
+// buffers.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,31 +25,32 @@
 
 namespace busbw::fastpath::model {
 
-/// What is done wrong on purpose, to see that it is found.
+/// Faults that are injected to show that the model finds them.
 struct Faults {
-  bool one_turn = false;            ///< slots do not take turns by even and odd tags
+  bool one_turn = false;            ///< even and odd tags use the same slots
   bool one_region = false;          ///< the second half of two_shot uses the slots of the first
   bool one_slot_of_batch = false;   ///< an agent's lines of a step go to one slot
-  bool quiet_ranks = false;         ///< in a broadcast only the root sends, and nobody waits for the others
-  bool idle_agents_rest = false;    ///< the last agent of a kernel leaves out the last step
-  bool tags_of_kernels = false;     ///< a kernel uses up one tag, whatever its steps
-  bool order_of_arrival = false;    ///< cells are handed over in the order in which they came
-  bool words_by_first = false;      ///< the first block writes all blocks' words
-  bool own_words_only = false;      ///< a block writes its own word only
-  bool kernels_overlap = false;     ///< a kernel's agents do not wait for the end of the kernel before
+  bool quiet_ranks = false;         ///< in a broadcast only the root sends, and no rank waits for the others
+  bool idle_agents_rest = false;    ///< the last agent of a kernel skips the last step
+  bool tags_of_kernels = false;     ///< a kernel uses one tag, for any number of steps
+  bool order_of_arrival = false;    ///< cells are reduced in the order of their arrival
+  bool words_by_first = false;      ///< the first block writes the words of all blocks
+  bool own_words_only = false;      ///< a block writes only its own word
+  bool kernels_overlap = false;     ///< the agents of a kernel do not wait for the end of the previous kernel
   bool tag_before_data = false;     ///< a line's tag and its data arrive apart
   bool data_before_tag = false;     ///< a line's data are read before its tag is
-  bool blocks_in_any_order = false;  ///< where there is no room for all of a kernel's blocks
+  bool blocks_in_any_order = false;  ///< blocks begin in any order if not all of a kernel's blocks fit
 
-  bool no_first_meeting = false;     ///< a direct kernel moves its data as soon as it begins
-  bool no_second_meeting = false;    ///< and ends as soon as it has moved them
-  bool no_fence = false;             ///< a meeting's lines may overtake what the block has written
-  bool speaker_meets_alone = false;  ///< the other agents of its block neither wait for it nor does it for them
-  bool first_block_meets = false;    ///< for all blocks of its rank
-  bool one_tag_of_meetings = false;  ///< both meetings of a kernel have the same
-  bool reduces_for_itself = false;   ///< each rank reduces all slices of a direct all-reduce, for itself alone
+  bool no_first_barrier = false;     ///< a direct kernel moves its data without the first barrier
+  bool no_second_barrier = false;    ///< a direct kernel ends without the second barrier
+  bool no_fence = false;             ///< the lines of a barrier may overtake the block's writes
+  bool leader_barriers_alone = false;  ///< the leader and the other agents of its block do not wait for each other
+  bool only_first_block_barriers = false;    ///< the first block of a rank takes part in the barrier for all blocks
+  bool one_barrier_tag = false;  ///< both barriers of a kernel use the same tag
+  bool reduces_for_itself = false;   ///< each rank reduces all slices of a direct all-reduce into its own output
 };
 
+/// One move of the machine.
 struct Move {
   enum class Kind { run, deliver, deliver_tag, deliver_data, deliver_write, retire };
   Kind kind = Kind::run;
@@ -57,22 +60,23 @@ struct Move {
   bool operator==(const Move&) const = default;
 };
 
+/// The modeled GPUs with their program.
 class Machine {
  public:
-  /// The program must outlive this. Throws std::invalid_argument where it has more blocks than words, or more ranks.
+  /// `program` must outlive this object. Throws std::invalid_argument if it has too many blocks or ranks.
   Machine(const Program& program, const Faults& faults);
 
   State start() const;
-  /// All moves that can be made, always in the same order.
+  /// Returns all possible moves, always in the same order.
   std::vector<Move> moves(const State& state) const;
   bool can_run(const State& state, int rank, int agent) const;
   bool has_room(const State& state, int rank, int agent) const;
   bool can_retire(const State& state, int rank, int block) const;
-  /// Makes one. Throws Broken.
+  /// Makes a move. Throws Broken.
   void make(State& state, const Move& move) const;
-  /// Looks at a state without moves. Throws Broken where not everybody has come to the end, or cells were left.
+  /// Checks a state without possible moves. Throws Broken if an agent has not reached its end or a cell was not taken.
   void check_end(const State& state) const;
-  /// What a move is in the state in which it can be made.
+  /// Describes a move that is possible in this state.
   std::string text(const State& state, const Move& move) const;
 
   const Program& program() const { return program_; }
@@ -85,10 +89,10 @@ class Machine {
   Agent& agent_of(State& state, int rank, int agent) const;
   const Agent& agent_of(const State& state, int rank, int agent) const;
   bool waits_for(int kernel, int rank, int peer) const;
-  int speaker_of(int kernel, int agent) const;
+  int leader_of(int kernel, int agent) const;
   void read_data(State& state, int rank, int agent) const;
-  bool have_cells_come(const State& state, int rank, int agent) const;
-  bool has_block_come(const State& state, int rank, int speaker) const;
+  bool have_cells_arrived(const State& state, int rank, int agent) const;
+  bool has_block_arrived(const State& state, int rank, int leader) const;
   std::size_t first_taken(int rank, int agent, int stop) const;
   int steps_of(int kernel, int agent) const;
   void next_kernel(Agent& agent, int number) const;

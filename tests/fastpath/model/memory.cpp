@@ -24,16 +24,16 @@ Contents Memory::start() const {
   return {std::vector<int>(ranks, -1), std::vector<std::uint64_t>(ranks * 2 * ranks * cells_), {}};
 }
 
-std::size_t Memory::at(int rank, bool is_output, const Place& place) const {
+std::size_t Memory::at(int rank, bool is_output, const CellPosition& place) const {
   const std::size_t ranks = model::at(program_.ranks);
   const std::size_t buffer = model::at(rank) * 2 + (is_output ? 1 : 0);
   return (buffer * ranks + model::at(place.first)) * cells_ + static_cast<std::size_t>(place.second);
 }
 
-std::size_t Memory::input_at(int kernel, int rank, const Place& place) const {
+std::size_t Memory::input_at(int kernel, int rank, const CellPosition& place) const {
   const Kernel& one = program_.kernels[model::at(kernel)];
   if (!one.in_place) return at(rank, false, place);
-  // A rank's own part lies among all ranks' parts.
+  // In place, the rank's own part is inside of the buffer for all ranks' parts.
   if (one.task == Task::all_gather_direct) return at(rank, true, {rank, place.second});
   if (one.task == Task::reduce_scatter_direct && place.first == rank) return at(rank, true, {0, place.second});
   return at(rank, one.task == Task::all_reduce_direct, place);
@@ -46,7 +46,7 @@ void Memory::begin(Contents& contents, int kernel, int rank) const {
       contents.words[input_at(kernel, rank, place)] = value;
 }
 
-std::uint64_t Memory::read(const Contents& contents, int kernel, int rank, const Place& place) const {
+std::uint64_t Memory::read(const Contents& contents, int kernel, int rank, const CellPosition& place) const {
   if (contents.inside[model::at(rank)] != kernel)
     throw Broken(fmt::format("rank {}'s input is read while it is not inside kernel {}", rank, kernel));
   return contents.words[input_at(kernel, rank, place)];

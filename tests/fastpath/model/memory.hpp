@@ -1,10 +1,10 @@
 #pragma once
-// The buffers that a program gives to its direct kernels: memory that peers read and write.
+// Model of the buffers of direct kernels: memory that peers read and write.
 //
-// A buffer is the program's, but for the time in which its rank is inside the kernel that it was given to: outside of
-// it nobody else may read it, and nothing may arrive in it. What a rank writes to a peer is under way until it is
-// delivered, at any time later and in any order; what it writes into its own buffers is there at once, as the end of
-// its kernel sees to that. A read is of what is there at that moment.
+// Peers may access a buffer only while its rank is inside the kernel. At other times the buffer belongs to the program:
+// no peer may read it, and no write may arrive. A write to a peer is under way until it is delivered, at any later time
+// and in any order. A write into a rank's own buffer is visible at once, because the end of the kernel ensures that. A
+// read returns the present content.
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -18,48 +18,49 @@ namespace busbw::fastpath::model {
 /// A write to a peer's output.
 struct Write {
   int kernel = 0;
-  int rank = 0;  ///< whose output it is
-  Place place;
+  int rank = 0;  ///< rank of the output
+  CellPosition place;
   std::uint64_t value = 0;
   int from = 0;   ///< the rank that writes
-  int block = 0;  ///< which of its blocks
+  int block = 0;  ///< the block that writes
 
   auto operator<=>(const Write&) const = default;
 };
 
-/// What is in memory: a part of the state.
+/// Contents of the memory, as a part of the state.
 struct Contents {
-  std::vector<int> inside;           ///< the direct kernel that each rank is inside of, or -1
+  std::vector<int> inside;           ///< direct kernel that each rank is in, or -1
   std::vector<std::uint64_t> words;  ///< all ranks' inputs and outputs; 0: nothing there
-  std::vector<Write> under_way;      ///< sorted, so that equal states are alike
+  std::vector<Write> under_way;      ///< sorted, so that equal states compare equal
 };
 
+/// Rules of the memory for one program. Operates on Contents.
 class Memory {
  public:
   explicit Memory(const Program& program);
 
   Contents start() const;
-  /// A rank's first agent begins a kernel: the program has left its input there.
+  /// Fills a rank's input when its first agent begins a kernel.
   void begin(Contents& contents, int kernel, int rank) const;
-  /// Of the input of a rank. Throws Broken where that is not inside the kernel.
-  std::uint64_t read(const Contents& contents, int kernel, int rank, const Place& place) const;
+  /// Reads from the input of a rank. Throws Broken if that rank is not inside the kernel.
+  std::uint64_t read(const Contents& contents, int kernel, int rank, const CellPosition& place) const;
   void write(Contents& contents, const Write& write) const;
-  /// Whether something that this block has written is under way.
+  /// True if a write of this block is under way.
   bool is_under_way(const Contents& contents, int rank, int block) const;
-  /// One of those under way arrives. Throws Broken where the receiver is not inside the kernel.
+  /// Delivers a write. Throws Broken if the receiving rank is not inside the kernel.
   void deliver(Contents& contents, std::size_t which) const;
-  /// A rank's kernel has ended, and the program looks at its output. Throws Broken where that is not right.
+  /// Ends a rank's kernel and checks its output. Throws Broken if the output is wrong.
   void end(Contents& contents, int kernel, int rank) const;
 
   static std::string text(const Write& write);
 
  private:
-  std::size_t input_at(int kernel, int rank, const Place& place) const;
-  std::size_t at(int rank, bool is_output, const Place& place) const;
+  std::size_t input_at(int kernel, int rank, const CellPosition& place) const;
+  std::size_t at(int rank, bool is_output, const CellPosition& place) const;
   void put(Contents& contents, const Write& write) const;
 
   const Program& program_;
-  std::size_t cells_;  // of a slice, at most; 0 where no kernel is direct
+  std::size_t cells_;  // maximum number of cells of a slice; 0 if no kernel is direct
 };
 
 }  // namespace busbw::fastpath::model

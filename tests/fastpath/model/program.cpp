@@ -14,13 +14,13 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return x ^ (x >> 32);
 }
 
-/// What a rank has in its input.
+/// Returns a value of a rank's input.
 std::uint64_t input(int kernel, int rank, int slice, std::int64_t index) {
   const std::uint64_t who = static_cast<std::uint64_t>(kernel) * 64 + static_cast<std::uint64_t>(rank);
   return mixed(mixed(who, static_cast<std::uint64_t>(slice)), static_cast<std::uint64_t>(index));
 }
 
-/// The reduction: of an order that matters.
+/// Reduction operator with a result that depends on the order.
 std::uint64_t reduced(std::uint64_t so_far, std::uint64_t next) { return mixed(so_far * 3, next); }
 
 std::uint64_t reduced_input(const Program& program, int kernel, int slice, std::int64_t index) {
@@ -68,7 +68,7 @@ int Program::max_cells() const {
 int Program::max_stops() const {
   int most = 1;
   for (const Kernel& kernel : kernels)
-    // A meeting is two: of the block, then of the ranks.
+    // A barrier has two waits: for the block, then for the ranks.
     most = std::max(most, is_direct(kernel.task) ? 2 * kDirectSteps + ranks * kernel.batch
                                                  : kernel.steps * kernel.batch * kRegions);
   return most;

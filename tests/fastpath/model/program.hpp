@@ -1,9 +1,8 @@
 #pragma once
-// What the model runs: the kernels of a job's ranks, one after another, and what each rank must have at the end of
-// each.
+// Programs of the model: a sequence of kernels, and the expected output of each rank after each kernel.
 //
-// A cell is one number here. Numbers are mixed so that no two cells are equal and a reduction in another order, or of
-// other cells, comes to another number: ranks that agree have done the same.
+// A cell is one number here. All cells differ, and a reduction in another order or of other cells gives another number.
+// So equal results show that ranks have reduced the same cells in the same order.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -33,56 +32,55 @@ inline constexpr Task kTasks[] = {Task::all_reduce_one_shot,  Task::all_reduce_t
                                   Task::broadcast_two_shot,   Task::all_reduce_direct,   Task::all_gather_direct,
                                   Task::reduce_scatter_direct};
 
-/// Whether a task is run by `two_shot`, or by `direct`; all others are by `exchange`.
+/// True if the task uses `two_shot`. Tasks with neither `two_shot` nor `direct` use `exchange`.
 bool has_two_shots(Task task);
 bool is_direct(Task task);
 const char* name_of(Task task);
 
-/// One operation. An agent stands for the threads that write one line together.
+/// One operation. An agent represents the threads that write one line together.
 struct Kernel {
   Task task = Task::all_gather;
   int blocks = 1;
   int agents_of_block = 1;
   int steps = 1;
   int root = 0;
-  int batch = 1;          ///< lines of an agent in a step; what an agent moves in a direct one
-  bool in_place = false;  ///< matters to direct ones, whose buffers are in memory
+  int batch = 1;          ///< lines of an agent per step; in a direct kernel, cells of an agent
+  bool in_place = false;  ///< used by direct kernels only
 
   int agents() const { return blocks * agents_of_block; }
   int cells() const { return agents() * batch; }  ///< of a step
-  /// Tags that it uses up.
+  /// Number of tags that the kernel uses.
   int tags() const { return is_direct(task) ? kDirectSteps : steps; }
 };
 
+/// A sequence of kernels that all ranks run.
 struct Program {
   int ranks = 2;
   std::vector<Kernel> kernels;
-  /// So many blocks of a kernel at a time on a GPU, which begin in the order of their numbers; 0: there is room for
-  /// all.
+  /// Number of blocks of a kernel that fit on a GPU. They begin in the order of their numbers. 0: all blocks fit.
   int room = 0;
 
   int max_agents() const;
   int max_cells() const;  ///< of a step
-  int max_stops() const;  ///< of an agent: how often it waits
-  /// As a failure prints it.
+  int max_stops() const;  ///< maximum number of waits of an agent in a kernel
+  /// Text for failure messages.
   std::string text() const;
 };
 
-/// A place in a rank's input or output: a slice and an index within it.
-using Place = std::pair<int, std::int64_t>;
-/// Places, and what they hold.
-using Cells = std::vector<std::pair<Place, std::uint64_t>>;
+/// Position in a rank's input or output: a slice and an index in the slice.
+using CellPosition = std::pair<int, std::int64_t>;
+/// Positions with their values.
+using Cells = std::vector<std::pair<CellPosition, std::uint64_t>>;
 
-/// What a rank's kernel must write for the cell `index`: said without cells, lines and schedules.
+/// Returns the expected output of a rank's kernel for the cell `index`, computed without lines and schedules.
 Cells expected_output(const Program& program, int kernel, int rank, std::int64_t index);
-/// The input of a rank's direct kernel, for the cell `index`.
+/// Returns the input of a rank's direct kernel for the cell `index`.
 Cells input_of(const Program& program, int kernel, int rank, std::int64_t index);
 
-/// The task as schedule.hpp wants it, for one agent; keeps what it is given to store. It fills in no more cells than it
-/// must.
+/// Work of schedule.hpp for one task and one agent. Records the stored cells. Sets only the cells that it must.
 class TaskWork {
  public:
-  /// `reduces_for_itself`: in all_reduce_direct each rank reduces all slices, for itself alone.
+  /// `reduces_for_itself`: in all_reduce_direct each rank reduces all slices into its own output (a fault).
   TaskWork(const Program& program, int kernel, int rank, bool reduces_for_itself)
       : program_(program), kernel_(kernel), rank_(rank), reduces_for_itself_(reduces_for_itself) {}
 
@@ -92,7 +90,7 @@ class TaskWork {
   void store(std::int64_t index, const Cell (&cells)[kMaxModelRanks]);
   void keep(std::int64_t index, const Cell& cell);
   void store_others(std::int64_t index, const Cell (&cells)[kMaxModelRanks]);
-  /// The fabric reads a place of one rank's input, or of all, and writes a place of one rank's output, or of all.
+  /// Moves the agent's cells of a direct kernel. The fabric accesses a position of one rank or of all ranks.
   template <class Fabric>
   void move(Fabric& fabric) const;
 

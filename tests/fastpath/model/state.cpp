@@ -23,7 +23,7 @@ std::pair<std::uint64_t, std::uint64_t> digest(const State& state) {
   for (const Agent& agent : state.agents) {
     add(number(agent.kernel) << 32 | number(agent.stops) << 8 | number(agent.wait) << 2 | number(agent.region) << 1 |
         number(agent.is_running));
-    add(agent.met << 48 ^ agent.tag << 24 ^ agent.last_tag);
+    add(agent.last_barrier << 48 ^ agent.tag << 24 ^ agent.last_tag);
   }
   for (const Slot& slot : state.slots) {
     add(slot.here.tag << 3 | number(slot.is_taken) << 2 | number(slot.tag_is_under_way) << 1 |

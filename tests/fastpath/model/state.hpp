@@ -1,5 +1,5 @@
 #pragma once
-// What there is on the machine at one moment.
+// State of the machine at one moment.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace busbw::fastpath::model {
 
-/// Which cell it is, whatever its tag says.
+/// Identity of a cell, independent of its tag.
 struct Label {
   std::int16_t kernel = -1;
   std::int16_t region = 0;
-  std::int16_t number = 0;  ///< of those that one agent sends to one peer in that region
+  std::int16_t number = 0;  ///< number among the cells that one agent sends to one peer in that region
 
   bool operator==(const Label&) const = default;
 };
 
-/// What a slot holds, or will hold.
+/// Content of a slot, present or under way.
 struct Letter {
   std::uint64_t tag = 0;
   std::uint64_t data = 0;
-  std::uint64_t arrival = 0;  ///< counted only where the order matters
+  std::uint64_t arrival = 0;  ///< order of arrival, counted only for the fault `order_of_arrival`
   Label label;
 };
 
@@ -33,23 +33,24 @@ struct Slot {
   bool is_taken = true;
 };
 
-/// What an agent waits for: its peers' cells; that its block has gathered, or that its speaker has met the others; or
-/// nothing, before it reads memory.
-enum class Wait { nothing, cells, block, speaker, memory };
+/// Event that an agent waits for: its peers' cells; all agents of its block; the barrier of its leader; `memory`: no
+/// event, a stop before it reads memory.
+enum class Wait { nothing, cells, block, leader, memory };
 
+/// State of one agent.
 struct Agent {
-  int kernel = 0;  ///< the next or present one of those that have this agent
+  int kernel = 0;  ///< next or present kernel among the kernels with this agent
   bool is_running = false;
-  int stops = 0;  ///< how often it has waited in this kernel
+  int stops = 0;  ///< number of completed waits in this kernel
   Wait wait = Wait::nothing;
   int region = 0;  ///< of the cells that it waits for
   int turn = 0;
   int number = 0;   ///< of the cell, as in Label
   std::uint64_t tag = 0;
   std::uint64_t last_tag = 0;  ///< its block's word when it started
-  std::uint64_t met = 0;       ///< the last tag with which it met others
+  std::uint64_t last_barrier = 0;       ///< tag of the last barrier
 
-  /// What it waited for is there.
+  /// Completes the wait.
   void pass() {
     wait = Wait::nothing;
     ++stops;
@@ -58,6 +59,7 @@ struct Agent {
 
 inline constexpr int kWords = 4;
 
+/// State of one GPU.
 struct Gpu {
   int kernel = 0;
   bool has_begun = false;  ///< one of its agents has
@@ -65,19 +67,19 @@ struct Gpu {
   bool retired[kWords] = {};
 };
 
-/// All there is: a value that can be copied, so that every move of it can be tried.
+/// Complete state of the machine. It can be copied, so that every move can be tried.
 struct State {
   std::vector<Gpu> gpus;
   std::vector<Agent> agents;
   std::vector<Slot> slots;
-  std::vector<Letter> read;  ///< of each slot, by the agent that waits for it; empty where lines are read whole
-  std::vector<std::uint64_t> taken;  ///< the cells each agent took or read in its present kernel
-  std::vector<int> flights;  ///< the slots with something under way, in no order
+  std::vector<Letter> read;  ///< early reads of each slot; empty without the fault `data_before_tag`
+  std::vector<std::uint64_t> taken;  ///< cells that each agent took or read in its present kernel
+  std::vector<int> flights;          ///< slots with a write under way, in no order
   std::uint64_t arrivals = 0;
   Contents contents;
 };
 
-/// Two numbers that two states of one program share only if they are alike.
+/// Returns two numbers that differ, with very high probability, for different states of a program.
 std::pair<std::uint64_t, std::uint64_t> digest(const State& state);
 
 }  // namespace busbw::fastpath::model

@@ -9,7 +9,7 @@ using namespace busbw::fastpath;
 
 namespace {
 
-alignas(64) char memory[3][4096];  // this rank's buffer, and as it sees those of two peers
+alignas(64) char memory[3][4096];  // this rank's buffer and its mappings of two peers' buffers
 
 Windows two_windows() {
   Windows windows;
@@ -31,7 +31,7 @@ constexpr int kRanks = 3;
 
 }  // namespace
 
-TEST_CASE("a call's buffers are found at every rank") {
+TEST_CASE("the buffers of a call are found on every rank") {
   const auto reach = two_windows().peer_buffers(call_of(Collective::all_reduce, 64, 2048 + 16, 512), kRanks);
   REQUIRE(reach);
   CHECK(reach->send[0] == memory[1] + 64);
@@ -41,7 +41,7 @@ TEST_CASE("a call's buffers are found at every rank") {
   CHECK(reach->receive[1] == memory[0] + 2048 + 16);
 }
 
-TEST_CASE("a buffer has to lie in a window as a whole") {
+TEST_CASE("the whole buffer must be inside of a window") {
   const Windows windows = two_windows();
   const auto is_reached = [&](Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
     return windows.peer_buffers(call_of(collective, send, receive, bytes), kRanks).has_value();
@@ -50,14 +50,14 @@ TEST_CASE("a buffer has to lie in a window as a whole") {
   CHECK_FALSE(is_reached(Collective::all_reduce, 16, 2048, 2048));
   CHECK_FALSE(is_reached(Collective::all_reduce, 0, 2048, 2064));
   CHECK_FALSE(is_reached(Collective::all_reduce, 0, 4096, 16));
-  // The larger buffers are those of all ranks.
+  // The larger buffer has the parts of all ranks.
   CHECK(is_reached(Collective::all_gather, 0, 2048, 672));
   CHECK_FALSE(is_reached(Collective::all_gather, 0, 2048, 688));
   CHECK(is_reached(Collective::reduce_scatter, 0, 2048, 672));
   CHECK_FALSE(is_reached(Collective::reduce_scatter, 0, 2048, 688));
 }
 
-TEST_CASE("what is no whole number of cells, lies across them, or is another collective is not for direct") {
+TEST_CASE("direct refuses partial cells, unaligned addresses and other collectives") {
   const Windows windows = two_windows();
   CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 0, 2048, 24), kRanks));
   CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 8, 2048, 32), kRanks));
@@ -66,7 +66,7 @@ TEST_CASE("what is no whole number of cells, lies across them, or is another col
   CHECK_FALSE(windows.peer_buffers(call_of(Collective::alltoall, 0, 2048, 32), kRanks));
 }
 
-TEST_CASE("windows are found whatever their order, up to their last bytes and no further") {
+TEST_CASE("windows are found in any order, up to their last byte") {
   Windows windows;
   for (const std::size_t at : {std::size_t{2048}, std::size_t{0}, std::size_t{1024}})
     windows.add({memory[0] + at, memory[0] + at, 512, {memory[1] + at, memory[0] + at, memory[2] + at}});
@@ -79,7 +79,7 @@ TEST_CASE("windows are found whatever their order, up to their last bytes and no
   }
 }
 
-TEST_CASE("a window that was deregistered is forgotten") {
+TEST_CASE("a deregistered window is not found any more") {
   Windows windows = two_windows();
   windows.remove(memory[0]);
   CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 0, 2048, 32), kRanks));

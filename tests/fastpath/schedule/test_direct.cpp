@@ -22,7 +22,7 @@ constexpr std::size_t kGuardWords = 8;
 constexpr std::uint64_t kGuard = 0x5b5b5b5b5b5b5b5b;
 constexpr int kCellsOfStep = 4096;
 
-/// In another order it comes to something else.
+/// Reduction with a result that depends on the order.
 std::uint64_t combined(std::uint64_t a, std::uint64_t b) { return a * 31 + b; }
 
 struct InOrder {
@@ -34,7 +34,7 @@ struct InOrder {
   }
 };
 
-/// With room for so many ranks, as the kernels have it.
+/// Fabric with the maximum number of ranks as a template parameter, as in the kernels.
 template <int kMax>
 struct OneThread {
   static constexpr int kMaxRanks = kMax;
@@ -65,7 +65,7 @@ struct Buffer {
 
 std::uint64_t input(int rank, std::size_t at) { return static_cast<std::uint64_t>(rank + 1) * 1000003 + at; }
 
-/// What rank `rank` must hold at `at` of its output, of `part` words for each rank.
+/// Returns the expected word at `at` in the output of `rank`. `part` is the number of words per rank.
 std::uint64_t expected(Collective collective, int ranks, int rank, std::size_t part, std::size_t at) {
   if (collective == Collective::all_gather) return input(static_cast<int>(at / part), at % part);
   const std::size_t from = collective == Collective::reduce_scatter ? static_cast<std::size_t>(rank) * part + at : at;
@@ -78,12 +78,12 @@ template <int kMax>
 void move(const Operation& operation, int thread) {
   const OneThread<kMax> fabric{thread, operation.grid.blocks * operation.grid.threads};
   if (operation.collective == Collective::all_gather)
-    DirectCopy{operation.share}.move(fabric);
+    DirectCopy{operation.transfer}.move(fabric);
   else
-    DirectReduction<InOrder>{operation.share, {}}.move(fabric);
+    DirectReduction<InOrder>{operation.transfer, {}}.move(fabric);
 }
 
-/// All threads of all ranks one after another, in any order.
+/// Runs all threads of all ranks one after another, in random order.
 void move_all(const std::vector<Operation>& operations, std::mt19937_64& engine) {
   const Grid& grid = operations.front().grid;
   std::vector<std::pair<std::size_t, int>> threads;
@@ -104,7 +104,7 @@ bool are_alike(const Grid& a, const Grid& b) {
   return a.blocks == b.blocks && a.threads == b.threads && a.batch == b.batch && a.steps == b.steps;
 }
 
-std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, MethodConfig choice,
+std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, MethodConfig config,
                      std::mt19937_64& engine) {
   const std::size_t all = part * static_cast<std::size_t>(ranks);
   const std::size_t send_words = collective == Collective::reduce_scatter ? all : part;
@@ -141,7 +141,7 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
   std::vector<Operation> operations;
   for (int r = 0; r < ranks; ++r) {
     const CollectiveCall& call = calls[static_cast<std::size_t>(r)];
-    operations.push_back(direct_operation_of(call, choice, r, ranks, kCellsOfStep, reach));
+    operations.push_back(make_direct_operation(call, config, r, ranks, kCellsOfStep, reach));
     if (!are_alike(operations.back().grid, operations.front().grid)) return "ranks have different grids";
   }
   move_all(operations, engine);
@@ -165,23 +165,23 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
 
 }  // namespace
 
-TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks, in and out of place") {
+TEST_CASE("direct gives the same results as plain loops, for two to eight ranks, in and out of place") {
   std::mt19937_64 engine(1);
   for (const Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
       for (const std::size_t cells : {1, 2, 7, 8, 9, 63, 64, 65, 130, 1000})
         for (const bool in_place : {false, true})
-          for (const MethodConfig& choice :
-               {MethodConfig{Method::direct, 64, 512}, MethodConfig{Method::direct, 1, 32}, MethodConfig{Method::direct, 3, 96}}) {
+          for (const MethodConfig& config : {MethodConfig{Method::direct, 64, 512}, MethodConfig{Method::direct, 1, 32},
+                                             MethodConfig{Method::direct, 3, 96}}) {
             CAPTURE(name(collective));
             CAPTURE(ranks);
             CAPTURE(cells);
             CAPTURE(in_place);
-            REQUIRE(fault_of(collective, ranks, 2 * cells, in_place, choice, engine) == "");
+            REQUIRE(fault_of(collective, ranks, 2 * cells, in_place, config, engine) == "");
           }
 }
 
-TEST_CASE("each rank writes to itself first and to the others in turn") {
+TEST_CASE("each rank writes to itself first and then to the others in cyclic order") {
   alignas(16) static char memory[4][1024];
   PeerBuffers reach;
   for (int r = 0; r < 4; ++r) reach.send[r] = reach.receive[r] = memory[r];
@@ -189,13 +189,13 @@ TEST_CASE("each rank writes to itself first and to the others in turn") {
   call.collective = Collective::all_reduce;
   call.send = call.receive = memory[2];
   call.bytes = 1024;
-  const DirectTransfer share = direct_operation_of(call, {Method::direct, 1, 32}, 2, 4, 64, reach).share;
-  REQUIRE(share.target_count == 4);
-  CHECK(share.targets[0] == memory[2] + 512);
-  CHECK(share.targets[1] == memory[3] + 512);
-  CHECK(share.targets[2] == memory[0] + 512);
-  CHECK(share.source_count == 4);
-  CHECK(share.sources[0] == memory[0] + 512);
+  const DirectTransfer transfer = make_direct_operation(call, {Method::direct, 1, 32}, 2, 4, 64, reach).transfer;
+  REQUIRE(transfer.target_count == 4);
+  CHECK(transfer.targets[0] == memory[2] + 512);
+  CHECK(transfer.targets[1] == memory[3] + 512);
+  CHECK(transfer.targets[2] == memory[0] + 512);
+  CHECK(transfer.source_count == 4);
+  CHECK(transfer.sources[0] == memory[0] + 512);
 }
 
 TEST_CASE("in place an all-gather does not write its own part") {
@@ -207,12 +207,12 @@ TEST_CASE("in place an all-gather does not write its own part") {
   call.send = memory[1] + 512;
   call.receive = memory[1];
   call.bytes = 512;
-  const DirectTransfer share = direct_operation_of(call, {Method::direct, 1, 32}, 1, 2, 64, reach).share;
-  REQUIRE(share.target_count == 1);
-  CHECK(share.targets[0] == memory[0] + 512);
+  const DirectTransfer transfer = make_direct_operation(call, {Method::direct, 1, 32}, 1, 2, 64, reach).transfer;
+  REQUIRE(transfer.target_count == 1);
+  CHECK(transfer.targets[0] == memory[0] + 512);
 }
 
-TEST_CASE("direct is for whole cells at addresses that they can be read and written at") {
+TEST_CASE("direct supports only whole cells at aligned addresses") {
   alignas(16) static char memory[256];
   const auto is_for_it = [](Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
     CollectiveCall call;
@@ -229,7 +229,7 @@ TEST_CASE("direct is for whole cells at addresses that they can be read and writ
   CHECK_FALSE(is_for_it(Collective::all_gather, 0, 16, 34));
 }
 
-TEST_CASE("slices of an all-reduce are whole lines, and the last ranks have none where there is too little") {
+TEST_CASE("slices of an all-reduce are whole lines, and are empty on the last ranks if the buffer is small") {
   alignas(16) static char memory[8][16 * 32];
   PeerBuffers reach;
   for (int r = 0; r < 8; ++r) reach.send[r] = reach.receive[r] = memory[r];
@@ -237,7 +237,7 @@ TEST_CASE("slices of an all-reduce are whole lines, and the last ranks have none
     CollectiveCall call;
     call.send = call.receive = memory[rank];
     call.bytes = cells * kCellBytes;
-    return direct_operation_of(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).share.cells;
+    return make_direct_operation(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).transfer.cells;
   };
   CHECK(cells_of(0, 3, 25) == 16);
   CHECK(cells_of(1, 3, 25) == 9);

@@ -11,7 +11,7 @@
 
 using namespace busbw::fastpath;
 
-TEST_CASE("a line holds 120 bytes, in cells that follow each other without a gap") {
+TEST_CASE("a line has 120 bytes of data in adjacent cells") {
   CHECK(lines_of(0) == 0);
   CHECK(lines_of(1) == 1);
   CHECK(lines_of(120) == 1);
@@ -24,7 +24,7 @@ TEST_CASE("a line holds 120 bytes, in cells that follow each other without a gap
   CHECK(end == 64 / kCellsOfLine * kLineDataBytes);
 }
 
-TEST_CASE("slices are whole lines, cover all bytes and no slice more than they need") {
+TEST_CASE("slices are whole lines and cover all bytes with no empty slice more than needed") {
   for (int ranks = 1; ranks <= 8; ++ranks)
     for (std::size_t bytes = 0; bytes < 5000; ++bytes) {
       const std::size_t slice = slice_bytes(bytes, ranks);
@@ -35,7 +35,7 @@ TEST_CASE("slices are whole lines, cover all bytes and no slice more than they n
     }
 }
 
-TEST_CASE("a grid has a thread, a turn and a step for each cell, and keeps to what it may use") {
+TEST_CASE("a grid covers every cell and respects its limits") {
   int grids = 0;
   int batches = 0;
   int steps = 0;
@@ -51,7 +51,7 @@ TEST_CASE("a grid has a thread, a turn and a step for each cell, and keeps to wh
                                 grid.threads >= kWarpThreads && grid.threads <= std::min(threads, kMaxThreads) &&
                                 grid.threads % kWarpThreads == 0 && grid.batch >= 1 && grid.steps >= 1 &&
                                 all_threads * grid.batch <= most && all_threads * turns >= cells;
-          // Spread evenly: a step less would not do, nor a cell less for each thread, nor a warp less in each block.
+          // Evenly distributed: one step, one cell per thread or one warp per block less would not be enough.
           const bool is_tight =
               (grid.steps == 1 || all_threads * grid.batch * (grid.steps - 1) < cells) &&
               (grid.batch == 1 || all_threads * (grid.batch - 1) * grid.steps < cells) &&
@@ -68,7 +68,7 @@ TEST_CASE("a grid has a thread, a turn and a step for each cell, and keeps to wh
   CHECK(steps > 1000);
 }
 
-TEST_CASE("small slices take few threads, larger ones all that they may, then batches, then steps") {
+TEST_CASE("larger slices use more threads first, then batches, then steps") {
   const auto is = [](std::size_t lines, int blocks, int threads, int batch, int steps) {
     const Grid grid = grid_for(lines * kLineDataBytes, 4, 64, 1024);
     CAPTURE(lines);
@@ -88,7 +88,7 @@ TEST_CASE("small slices take few threads, larger ones all that they may, then ba
   is(256, 4, 64, 4, 2);
 }
 
-TEST_CASE("a direct grid has a thread for each cell or all that it may, and slots for its threads") {
+TEST_CASE("a direct grid has one thread per cell or the maximum, and slots for its threads") {
   int full = 0;
   for (std::int64_t cells = 0; cells < std::int64_t{1} << 28; cells = cells * 5 / 3 + 7)
     for (const int blocks : {1, 2, 7, 64, kMaxBlocks, 1000})
@@ -100,7 +100,7 @@ TEST_CASE("a direct grid has a thread for each cell or all that it may, and slot
                                 grid.threads >= kWarpThreads && grid.threads <= std::min(threads, kMaxThreads) &&
                                 grid.threads % kWarpThreads == 0 && all_threads <= most && grid.batch == 1 &&
                                 grid.steps == kDirectSteps;
-          // A block less would not do, and where a cell has no thread of its own there is no room for a block more.
+          // One block less would not be enough. If threads have several cells, one block more would exceed the limits.
           const bool is_tight = grid.blocks == 1 || all_threads - grid.threads < cells;
           const bool has_more = grid.blocks < std::min(blocks, kMaxBlocks) && all_threads + grid.threads <= most;
           CHECK_MESSAGE((is_right && is_tight && (all_threads >= cells || !has_more)),

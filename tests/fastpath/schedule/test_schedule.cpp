@@ -1,4 +1,5 @@
-// The schedules on the model of model/machine.hpp: every order for small programs, random orders for larger ones.
+// Tests of the schedules on the model of model/machine.hpp: every order for small programs, random orders for larger
+// ones.
 #include "fastpath/schedule/schedule.hpp"
 
 #include <doctest/doctest.h>
@@ -17,14 +18,14 @@ using namespace busbw::fastpath::model;
 
 namespace {
 
-// Under a sanitizer every move costs ten times as much; what it looks for does not depend on the program.
+// With a sanitizer every move is ten times slower. Its findings do not depend on the program, so fewer programs run.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t kEvery = 16;
 #else
 constexpr std::size_t kEvery = 1;
 #endif
 
-/// What matters to the protocol of a kernel.
+/// Properties of a kernel that matter to the protocol.
 struct Shape {
   bool two_shots = false;
   int blocks = 1;
@@ -33,7 +34,7 @@ struct Shape {
   int batch = 1;
 };
 
-/// A kernel of that shape; which of the tasks goes by `number`.
+/// Returns a kernel of that shape. `number` selects the task.
 Kernel kernel_of(const Shape& shape, std::size_t number, int ranks) {
   constexpr Task kOneShot[] = {Task::all_gather, Task::all_reduce_one_shot, Task::broadcast_one_shot,
                                Task::reduce_scatter, Task::all_to_all};
@@ -51,7 +52,7 @@ std::vector<Shape> shapes_of(const std::vector<std::pair<int, int>>& grids, int 
   return shapes;
 }
 
-/// Every sequence of so many kernels of these shapes, in every order of moves.
+/// Explores every sequence of `kernels` kernels of these shapes, in every order of moves.
 Explored explore_sequences(const std::vector<Shape>& shapes, int ranks, std::size_t kernels) {
   std::size_t sequences = 1;
   for (std::size_t i = 0; i < kernels; ++i) sequences *= shapes.size();
@@ -69,7 +70,7 @@ Explored explore_sequences(const std::vector<Shape>& shapes, int ranks, std::siz
     if (!all.failure.empty()) break;
   }
   CHECK_MESSAGE(all.failure.empty(), all.failure);
-  CHECK(all.ends == programs);  // all orders come to one and the same end
+  CHECK(all.ends == programs);  // all orders end in the same state
   MESSAGE(programs << " programs of " << ranks << " ranks: " << all.states << " states, " << all.moves << " moves");
   return all;
 }
@@ -83,7 +84,7 @@ Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
   return program;
 }
 
-/// A fabric that is aborted at its n-th take.
+/// Fabric that is aborted at its n-th take.
 struct AbortedFabric {
   static constexpr int kMaxRanks = 2;
   int takes_left = 0;
@@ -180,7 +181,7 @@ TEST_CASE("random orders of two to eight ranks: twenty kernels of any kind on up
   }
 }
 
-TEST_CASE("a schedule that is aborted while it waits neither stores nor sends any more") {
+TEST_CASE("a schedule that is aborted while it waits stores and sends nothing afterwards") {
   for (const int batch : {1, 3}) {
     for (const int takes : {0, 1, 4}) {
       AbortedFabric fabric{takes, batch};

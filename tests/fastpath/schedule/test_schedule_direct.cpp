@@ -1,5 +1,5 @@
-// The schedule `direct` on the model, alone and among the others: every order of small programs. Random orders of
-// larger ones are test_schedule's, which has all tasks.
+// Tests of the schedule `direct` on the model, alone and together with the others, in every order of small programs.
+// test_schedule.cpp tests random orders of larger programs with all tasks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::size_t kEvery = 1;
 
 constexpr Task kDirect[] = {Task::all_reduce_direct, Task::all_gather_direct, Task::reduce_scatter_direct};
 
-/// Of `batch` cells for each agent, out of place and in place.
+/// Returns direct kernels with `batch` cells per agent, out of place and in place.
 std::vector<Kernel> direct_kernels(int blocks, int agents_of_block, int batch) {
   std::vector<Kernel> all;
   for (const Task task : kDirect)
@@ -37,11 +37,11 @@ void explore(const std::vector<Program>& programs) {
     ++explored;
   }
   CHECK_MESSAGE(all.failure.empty(), all.failure);
-  CHECK(all.ends == explored);  // all orders come to one and the same end
+  CHECK(all.ends == explored);  // all orders end in the same state
   MESSAGE(explored << " programs: " << all.states << " states, " << all.moves << " moves");
 }
 
-/// Every sequence of so many of these kernels, of which one at least is direct.
+/// Explores every sequence of a number of these kernels with at least one direct kernel.
 std::vector<Program> sequences(int ranks, const std::vector<Kernel>& kernels, int length) {
   std::vector<Program> all = {{ranks, {}, 0}};
   for (int i = 0; i < length; ++i) {
@@ -59,12 +59,12 @@ std::vector<Program> sequences(int ranks, const std::vector<Kernel>& kernels, in
   return all;
 }
 
-/// Meets so often, and is aborted then.
+/// Fabric that is aborted after a number of barriers.
 struct AbortedFabric {
   int meetings_left = 0;
   std::vector<std::uint64_t> tags;
 
-  bool meet(std::uint64_t tag) {
+  bool barrier(std::uint64_t tag) {
     tags.push_back(tag);
     return meetings_left-- > 0;
   }
@@ -130,7 +130,7 @@ TEST_CASE("every order of two ranks without room for all blocks of direct kernel
   explore(programs);
 }
 
-TEST_CASE("a direct kernel that is aborted before the others have come moves nothing") {
+TEST_CASE("a direct kernel that is aborted in its first barrier moves nothing") {
   for (const int meetings : {0, 1, 2}) {
     AbortedFabric fabric{meetings, {}};
     CountingWork work;

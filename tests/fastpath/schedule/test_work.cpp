@@ -1,5 +1,5 @@
-// Operations from call to bytes: every rank's works run in step, their cells are handed over at once, and what comes
-// out is compared with plain loops. Which orders of hands are possible is test_schedule's affair.
+// Tests of operations from the call to the bytes. The works of all ranks run in lockstep with immediate delivery of
+// cells, and the results are compared with plain loops. test_schedule.cpp tests the possible orders.
 #include "fastpath/schedule/work.hpp"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ unsigned char reduced(unsigned char so_far, unsigned char next) {
   return static_cast<unsigned char>(so_far * 5 + next);
 }
 
-/// Byte by byte, so that no byte may be left, and of an order that matters.
+/// Reduction of single bytes with a result that depends on the order.
 struct Hash {
   template <int kMax>
   Cell of(const Cell (&cells)[kMax], int ranks) const {
@@ -58,8 +58,8 @@ struct Hash {
   }
 };
 
-/// Memory that begins `offset` bytes behind an aligned address, between bytes that nobody may touch; or without them,
-/// so that the address sanitizer sees who reads behind its end.
+/// Memory that begins `offset` bytes after an aligned address, between guard bytes. Optionally without guard bytes, so
+/// that the address sanitizer detects reads beyond its end.
 class Guarded {
  public:
   Guarded(std::size_t offset, std::size_t size, bool has_guard)
@@ -91,7 +91,7 @@ struct Case {
   Method method = Method::exchange;
   int ranks = 2;
   std::size_t bytes = 0;
-  std::size_t number = 0;  ///< the data and all below go by it
+  std::size_t number = 0;  ///< seed of the data and of all values below
 
   bool in_place() const { return number % 3 == 0; }
   bool has_guard() const { return number % 2 == 0; }
@@ -99,20 +99,21 @@ struct Case {
   int root() const { return static_cast<int>(number / 5 % static_cast<std::size_t>(ranks)); }
   std::size_t send_offset() const { return number % 5 == 0 ? 0 : number / 3 % 17; }
   std::size_t receive_offset() const { return number % 5 == 0 ? 0 : number / 7 % 17; }
-  MethodConfig choice() const {
-    constexpr MethodConfig kChoices[] = {{Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
-    MethodConfig choice = kChoices[number / 11 % 3];
-    choice.method = method;
-    return choice;
+  MethodConfig config() const {
+    constexpr MethodConfig kChoices[] = {
+        {Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
+    MethodConfig config = kChoices[number / 11 % 3];
+    config.method = method;
+    return config;
   }
-  int cells() const { return number / 3 % 2 == 0 ? 1024 : 128; }  ///< that there are slots for
+  int cells() const { return number / 3 % 2 == 0 ? 1024 : 128; }  ///< number of cells with slots
   std::string text() const {
     return std::string(name(collective)) + " by " + std::string(name(method)) + ", " + std::to_string(ranks) +
            " ranks, " + std::to_string(bytes) + " bytes, number " + std::to_string(number);
   }
 };
 
-/// Input and output of a rank; in place they overlap as in NCCL.
+/// Input and output of a rank. In place they overlap as NCCL requires.
 struct Rank {
   std::unique_ptr<Guarded> send;
   std::unique_ptr<Guarded> receive;
@@ -160,12 +161,12 @@ unsigned char expected_byte(const Case& c, int rank, std::size_t at) {
   return 0;
 }
 
-/// Each rank's cells of each rank.
+/// The cells of each rank for each rank.
 struct Exchanged {
   Cell of[kMaxRanks][kMaxRanks];
 };
 
-/// What a schedule does not set must not matter.
+/// Value of cells that a schedule does not set. They must not affect the result.
 Exchanged unknown() {
   Exchanged all;
   for (auto& row : all.of)
@@ -173,7 +174,7 @@ Exchanged unknown() {
   return all;
 }
 
-/// All ranks' threads one after another, each through its steps.
+/// Runs the threads of all ranks one after another, each with all its steps.
 template <bool kTwoShot, class Work>
 void run_in_step(const std::vector<Work>& works, const Grid& grid, bool goes_backwards) {
   const auto ranks = static_cast<int>(works.size());
@@ -244,7 +245,7 @@ void run_all(const std::vector<Operation>& operations, const Case& c) {
   }
 }
 
-/// What is wrong, or an empty string.
+/// Returns a description of the error. Empty if the result is correct.
 std::string fault_of(const Case& c) {
   std::vector<Rank> ranks;
   std::vector<Operation> operations;
@@ -252,13 +253,13 @@ std::string fault_of(const Case& c) {
     ranks.push_back(rank_of(c, rank));
     CollectiveCall call;
     call.collective = c.collective;
-    // What only the root sends others need not have.
+    // Only the root needs an input in a broadcast.
     const bool has_input = c.collective != Collective::broadcast || rank == c.root() || c.in_place();
     call.send = has_input ? ranks.back().from : nullptr;
     call.receive = ranks.back().to;
     call.bytes = c.bytes;
     call.root = c.root();
-    operations.push_back(operation_of(call, c.choice(), rank, c.ranks, c.cells()));
+    operations.push_back(make_operation(call, c.config(), rank, c.ranks, c.cells()));
     const Grid& grid = operations.back().grid;
     const Grid& first = operations.front().grid;
     if (grid.blocks != first.blocks || grid.threads != first.threads || grid.batch != first.batch ||
@@ -296,7 +297,7 @@ constexpr std::pair<Collective, Method> kWays[] = {
 
 }  // namespace
 
-TEST_CASE("every way of doing a collective, with two to eight ranks and 0 to 1000 bytes wherever they lie") {
+TEST_CASE("every method of a collective, with two to eight ranks, 0 to 1000 bytes and any alignment") {
   std::size_t number = 0;
   for (const auto& [collective, method] : kWays) {
     REQUIRE(supports(collective, method));
@@ -309,7 +310,7 @@ TEST_CASE("every way of doing a collective, with two to eight ranks and 0 to 100
   CHECK(number > 49 * 1000 / kEvery);
 }
 
-TEST_CASE("every way of doing a collective with larger buffers, aligned and not, in and out of place") {
+TEST_CASE("every method of a collective with larger buffers, aligned and unaligned, in and out of place") {
   for (const auto& [collective, method] : kWays)
     for (const int ranks : {2, 3, 5, 8})
       for (const std::size_t bytes : {std::size_t{4096}, std::size_t{12345}, std::size_t{65536 + 6}})

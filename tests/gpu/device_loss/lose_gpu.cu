@@ -4,7 +4,7 @@ namespace {
 
 __global__ void trapped() { __trap(); }
 
-/// Makes a device the current one for as long as it lives.
+/// Sets the current device and restores the previous one.
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {

@@ -1,8 +1,8 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-/// Has a GPU ready to be lost: loading code waits for all that runs there, which may wait for more to come.
+/// Loads the kernel that loses a GPU. Loading waits for all work on the GPU, which may wait for later work.
 cudaError_t prepare_to_lose(int device);
 
-/// Ends this program's context on the GPU of the stream, as an error that cannot be corrected does: every later call fails.
+/// Destroys this program's context on the GPU of the stream, like an uncorrectable error: every later call fails.
 cudaError_t lose_gpu(int device, cudaStream_t stream);

@@ -1,4 +1,4 @@
-// Preloaded before NCCL: in the midst of all-reduces the GPU of rank 1 is lost (test_trouble.py).
+// Library that is loaded before NCCL: makes rank 1 lose its GPU during a series of all-reduces (test_device_errors.py).
 #include <dlfcn.h>
 #include <nccl.h>
 
@@ -10,14 +10,14 @@
 namespace {
 
 constexpr int kRank = 1;
-constexpr int kCall = 100;  // some rows are measured by then
+constexpr int kCall = 100;  // late enough that some rows have been measured
 
 template <class Function>
 Function next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-/// Of the rank whose GPU is lost.
+/// Counts the calls of the rank with the lost GPU, and loses the GPU at call kCall.
 void count_call(int device, cudaStream_t stream) {
   static std::atomic<int> calls = 0;
   const int call = ++calls;

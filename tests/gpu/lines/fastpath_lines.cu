@@ -1,12 +1,12 @@
-// Does a read of a line ever hold the new tag beside older data? The fast path takes data and tag by one read of a warp
-// (docs/fastpath.md, "What that assumes"), so that would be wrong data. Two ranks send each other a line for each eight of
-// their threads in every step, by the fabric that the kernels are made of, and each thread looks at what it took.
+// Checks that a read of a line never returns a new tag with older data. The fast path reads data and tag with one read
+// of a warp (docs/fastpath.md, "What that assumes"), so this would be wrong data. In every step two ranks send each
+// other one line per eight threads, with the transport of the real kernels, and each thread checks its cell.
 //
-//   fastpath_lines [STEPS [BUSY_BLOCKS]]      2,000,000 steps and none without them
+//   fastpath_lines [STEPS [BUSY_BLOCKS]]      default: 2,000,000 steps and no busy blocks
 //
-// With two GPUs the lines cross NVLink; with one they go from multiprocessor to multiprocessor through its L2 cache.
-// BUSY_BLOCKS read and write other memory of each GPU meanwhile. Prints a line: GPUs, lines taken, busy blocks, cells that
-// were not what the tag says. Exit code 1 where there are any, 3 where CUDA fails.
+// With two GPUs the lines cross NVLink. With one GPU they cross its L2 cache between multiprocessors. BUSY_BLOCKS
+// blocks read and write other memory of each GPU at the same time. Prints one line: GPUs, lines taken, busy blocks,
+// wrong cells. Exit code 1 if there are wrong cells, 3 if CUDA fails.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -24,13 +24,13 @@ constexpr int kThreads = 256;
 constexpr int kCells = kBlocks * kThreads;
 constexpr std::size_t kBusyWords = std::size_t{1} << 24;
 
-void check(cudaError_t error, const char* what) {
+void check(cudaError_t error, const char* activity) {
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "fastpath_lines: %s: %s\n", what, cudaGetErrorString(error));
+  std::fprintf(stderr, "fastpath_lines: %s: %s\n", activity, cudaGetErrorString(error));
   std::exit(3);
 }
 
-/// What `rank`'s thread sends under a tag: nothing that any other thread, rank or tag has.
+/// Returns the cell that a thread of `rank` sends with a tag. It is unique to the thread, rank and tag.
 __device__ Cell cell_of(int rank, int thread, std::uint64_t tag) {
   const std::uint64_t word = tag * kRanks * kCells + static_cast<std::uint64_t>(rank * kCells + thread);
   return {word, ~word};
@@ -63,7 +63,7 @@ struct Gpu {
   char* slots = nullptr;
   std::uint64_t* words = nullptr;
   cudaStream_t stream{};
-  cudaStream_t beside{};
+  cudaStream_t busy_stream{};
 };
 
 }  // namespace
@@ -91,9 +91,9 @@ int main(int argc, char** argv) {
     check(cudaMemset(gpu.slots, 0, lane_bytes(kRanks, kCells)), "slots");
     check(cudaMalloc(&gpu.words, kBusyWords * sizeof(std::uint64_t)), "memory to be busy with");
     check(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking), "a stream");
-    check(cudaStreamCreateWithFlags(&gpu.beside, cudaStreamNonBlocking), "a stream");
+    check(cudaStreamCreateWithFlags(&gpu.busy_stream, cudaStreamNonBlocking), "a stream");
     lane.slots_of[rank] = gpu.slots;
-    // CUDA loads a kernel when it is first used, and may wait for the GPU then, which waits for the peer's.
+    // Otherwise CUDA loads a kernel at its first launch and may wait for the GPU, which waits for the peer's kernel.
     cudaFuncAttributes loaded;
     check(cudaFuncGetAttributes(&loaded, exchange_lines), "loading a kernel");
     check(cudaFuncGetAttributes(&loaded, keep_busy), "loading a kernel");
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     check(cudaSetDevice(gpus[rank].device), "choosing a GPU");
     exchange_lines<<<kBlocks, kThreads, 0, gpus[rank].stream>>>(lane, rank, steps, torn);
     check(cudaGetLastError(), "launching");
-    if (busy_blocks > 0) keep_busy<<<busy_blocks, kThreads, 0, gpus[rank].beside>>>(gpus[rank].words, flags + 1);
+    if (busy_blocks > 0) keep_busy<<<busy_blocks, kThreads, 0, gpus[rank].busy_stream>>>(gpus[rank].words, flags + 1);
     check(cudaGetLastError(), "launching");
   }
   for (const Gpu& gpu : gpus) {

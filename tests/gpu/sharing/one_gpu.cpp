@@ -1,5 +1,6 @@
-// Says of processes that share a GPU that each has one of its own, linked with all others by NVLink. The fast path
-// leaves such ranks to NCCL; linked with this, it serves them, and runs where there is one GPU.
+// Replacements of CUDA functions that report a separate GPU for each process that shares a GPU, with NVLink between
+// all. The fast path normally delegates such ranks to NCCL. Linked with this file it serves them, so tests need only
+// one GPU.
 #include <cuda_runtime.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Single situations in which a library before NCCL could do what NCCL would not. Each says a line and returns
-// run_team()'s code.
+// Cases in which a library in front of NCCL could behave differently from NCCL. Each prints a line and returns the exit
+// code of run_team().
 #include "cases.hpp"
 
 #include <sys/wait.h>
@@ -38,10 +38,10 @@ class Floats {
   void set(float value) const {
     const std::vector<float> all(count_, value);
     check(cudaMemcpy(data_, all.data(), count_ * sizeof(float), cudaMemcpyHostToDevice), "copying there");
-    // It returns before the data have arrived, and streams that do not block do not wait for it.
+    // The copy may return before the data have arrived, and non-blocking streams do not wait for it.
     check(cudaStreamSynchronize(cudaStreamLegacy), "copying there");
   }
-  /// Elements that are not `value`.
+  /// Returns the number of elements that differ from `value`.
   std::size_t others_than(float value) const {
     std::vector<float> all(count_);
     check(cudaMemcpy(all.data(), data_, count_ * sizeof(float), cudaMemcpyDeviceToHost), "copying back");
@@ -61,12 +61,12 @@ void expect(const Team& team, const Floats& result, float value, const char* wha
           static_cast<double>(value));
 }
 
-/// Sums of the first elements of all ranks, in their place.
+/// Queues an in-place sum of the first elements of all ranks.
 void all_reduce(const Floats& data, std::size_t count, ncclComm_t communicator, cudaStream_t stream) {
   check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
 }
 
-/// A graph of what `queue` queues on a stream.
+/// Returns a graph of the work that `queue` queues on a stream.
 class Recorded {
  public:
   template <class Queue>
@@ -89,13 +89,13 @@ class Recorded {
   cudaGraphExec_t instance_{};
 };
 
-/// `result`, or what becomes of it where the communicator's call does not wait.
+/// Checks `result`, or the final result if the communicator is non-blocking.
 void settle(ncclComm_t communicator, ncclResult_t result, const char* what) {
   while (result == ncclInProgress) check(ncclCommGetAsyncError(communicator, &result), "ncclCommGetAsyncError");
   check(result, what);
 }
 
-/// An all-reduce of ones, and whether its result is right.
+/// Runs an all-reduce of ones and checks its result.
 void try_it(Team& team, ncclComm_t communicator, int ranks, std::size_t count, const char* what) {
   const Floats data(count);
   data.set(1);
@@ -106,7 +106,7 @@ void try_it(Team& team, ncclComm_t communicator, int ranks, std::size_t count, c
   expect(team, data, static_cast<float>(ranks), what);
 }
 
-/// Communicators side by side, each on a stream of its own; every rank begins with another one.
+/// Concurrent communicators on separate streams. Every rank begins with another communicator.
 void crossed(Team& team, const CaseSettings& settings) {
   constexpr int kCalls = 200;
   const auto n = static_cast<std::size_t>(settings.communicators);
@@ -123,7 +123,7 @@ void crossed(Team& team, const CaseSettings& settings) {
       data.push_back(std::make_unique<Floats>(2 * count));
       data.back()->set(1);
     }
-    team.meet();
+    team.barrier();
     for (std::size_t k = 0; k < n; ++k) {
       const std::size_t c = (k + static_cast<std::size_t>(rank)) % n;
       for (int i = 0; i < kCalls; ++i) {
@@ -149,7 +149,7 @@ void crossed(Team& team, const CaseSettings& settings) {
   for (const ncclComm_t one : communicators) check(ncclCommDestroy(one), "ncclCommDestroy");
 }
 
-/// The last rank never comes: the others abort after a second, and all can go on with a new communicator.
+/// The last rank never starts its call. The others abort after a second, and a new communicator works.
 void abort(Team& team, const CaseSettings&) {
   const int rank = team.mine[0].rank;
   const bool is_missing = rank == team.ranks - 1;
@@ -160,11 +160,11 @@ void abort(Team& team, const CaseSettings&) {
     const Floats data(32 << 10);
     data.set(1);
     std::optional<Recorded> graph;
-    if (how[0] == 'i')  // all capture, since NCCL may talk then
+    if (how[0] == 'i')  // all ranks capture, because NCCL may communicate during a capture
       graph.emplace(stream, [&] {
         for (int i = 0; i < 5; ++i) all_reduce(data, 1000, communicator, stream);
       });
-    team.meet();
+    team.barrier();
     if (!is_missing) {
       team.doing("abort, %s: queueing", how);
       if (graph)
@@ -193,7 +193,8 @@ void abort(Team& team, const CaseSettings&) {
   }
 }
 
-/// Parents, children and strangers, destroyed in another order on every rank, some while others are still in use.
+/// Parent, child and unrelated communicators are destroyed in a different order on every rank, some while others are in
+/// use.
 void destroy_order(Team& team, const CaseSettings& settings) {
   const int rank = team.mine[0].rank;
   for (int round = 0; round < settings.rounds; ++round) {
@@ -204,7 +205,7 @@ void destroy_order(Team& team, const CaseSettings& settings) {
     check(ncclCommSplit(all[0], 0, team.ranks - rank, &all[2], nullptr), "ncclCommSplit");
     check(ncclCommSplit(all[2], 0, rank, &all[3], nullptr), "ncclCommSplit");
     for (const ncclComm_t one : all) try_it(team, one, team.ranks, 3000, "before an end");
-    if (round % 2) team.meet();
+    if (round % 2) team.barrier();
     for (std::size_t k = 0; k < kAll; ++k) {
       const std::size_t c = (k + static_cast<std::size_t>(settings.ends_differ ? rank + round : round)) % kAll;
       team.doing("destroy_order: destroying communicator %zu", c);
@@ -213,7 +214,7 @@ void destroy_order(Team& team, const CaseSettings& settings) {
         settle(all[c], ncclInProgress, "ncclCommFinalize");
       }
       check(ncclCommDestroy(all[c]), "ncclCommDestroy");
-      if (k == 1) {  // memory of the dead is given to others
+      if (k == 1) {  // the memory of destroyed communicators is reused
         const Floats other(8 << 20);
         other.set(5);
         expect(team, other, 5, "memory amid ends");
@@ -224,8 +225,7 @@ void destroy_order(Team& team, const CaseSettings& settings) {
 
 void long_nap(void*) { std::this_thread::sleep_for(milliseconds(100)); }
 
-/// When ncclCommFinalize returns, what was queued has run, though nobody waited for its stream: on one stream, on two,
-/// in a graph.
+/// Queued work has run when ncclCommFinalize returns, without a wait for its stream: on one stream, on two, in a graph.
 void finalize(Team& team, const CaseSettings& settings) {
   constexpr std::size_t kCount = 100'000;
   for (int round = 0; round < settings.rounds; ++round) {
@@ -237,7 +237,7 @@ void finalize(Team& team, const CaseSettings& settings) {
     const auto call = [&](cudaStream_t stream) { all_reduce(data, kCount, communicator, stream); };
     std::optional<Recorded> graph;
     if (round % 3 == 2) graph.emplace(streams[0], [&] { call(streams[0]); });
-    team.meet();
+    team.barrier();
     check(cudaLaunchHostFunc(streams[0], long_nap, nullptr), "cudaLaunchHostFunc");
     if (graph)
       graph->launch(streams[0]);
@@ -257,7 +257,7 @@ void finalize(Team& team, const CaseSettings& settings) {
   }
 }
 
-/// Free bytes on each GPU, as long as nobody else uses it.
+/// Returns the free bytes of a GPU. Other programs must not use the GPU.
 std::size_t free_bytes() {
   std::size_t free = 0, total = 0;
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -265,7 +265,7 @@ std::size_t free_bytes() {
   return free;
 }
 
-/// What `communicators` at once take of each GPU, into Shared::bytes.
+/// Measures the memory that several communicators together take on each GPU. Stores it in Shared::bytes.
 void take_memory(Team& team, const CaseSettings& settings) {
   const std::size_t before = free_bytes();
   std::vector<ncclComm_t> communicators;
@@ -274,15 +274,16 @@ void take_memory(Team& team, const CaseSettings& settings) {
     for (const std::size_t count : {std::size_t{1000}, std::size_t{64} << 10, std::size_t{1} << 20})
       try_it(team, communicators.back(), team.ranks, count, "memory");
   }
-  team.meet();
+  team.barrier();
   const int rank = team.mine[0].rank;
   team.shared.bytes[rank].store(static_cast<std::int64_t>(before) - static_cast<std::int64_t>(free_bytes()));
-  team.meet();
+  team.barrier();
   for (const ncclComm_t one : communicators) check(ncclCommDestroy(one), "ncclCommDestroy");
   (void)settings;
 }
 
-/// Ten communicators made, used and destroyed, again and again; growth after the third time into Shared::bytes.
+/// Repeatedly creates, uses and destroys ten communicators. Stores the memory growth after the third time in
+/// Shared::bytes.
 void many(Team& team, const CaseSettings& settings) {
   const int rank = team.mine[0].rank;
   std::size_t early = 0;
@@ -297,17 +298,17 @@ void many(Team& team, const CaseSettings& settings) {
       team.doing("many: round %d, destroying", round);
       check(ncclCommDestroy(one), "ncclCommDestroy");
     }
-    team.meet();
+    team.barrier();
     if (round == 2) early = free_bytes();
-    team.meet();
+    team.barrier();
   }
   team.shared.bytes[rank].store(static_cast<std::int64_t>(early) - static_cast<std::int64_t>(free_bytes()));
 }
 
-/// Our kernel right behind and before nodes and calls that are no kernels, with one and with two before it.
+/// The fast path's kernel directly before and after nodes and calls that are not kernels, with one and two before it.
 void capture_after_memset(Team& team, const CaseSettings& settings) {
   const ncclComm_t communicator = team.new_communicators()[0];
-  constexpr std::size_t kBig = 8 << 20;  // floats, so that what comes before takes a while
+  constexpr std::size_t kBig = 8 << 20;  // number of floats, so that the earlier work takes a while
   const Floats source(kBig), input(kBig), output(kBig), copy(kBig), other(kBig);
   const cudaStream_t stream = new_stream(), second = new_stream();
   cudaEvent_t fork{}, join{};
@@ -381,8 +382,8 @@ void capture_after_memset(Team& team, const CaseSettings& settings) {
 
 void nap(void*) { std::this_thread::sleep_for(std::chrono::microseconds(300)); }
 
-/// Graphs of one communicator that are launched on streams without an order between them: they take turns as they were
-/// launched, also where a rank's first stream is late. They outlive their communicator.
+/// Graphs of one communicator that are launched on unordered streams run in the order of their launches, also if a
+/// rank's first stream is late. They outlive their communicator.
 void overlapping_graphs(Team& team, const CaseSettings& settings) {
   constexpr std::size_t kGraphs = 3;
   constexpr int kCalls = 3, kLaunches = 20;
@@ -410,7 +411,7 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
     });
   }
   for (int round = 0; round < settings.rounds; ++round) {
-    team.meet();
+    team.barrier();
     for (int launch = 0; launch < kLaunches; ++launch)
       for (std::size_t g = 0; g < kGraphs; ++g) {
         team.doing("overlapping_graphs: round %d, launch %d of graph %zu", round, launch, g);
@@ -433,8 +434,8 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
   try_it(team, team.new_communicators()[0], team.ranks, 1000, "after its graphs");
 }
 
-/// A graph and calls of one communicator, on streams without an order between them and over the same data: each takes
-/// what the one launched before it has left, also where one of the streams is late.
+/// A graph and calls of one communicator on unordered streams and the same data. Each uses the result of the previous
+/// launch, also if one of the streams is late.
 void calls_beside_graphs(Team& team, const CaseSettings& settings) {
   constexpr int kTurns = 5;
   const ncclComm_t communicator = team.new_communicators()[0];
@@ -445,10 +446,9 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
     const Floats data(1000);
     try_it(team, communicator, team.ranks, 1000, "before graphs");  // NCCL connects
     data.set(1);
-    team.meet();
+    team.barrier();
     team.doing("calls_beside_graphs: the first graph");
-    // The others' parts of the call are on their way when this rank's is not yet: a graph that did not wait would add
-    // to them.
+    // The other ranks' parts of the call arrive before this rank's part. A graph that does not wait would add to them.
     if (rank == 0) check(cudaLaunchHostFunc(calls, long_nap, nullptr), "cudaLaunchHostFunc");
     all_reduce(data, 1000, communicator, calls);
     const Recorded first(graphs, [&] { all_reduce(data, 1000, communicator, graphs); });
@@ -464,7 +464,7 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
     const Recorded graph(graphs, [&] { all_reduce(data, count, communicator, graphs); });
     for (int round = 0; round < settings.rounds; ++round) {
       data.set(1);
-      team.meet();
+      team.barrier();
       for (int turn = 0; turn < kTurns; ++turn) {
         team.doing("calls_beside_graphs: %zu floats, round %d, turn %d", count, round, turn);
         const int late = (rank + turn + round) % 3;
@@ -480,12 +480,12 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
 }
 
-/// A communicator of all ranks whose calls do not wait. Collective.
+/// Creates a non-blocking communicator of all ranks. Collective.
 ncclComm_t new_nonblocking(Team& team) {
   team.doing("making a communicator that does not wait");
-  team.meet();
+  team.barrier();
   if (team.first()) check(ncclGetUniqueId(&team.shared.id), "ncclGetUniqueId");
-  team.meet();
+  team.barrier();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t communicator = nullptr;
@@ -500,7 +500,7 @@ void end_nonblocking(ncclComm_t communicator) {
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
 }
 
-/// A communicator whose calls do not wait.
+/// A non-blocking communicator.
 void nonblocking(Team& team, const CaseSettings&) {
   const ncclComm_t communicator = new_nonblocking(team);
   const cudaStream_t stream = new_stream();
@@ -519,7 +519,7 @@ void nonblocking(Team& team, const CaseSettings&) {
   team.doing("nonblocking: splitting");
   ncclComm_t child = nullptr;
   settle(communicator, ncclCommSplit(communicator, 0, team.mine[0].rank, &child, nullptr), "ncclCommSplit");
-  const volatile ncclComm_t* there = &child;  // it comes when it is made
+  const volatile ncclComm_t* there = &child;  // NCCL sets it when the communicator is created
   while (*there == nullptr) std::this_thread::sleep_for(milliseconds(1));
   settle(child, ncclInProgress, "ncclCommSplit");
   add_up(child);
@@ -528,9 +528,9 @@ void nonblocking(Team& team, const CaseSettings&) {
   end_nonblocking(communicator);
 }
 
-/// In one group calls of a communicator that waits and of one that does not, in either order, each on a stream of its
-/// own. NCCL itself cannot: a communicator that waits is "in progress" for good where the other one's call came last.
-/// So that one's calls have sizes that every table takes.
+/// One group with calls of a blocking and of a non-blocking communicator, in either order, on separate streams. NCCL
+/// itself fails here: the blocking communicator stays "in progress" forever if the other one's call came last. So the
+/// blocking communicator's calls have sizes that every table accelerates.
 void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
   const ncclComm_t waits = team.new_communicators()[0], goes_on = new_nonblocking(team);
   const cudaStream_t streams[] = {new_stream(), new_stream()};
@@ -559,9 +559,9 @@ void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
   check(ncclCommDestroy(waits), "ncclCommDestroy");
 }
 
-/// A program's own fault that only BUSBW_FASTPATH=verify can tell: a result that overlaps what is still to be read.
-/// With one warp (BUSBW_FASTPATH_METHOD=exchange,1,32) the first step's results are in place before the next step
-/// reads.
+/// An error of the program that only BUSBW_FASTPATH=verify can find: the output overlaps input that is still to be
+/// read. With one warp (BUSBW_FASTPATH_METHOD=exchange,1,32) the results of the first step are stored before the next
+/// step reads.
 void verify_finds(Team& team, const CaseSettings&) {
   constexpr std::size_t kCount = 64 << 10, kShift = 8 << 10;
   const ncclComm_t communicator = team.new_communicators()[0];
@@ -576,11 +576,11 @@ void verify_finds(Team& team, const CaseSettings&) {
   if (found != ncclInternalError)
     wrong(team.shared, "verify_finds: rank %d: ncclCommGetAsyncError says %s", team.mine[0].rank,
           ncclGetErrorString(found));
-  team.meet();
+  team.barrier();
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
 }
 
-/// In a process of its own, so that nothing of this one's environment has been read; with a variable set there.
+/// Runs a function in a new process with a variable set, so that the library reads its environment again.
 int run_apart(Shared& shared, const CaseSettings& settings, const char* value,
               void (*act)(Team&, const CaseSettings&)) {
   std::fflush(nullptr);
@@ -599,7 +599,7 @@ int run_apart(Shared& shared, const CaseSettings& settings, const char* value,
   return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
 }
 
-/// The memory that the fast path takes: with it less without it.
+/// Memory that the fast path takes: the difference between runs with and without it.
 int compare_memory(const char* name, const CaseSettings& settings, void (*act)(Team&, const CaseSettings&),
                    std::int64_t max_bytes, bool with_off) {
   std::int64_t without[kMaxRanks] = {};
@@ -634,9 +634,9 @@ const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
     {"nonblocking_in_a_group", nonblocking_in_a_group},
     {"verify_finds", verify_finds},
 };
-// 64 MiB, and the code of the kernels that are loaded.
+// 64 MiB and the code of the loaded kernels.
 constexpr std::int64_t kMaxBytes = 76 * std::int64_t{kMib};
-// What CUDA rounds to.
+// Granularity of CUDA's allocations.
 constexpr std::int64_t kMaxGrowth = 4 * std::int64_t{kMib};
 
 }  // namespace

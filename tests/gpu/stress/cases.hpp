@@ -6,17 +6,18 @@
 
 namespace stress {
 
+/// Settings of a case.
 struct CaseSettings {
   int ranks = 2;
   Mode mode = Mode::threads;
-  int rounds = 8;          ///< of what is repeated
-  int communicators = 2;   ///< of `crossed`
-  bool ends_differ = true;  ///< of `destroy_order`: in another order on every rank
+  int rounds = 8;           ///< number of repetitions
+  int communicators = 2;    ///< for `crossed`
+  bool ends_differ = true;  ///< for `destroy_order`: the order differs on every rank
 };
 
-/// The names that run_case() knows.
+/// Returns the names of all cases.
 std::vector<std::string> case_names();
-/// The exit code, as run_team() has it; 2: there is no such case.
+/// Runs a case and returns the exit code of run_team(), or 2 for an unknown case.
 int run_case(const std::string& name, const CaseSettings& settings);
 
 }  // namespace stress

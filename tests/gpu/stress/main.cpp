@@ -1,15 +1,15 @@
-// Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right
-// and never hangs. It is linked with NCCL as any program is and knows nothing of the library.
+// Stress program with random and special uses of NCCL. It tests that a library in front of NCCL returns correct results
+// and never hangs. The program is linked with NCCL and does not depend on that library.
 //
 //   fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND]
 //                   [--ends alike|differ] [--connect first|late] [--windows no|yes]
 //   fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C]
 //                   [--ends alike|differ]
 //
-// With `sharing` N processes have one GPU together, which NCCL 2.30 and newer do with NCCL_MULTI_RANK_GPU_ENABLE=1.
+// With `sharing`, N processes share one GPU. NCCL 2.30 and newer support that with NCCL_MULTI_RANK_GPU_ENABLE=1.
 //
-// Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is
-// printed).
+// Exit codes: 0 correct, 1 wrong data, 2 usage, 3 a call failed, 4 no progress for 20 s (prints the last step of each
+// rank).
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   if (special.ranks < 2 || special.ranks > stress::kMaxRanks ||
       (!named.empty() && special.mode == stress::Mode::single))
     return usage();
-  // NCCL waits for other processes when a communicator is destroyed, and for all when a window is.
+  // NCCL waits for other processes when it destroys a communicator, and for all ranks when it destroys a window.
   const bool waits =
       special.mode == stress::Mode::processes || special.mode == stress::Mode::sharing || mix.has_windows;
   special.ends_differ = mix.ends_differ = ends.empty() ? !waits : ends == "differ";
@@ -92,6 +92,6 @@ int main(int argc, char** argv) {
   stress::Shared& shared = stress::make_shared();
   const int code =
       stress::run_team(shared, special.ranks, special.mode, [&](stress::Team& team) { stress::run_mix(team, mix); });
-  stress::say_mix(shared, seconds());
+  stress::print_mix_summary(shared, seconds());
   return code;
 }

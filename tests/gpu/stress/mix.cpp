@@ -19,12 +19,12 @@ constexpr char kUntouched = 0x5b;
 constexpr int kRounds = kKinds, kGraphs = kKinds + 1, kReplays = kKinds + 2, kRemade = kKinds + 3;
 using AllToAll = ncclResult_t (*)(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t, cudaStream_t);
 
-/// A rank's memory and what it should hold.
+/// Memory of a rank with its expected contents.
 struct Arena {
   char* memory = nullptr;      // on the GPU
   char* registered = nullptr;  // the same in symmetric windows, for calls that lie there
-  char* image = nullptr;     // what goes there before a round, pinned
-  char* back = nullptr;      // and what has come of it
+  char* image = nullptr;     // contents before a round, pinned
+  char* back = nullptr;      // contents after the round
   std::vector<char> expected;
   cudaStream_t copies{};
   std::vector<cudaEvent_t> events;
@@ -81,7 +81,7 @@ class Mix {
                      std::chrono::microseconds(static_cast<std::int64_t>(settings_.seconds * 1e6));
     auto remade = std::chrono::steady_clock::now();
     for (round_ = 1;; ++round_) {
-      team_.meet();
+      team_.barrier();
       if (team_.first()) {
         const auto now = std::chrono::steady_clock::now();
         int stop = now > end ? 1 : 0;
@@ -91,7 +91,7 @@ class Mix {
         }
         team_.shared.stop.store(stop);
       }
-      team_.meet();
+      team_.barrier();
       const int stop = team_.shared.stop.load();
       if (stop == 1) break;
       if (stop == 2) remake();
@@ -140,8 +140,8 @@ class Mix {
       if (one == nullptr) wrong(team_.shared, "NCCL made no window");
   }
 
-  /// NCCL connects two ranks when they first send each other something; it fails where that is within a capture of
-  /// threads.
+  /// Lets all ranks send to each other. NCCL connects two ranks at their first transfer, which fails during a capture
+  /// of several threads.
   void connect(int c) {
     if (!settings_.connects_first) return;
     Call call;
@@ -166,7 +166,7 @@ class Mix {
     team_.each([&](Rank&, std::size_t i) { check(ncclCommDestroy(communicators_[c][i]), "ncclCommDestroy"); });
   }
 
-  /// Ends one or two communicators, not in the same order on all ranks, and makes new ones.
+  /// Destroys one or two communicators, in different order on the ranks, and creates new ones.
   void remake() {
     const bool both = random_() % 2;
     const int one = 1 + static_cast<int>(random_() % 2);
@@ -184,13 +184,13 @@ class Mix {
   }
 
   int index_in(const Call& call, const Rank& rank, int& size) const {
-    const auto all = members(layouts_[call.communicator], team_.ranks, rank.rank);
+    const auto all = communicator_ranks(layouts_[call.communicator], team_.ranks, rank.rank);
     size = static_cast<int>(all.size());
     return static_cast<int>(std::find(all.begin(), all.end(), rank.rank) - all.begin());
   }
 
-  /// Calls for which NCCL has kernels that take windows. Other calls stay away from windows: with a mix of them
-  /// NCCL 2.28.9 fails by itself (illegal accesses, internal errors, hangs).
+  /// True for calls with window kernels in NCCL. Other calls use no windows, because NCCL 2.28.9 itself fails with a
+  /// mix of both (illegal accesses, internal errors, hangs).
   bool lies_in_window(const Call& call) const {
     return settings_.has_windows && call.count > 0 &&
            (call.kind == Kind::all_reduce || call.kind == Kind::all_gather || call.kind == Kind::reduce_scatter) &&
@@ -203,9 +203,9 @@ class Mix {
   ncclResult_t issue(const Call& call, Rank& rank, std::size_t i) {
     int size = 0;
     const int index = index_in(call, rank, size);
-    const Place place = place_of(call, rank.rank, index, size);
-    char* const send = memory_of(call, arenas_[i]) + place.send;
-    char* const receive = memory_of(call, arenas_[i]) + place.receive;
+    const BufferOffsets offsets = offsets_of(call, rank.rank, index, size);
+    char* const send = memory_of(call, arenas_[i]) + offsets.send;
+    char* const receive = memory_of(call, arenas_[i]) + offsets.receive;
     const ncclComm_t communicator = communicators_[call.communicator][i];
     const cudaStream_t stream = rank.streams[static_cast<std::size_t>(call.stream)];
     switch (call.kind) {
@@ -238,24 +238,24 @@ class Mix {
   }
 
   void lay_out(const Call& call, const Rank& rank, Arena& arena) {
-    const auto all = members(layouts_[call.communicator], team_.ranks, rank.rank);
+    const auto all = communicator_ranks(layouts_[call.communicator], team_.ranks, rank.rank);
     const int size = static_cast<int>(all.size());
     const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank.rank) - all.begin());
-    const Place place = place_of(call, rank.rank, static_cast<int>(index), size);
+    const BufferOffsets offsets = offsets_of(call, rank.rank, static_cast<int>(index), size);
     const std::size_t element = bytes_of(call.type);
-    char* const send = arena.image + place.send;
+    char* const send = arena.image + offsets.send;
     if (call.is_noisy) {
       std::mt19937_64 noise(call.salt * 31 + static_cast<unsigned>(rank.rank));
       make_noise(send, call.type, call.count, noise);
-      std::memcpy(&arena.expected[place.send], send, call.count * element);
+      std::memcpy(&arena.expected[offsets.send], send, call.count * element);
       return;
     }
     const bool reduces = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
     const auto input = [&](int r) { return inputs(call.type, reduces ? call.op : ncclSum, call.salt, r, size); };
     const auto own = input(rank.rank);
     tile(send, own, element, 0, call.send_count(size));
-    std::memcpy(&arena.expected[place.send], send, call.send_count(size) * element);
-    char* const out = &arena.expected[place.receive];
+    std::memcpy(&arena.expected[offsets.send], send, call.send_count(size) * element);
+    char* const out = &arena.expected[offsets.receive];
     double factor = 1;
     for (int k = 1; k < call.times; ++k) factor *= size;
     switch (call.kind) {
@@ -283,7 +283,7 @@ class Mix {
     }
   }
 
-  /// Finite numbers of any kind, so that the order of additions shows.
+  /// Returns arbitrary finite numbers, so that the order of additions affects the result.
   static void make_noise(char* to, ncclDataType_t type, std::size_t count, std::mt19937_64& random) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t x = random();
@@ -317,8 +317,8 @@ class Mix {
         if (call.in_place || call.count == 0) return;
         int size = 0;
         const int index = index_in(call, rank, size);
-        const Place place = place_of(call, rank.rank, index, size);
-        check(cudaMemsetAsync(memory_of(call, arenas_[i]) + place.receive, 0x6e,
+        const BufferOffsets offsets = offsets_of(call, rank.rank, index, size);
+        check(cudaMemsetAsync(memory_of(call, arenas_[i]) + offsets.receive, 0x6e,
                               call.receive_count(size) * bytes_of(call.type), stream_of(rank, call.stream)),
               "cudaMemsetAsync");
       });
@@ -331,7 +331,7 @@ class Mix {
       }
       check(cudaStreamEndCapture(stream_of(rank, graph.stream), &captured.graphs[i]), "cudaStreamEndCapture");
     });
-    // Not before all of this thread's captures have ended: CUDA does not allow it.
+    // Only after all captures of this thread have ended, because CUDA does not allow it earlier.
     team_.each([&](Rank&, std::size_t i) {
       for (auto& instances : captured.instances) {
         check(cudaGraphInstantiate(&instances[i], captured.graphs[i], 0), "cudaGraphInstantiate");
@@ -346,14 +346,14 @@ class Mix {
   void around(const Item& item) {
     team_.each([&](Rank& rank, std::size_t i) {
       const cudaStream_t stream = rank.streams[static_cast<std::size_t>(item.stream)];
-      if (item.what == Item::What::order) {
+      if (item.action == Item::Action::order) {
         const cudaEvent_t event = arenas_[i].events[2 + next_event_++ % 60];
         check(cudaEventRecord(event, stream), "cudaEventRecord");
         check(cudaStreamWaitEvent(rank.streams[static_cast<std::size_t>(item.second)], event, 0),
               "cudaStreamWaitEvent");
       } else if (habits_() % 2) {
         const auto microseconds = reinterpret_cast<void*>(static_cast<std::uintptr_t>(habits_() % 300));
-        if (item.what == Item::What::delay)
+        if (item.action == Item::Action::delay)
           check(cudaLaunchHostFunc(stream, nap, microseconds), "cudaLaunchHostFunc");
         else
           nap(microseconds);
@@ -365,7 +365,7 @@ class Mix {
     team_.doing("round %llu: replaying graph %d, instance %d", (unsigned long long)round_, item.graph, item.instance);
     team_.each([&](Rank& rank, std::size_t i) {
       const cudaStream_t stream = rank.streams[static_cast<std::size_t>(item.stream)];
-      // Of this graph: what it writes is read by its next replay. Other graphs' may overlap.
+      // Wait for this graph, because its next replay reads its output. Other graphs may overlap.
       const cudaEvent_t before = arenas_[i].replayed[item.graph];
       check(cudaStreamWaitEvent(stream, before, 0), "cudaStreamWaitEvent");
       check(cudaGraphLaunch(captured.instances[item.instance][i], stream), "cudaGraphLaunch");
@@ -392,18 +392,18 @@ class Mix {
     std::vector<Captured> captured;
     for (const Graph& graph : plan.graphs) captured.push_back(capture(plan, graph));
     for (const Item& item : plan.items) {
-      switch (item.what) {
-        case Item::What::call: {
+      switch (item.action) {
+        case Item::Action::call: {
           const Call& call = plan.calls[static_cast<std::size_t>(item.calls[0])];
           for (int k = 0; k < call.times; ++k) issue_alone(call, "alone");
           break;
         }
-        case Item::What::group:
+        case Item::Action::group:
           check(ncclGroupStart(), "ncclGroupStart");
           for (const int number : item.calls) issue_alone(plan.calls[static_cast<std::size_t>(number)], "in a group");
           check(ncclGroupEnd(), "ncclGroupEnd");
           break;
-        case Item::What::replay: replay(item, captured[static_cast<std::size_t>(item.graph)]); break;
+        case Item::Action::replay: replay(item, captured[static_cast<std::size_t>(item.graph)]); break;
         default: around(item);
       }
     }
@@ -413,7 +413,7 @@ class Mix {
     if (round_ == settings_.plant_in_round && team_.first() && !plan.calls.empty()) {
       check(cudaSetDevice(0), "cudaSetDevice");
       const Call& struck = plan.calls[0];
-      // In the stream in which it is copied back: the copy would not wait for another.
+      // On the stream of the copy back, because the copy does not wait for other streams.
       check(cudaMemsetAsync(memory_of(struck, arenas_[0]) + struck.at + struck.bytes / 2, 0x11, 1, arenas_[0].copies),
             "planting");
     }
@@ -443,22 +443,22 @@ class Mix {
         if (call.is_noisy) {
           int size = 0;
           const int index = index_in(call, rank, size);
-          const Place place = place_of(call, rank.rank, index, size);
+          const BufferOffsets offsets = offsets_of(call, rank.rank, index, size);
           const std::size_t bytes = call.count * bytes_of(call.type);
-          const std::uint64_t this_one = hash_of(arena.back + place.receive, bytes);
+          const std::uint64_t this_one = hash_of(arena.back + offsets.receive, bytes);
           if (hash != 0 && hash != this_one)
             wrong(team_.shared, "round %llu rank %d: the same all_reduce gave two results (%zu bytes)",
                   (unsigned long long)round_, rank.rank, bytes);
           hash = this_one;
           noisy = true;
-          std::memcpy(&arena.expected[place.receive], arena.back + place.receive, bytes);
+          std::memcpy(&arena.expected[offsets.receive], arena.back + offsets.receive, bytes);
         }
         compare(call, rank, arena);
       }
       if (noisy) team_.shared.hashes[rank.rank].store(hash);
     });
     if (!noisy) return;
-    team_.meet();
+    team_.barrier();
     if (team_.first())
       for (int r = 1; r < team_.ranks; ++r)
         if (team_.shared.hashes[r].load() != team_.shared.hashes[0].load())
@@ -475,21 +475,21 @@ class Mix {
       if (got[b] != expected[b] && count++ == 0) first = b;
     int size = 0;
     const int index = index_in(call, rank, size);
-    const Place place = place_of(call, rank.rank, index, size);
+    const BufferOffsets offsets = offsets_of(call, rank.rank, index, size);
     wrong(team_.shared,
           "seed %llu round %llu rank %d (%d of %d of communicator %d): %s %s %s count %zu root %d times %d%s stream "
           "%d: %zu bytes differ, the first at %zu of its region "
           "(send at %zu, result at %zu, %zu bytes in all): got %02x, expected %02x",
           (unsigned long long)settings_.seed, (unsigned long long)round_, rank.rank, index, size, call.communicator,
           name(call.kind), name(call.type), name(call.op), call.count, call.root, call.times,
-          call.in_place ? " in place" : "", call.stream, count, first, place.send - call.at, place.receive - call.at,
-          call.bytes, got[first] & 0xff, expected[first] & 0xff);
+          call.in_place ? " in place" : "", call.stream, count, first, offsets.send - call.at,
+          offsets.receive - call.at, call.bytes, got[first] & 0xff, expected[first] & 0xff);
   }
 
   Team& team_;
   MixSettings settings_;
-  std::mt19937_64 random_;  // the same on every rank
-  std::mt19937_64 habits_;  // each rank's own
+  std::mt19937_64 random_;  // equal on every rank
+  std::mt19937_64 habits_;  // different on every rank
   AllToAll alltoall_ = nullptr;
   Windows windows_;
   std::vector<Arena> arenas_;
@@ -504,7 +504,7 @@ class Mix {
 
 void run_mix(Team& team, const MixSettings& settings) { Mix(team, settings).run(); }
 
-void say_mix(const Shared& shared, double seconds) {
+void print_mix_summary(const Shared& shared, double seconds) {
   const auto count = [&](int i) { return (unsigned long long)shared.counted[i].load(); };
   std::printf("%.1f s: %llu rounds;", seconds, count(kRounds));
   for (int k = 0; k < kKinds; ++k) std::printf(" %s %llu,", name(static_cast<Kind>(k)), count(k));

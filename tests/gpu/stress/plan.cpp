@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kWhole = 16;  // elements, of any type, are a multiple of 16 bytes
 
-int size_of(Layout layout, int ranks) { return static_cast<int>(members(layout, ranks, 0).size()); }
+int size_of(Layout layout, int ranks) { return static_cast<int>(communicator_ranks(layout, ranks, 0).size()); }
 
 class Drawer {
  public:
@@ -77,10 +77,10 @@ class Drawer {
     return call;
   }
 
-  /// Its number; -1 where there is no room for it.
+  /// Adds a call and returns its number, or -1 if the arena has no room.
   int add(Call call) {
     if (abilities_.has_windows) {
-      // NCCL 2.28.9's own kernels for windows give wrong data where a rank's part is no multiple of some bytes.
+      // NCCL 2.28.9's own window kernels give wrong data if a rank's part is not a multiple of some bytes.
       call.unaligned = 0;
       call.count = (call.count + kWhole - 1) / kWhole * kWhole;
     }
@@ -98,10 +98,10 @@ class Drawer {
   void single() {
     Call call = draw_call(below(kCommunicators));
     if (one_in(6)) make_sum_in_place(call, 2 + below(4));
-    if (const int number = add(call); number >= 0) plan_.items.push_back({Item::What::call, {number}});
+    if (const int number = add(call); number >= 0) plan_.items.push_back({Item::Action::call, {number}});
   }
 
-  /// Each time all ranks' values are alike, so that the next one multiplies by their number: exact in float.
+  /// After each call all ranks have equal values, so the next call multiplies by the number of ranks: exact in float.
   void make_sum_in_place(Call& call, int times) {
     call.kind = Kind::all_reduce;
     call.type = ncclFloat32;
@@ -112,7 +112,7 @@ class Drawer {
 
   void group() {
     Item item;
-    item.what = Item::What::group;
+    item.action = Item::Action::group;
     const int calls = 1 + below(6);
     const int only = one_in(2) ? below(kCommunicators) : -1;
     for (int i = 0; i < calls; ++i)
@@ -134,15 +134,15 @@ class Drawer {
     const int first = add(call);
     call.stream = stream_of(0);
     const int again = first < 0 ? -1 : add(call);
-    if (first >= 0) plan_.items.push_back({Item::What::call, {first}});
-    if (again >= 0) plan_.items.push_back({Item::What::call, {again}});
+    if (first >= 0) plan_.items.push_back({Item::Action::call, {first}});
+    if (again >= 0) plan_.items.push_back({Item::Action::call, {again}});
   }
 
   void around() {
     Item item;
     item.stream = below(kStreams);
     item.second = below(kStreams);
-    item.what = one_in(2) ? Item::What::order : one_in(2) ? Item::What::delay : Item::What::nap;
+    item.action = one_in(2) ? Item::Action::order : one_in(2) ? Item::Action::delay : Item::Action::nap;
     plan_.items.push_back(item);
   }
 
@@ -174,7 +174,7 @@ class Drawer {
     if (graph.replays == 6) return;
     ++graph.replays;
     Item item;
-    item.what = Item::What::replay;
+    item.action = Item::Action::replay;
     item.graph = number;
     item.instance = below(2);
     item.stream = stream_of(graph.communicator);
@@ -194,7 +194,7 @@ class Drawer {
 
 }  // namespace
 
-std::vector<int> members(Layout layout, int ranks, int rank) {
+std::vector<int> communicator_ranks(Layout layout, int ranks, int rank) {
   std::vector<int> found;
   for (int r = 0; r < ranks; ++r)
     if (layout != Layout::parity || r % 2 == rank % 2) found.push_back(r);
@@ -202,7 +202,7 @@ std::vector<int> members(Layout layout, int ranks, int rank) {
   return found;
 }
 
-Place place_of(const Call& call, int rank, int index, int size) {
+BufferOffsets offsets_of(const Call& call, int rank, int index, int size) {
   const std::size_t element = bytes_of(call.type);
   const std::size_t shift = static_cast<std::size_t>(call.unaligned * (rank + 1)) * element;
   const std::size_t own = static_cast<std::size_t>(index) * call.count * element;

@@ -30,7 +30,7 @@ void say_where_all_are(const Shared& shared, int ranks) {
   std::fflush(stdout);
 }
 
-/// Until `is_over` or nothing has moved for too long; false then.
+/// Waits until `is_over`. Returns false if there is no progress for too long.
 bool watch(Shared& shared, int ranks, const std::function<bool()>& is_over) {
   std::uint64_t seen = 0;
   auto since = std::chrono::steady_clock::now();
@@ -104,7 +104,7 @@ void Team::doing(const char* format, ...) const {
   }
 }
 
-void Team::meet() const {
+void Team::barrier() const {
   if (executors() == 1) return;
   const int generation = shared.generation.load();
   if (shared.arrived.fetch_add(1) + 1 == executors()) {
@@ -122,17 +122,17 @@ void Team::each(const std::function<void(Rank&, std::size_t)>& act) {
   }
 }
 
-void Team::grouped(const char* what, const std::function<ncclResult_t(Rank&, std::size_t)>& call) {
+void Team::grouped(const char* activity, const std::function<ncclResult_t(Rank&, std::size_t)>& call) {
   if (mine.size() > 1) check(ncclGroupStart(), "ncclGroupStart");
-  each([&](Rank& rank, std::size_t i) { check(call(rank, i), what); });
-  if (mine.size() > 1) check(ncclGroupEnd(), what);
+  each([&](Rank& rank, std::size_t i) { check(call(rank, i), activity); });
+  if (mine.size() > 1) check(ncclGroupEnd(), activity);
 }
 
 std::vector<ncclComm_t> Team::new_communicators(ncclConfig_t* config) {
   doing("making a communicator");
-  meet();
+  barrier();
   if (first()) check(ncclGetUniqueId(&shared.id), "ncclGetUniqueId");
-  meet();
+  barrier();
   const ncclUniqueId id = shared.id;
   std::vector<ncclComm_t> made(mine.size());
   grouped("ncclCommInitRank", [&](Rank& one, std::size_t i) {
@@ -143,22 +143,22 @@ std::vector<ncclComm_t> Team::new_communicators(ncclConfig_t* config) {
   return made;
 }
 
-void Team::finish(const char* what) {
+void Team::finish(const char* activity) {
   each([&](Rank& one, std::size_t) {
-    for (const cudaStream_t stream : one.streams) check(cudaStreamSynchronize(stream), what);
+    for (const cudaStream_t stream : one.streams) check(cudaStreamSynchronize(stream), activity);
   });
 }
 
-void check(cudaError_t error, const char* what) {
+void check(cudaError_t error, const char* activity) {
   if (error == cudaSuccess) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(error));
+  std::printf("%s: %s\n", activity, cudaGetErrorString(error));
   std::fflush(stdout);
   _exit(3);
 }
 
-void check(ncclResult_t result, const char* what) {
+void check(ncclResult_t result, const char* activity) {
   if (result == ncclSuccess) return;
-  std::printf("%s: %s\n", what, ncclGetErrorString(result));
+  std::printf("%s: %s\n", activity, ncclGetErrorString(result));
   std::fflush(stdout);
   _exit(3);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The ranks of a stress run: threads, processes or one thread for all, with a barrier, and a watchdog that says where
-// each is.
+// Ranks of a stress run: threads, processes or one thread for all ranks. With a barrier and a watchdog that prints the
+// last step of each rank.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -21,10 +21,10 @@ enum class Mode {
   threads,
   single,
   processes,
-  sharing,  ///< processes that have GPU 0 together
+  sharing,  ///< processes that share GPU 0
 };
 
-/// Seen by all ranks, also by processes: it is made before they are forked, and all of it is zero then.
+/// Memory that all ranks share, also processes. It is created before the fork and initially zero.
 struct Shared {
   std::atomic<int> arrived;
   std::atomic<int> generation;
@@ -33,20 +33,20 @@ struct Shared {
   ncclUniqueId id;
   std::atomic<std::uint64_t> hashes[kMaxRanks];
   std::atomic<std::uint64_t> wrong;
-  std::atomic<std::uint64_t> counted[32];  ///< by whoever uses it
+  std::atomic<std::uint64_t> counted[32];  ///< counters with a meaning that the run defines
   std::atomic<std::int64_t> bytes[8];
   std::atomic<int> stop;
-  std::atomic<int> over;  ///< no watching any more
+  std::atomic<int> over;  ///< not 0: the watchdog ends
 };
 
-/// A rank that this thread acts for.
+/// A rank that this thread runs.
 struct Rank {
   int rank = 0;
   int gpu = 0;
   std::vector<cudaStream_t> streams;
 };
 
-/// What one thread knows: all ranks where a single thread does everything, otherwise one.
+/// View of one thread: all ranks if a single thread runs everything, otherwise one rank.
 struct Team {
   Shared& shared;
   int ranks;
@@ -55,30 +55,31 @@ struct Team {
 
   bool first() const { return mine.front().rank == 0; }
   int executors() const { return mode == Mode::single ? 1 : ranks; }
-  /// What this thread does next, for the watchdog.
+  /// Records this thread's next step for the watchdog.
   void doing(const char* format, ...) const __attribute__((format(printf, 2, 3)));
   /// Waits for all threads.
-  void meet() const;
-  /// `call(rank, index)` for each of mine with its GPU current, as one group where there are several.
-  void grouped(const char* what, const std::function<ncclResult_t(Rank&, std::size_t)>& call);
+  void barrier() const;
+  /// Calls `call(rank, index)` for each rank of this thread with its GPU current, as one NCCL group if there are
+  /// several.
+  void grouped(const char* activity, const std::function<ncclResult_t(Rank&, std::size_t)>& call);
   /// The same without a group.
   void each(const std::function<void(Rank&, std::size_t)>& act);
-  /// A communicator of all ranks, one for each of mine. Collective.
+  /// Creates a communicator of all ranks and returns one handle for each rank of this thread. Collective.
   std::vector<ncclComm_t> new_communicators(ncclConfig_t* config = nullptr);
-  /// Waits until everything on the streams of mine has run.
-  void finish(const char* what);
+  /// Waits until all work on this thread's streams has run.
+  void finish(const char* activity);
 };
 
-/// Ends the process with code 3 and a sentence where something failed.
-void check(cudaError_t error, const char* what);
-void check(ncclResult_t result, const char* what);
-/// Counts a failure and says it, the first ones at least.
+/// Ends the process with code 3 and a message if a call has failed.
+void check(cudaError_t error, const char* activity);
+void check(ncclResult_t result, const char* activity);
+/// Counts wrong data and prints the first messages.
 void wrong(Shared& shared, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 Shared& make_shared();
 
-/// Runs `act` in as many threads or processes as the mode takes, watched. The exit code: 0, 1 where something was
-/// wrong, 3 where something failed, 4 where nothing moved for kNoProgressS.
+/// Runs `act` in the threads or processes of the mode, with a watchdog. Returns the exit code: 0, 1 for wrong data, 3
+/// if a call failed, 4 without progress for kNoProgressS.
 int run_team(Shared& shared, int ranks, Mode mode, const std::function<void(Team&)>& act);
 
 }  // namespace stress

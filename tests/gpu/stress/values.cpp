@@ -17,7 +17,7 @@ int value(ncclDataType_t type, ncclRedOp_t op, std::uint32_t salt, int rank, int
   return static_cast<int>(x % 11) - 5;
 }
 
-/// Of values that a half, or a bfloat16, has exactly.
+/// Conversion of values that a half or a bfloat16 represents exactly.
 void put(char* to, ncclDataType_t type, double value) {
   const auto single = static_cast<float>(value);
   std::uint32_t bits;

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks put in and what must come out: small whole numbers, exact in every type and in every order.
+// Inputs of ranks and expected results: small whole numbers, exact in every type and in every order of additions.
 #include <nccl.h>
 
 #include <cstddef>
@@ -19,13 +19,13 @@ const char* name(ncclRedOp_t op);
 /// Values repeat with this period, a prime that no line, cell or slice divides.
 inline constexpr std::size_t kPeriod = 1021;
 
-/// One period of bytes that a rank puts in. `ranks` and `op` bound the values so that every result is exact.
+/// Returns one period of a rank's input. `ranks` and `op` limit the values so that every result is exact.
 std::vector<char> inputs(ncclDataType_t type, ncclRedOp_t op, std::uint32_t salt, int rank, int ranks);
-/// One period of the reduction over all `ranks` inputs, times `factor`.
+/// Returns one period of the reduction over the inputs of all `ranks`, multiplied by `factor`.
 std::vector<char> reduced(ncclDataType_t type, ncclRedOp_t op, std::uint32_t salt, const std::vector<int>& ranks,
                           double factor);
 
-/// Elements `from` to `from + count` of what repeats.
+/// Writes the elements `from` to `from + count` of the repeated period.
 void tile(char* to, const std::vector<char>& period, std::size_t element_bytes, std::size_t from, std::size_t count);
 
 }  // namespace stress

@@ -1,5 +1,5 @@
 #pragma once
-// Symmetric windows, by name: an NCCL that is older than they are must still start.
+// NCCL's functions for symmetric windows, found by name, so that the program also starts with an older NCCL.
 #include <nccl.h>
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct Windows {
   ncclResult_t (*end)(ncclComm_t, ncclWindow_t) = nullptr;
 };
 
-/// Ends the process with code 3 where this NCCL has none.
+/// Returns the functions. Ends the process with code 3 if this NCCL lacks them.
 Windows find_windows();
 
 }  // namespace stress

@@ -1,7 +1,6 @@
-"""What does the engine decide where there are GPUs: which types are left out of `-d all` or refused, which GPUs a
-process takes, what NCCL is told of a communicator?
+"""Tests of the engine's decisions on GPUs: types that `-d all` skips or refuses, GPUs of a process, NCCL's config.
 
-CUDA and NCCL are pretended (bench/pretended_*): nothing moves, so nothing is checked.
+CUDA and NCCL are fakes (bench/programs/fake_*): no data move, so data are not checked.
 """
 
 from collections.abc import Iterator, Sequence

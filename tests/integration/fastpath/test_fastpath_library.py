@@ -1,6 +1,6 @@
-"""The fast path's library before NCCLs of several ages, which load where there is no GPU.
+"""Tests of the fast-path library with several versions of NCCL, which can be loaded without a GPU.
 
-`make test` builds two of it: one that hands everything over, with the tests, and the one for GPUs.
+`make test` builds two libraries: one that forwards every call to NCCL, and the one for GPUs.
 """
 
 import os
@@ -81,7 +81,7 @@ def test_nothing_but_names_of_nccl_is_exported(name: str) -> None:
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_it_needs_no_library_beside_the_systems(name: str) -> None:
-    """A stranger's program brings no others, and may bring other versions of what it does bring."""
+    """A program that loads it may lack other libraries, or have other versions of them."""
     listed = subprocess.run(["readelf", "-dW", library(name)], check=True, capture_output=True, text=True).stdout
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", listed))
     system = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libm.so.6", "libgcc_s.so.1"}
@@ -93,7 +93,7 @@ def test_it_needs_no_library_beside_the_systems(name: str) -> None:
 
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_are_those_of_the_real_library(name: str, version: str) -> None:
+def test_results_equal_those_of_the_real_library(name: str, version: str) -> None:
     real = nccl(version)
     asked = [sys.executable, "-c", ASK]
     through = output([*asked, library(name)], BUSBW_FASTPATH_NCCL=str(real))
@@ -129,8 +129,8 @@ print(library.ncclCommInitRank(ctypes.byref(communicator), 2, UniqueId(), 0), bo
 """
 
 
-def made_over(folder: Path, name: str, **definitions: str) -> str:
-    """What the log says of a communicator that is made over a NCCL of this test; making it is NCCL's own affair."""
+def log_of_creation(folder: Path, name: str, **definitions: str) -> str:
+    """Creates a communicator with a fake NCCL and returns the fast path's log."""
     fake, log = folder / "libnccl.so.2", folder / "log"
     compile_fake("fake_nccl.c", fake, **definitions)
     variables = {"BUSBW_FASTPATH_NCCL": str(fake), "BUSBW_FASTPATH_LOG": str(log)}
@@ -140,21 +140,21 @@ def made_over(folder: Path, name: str, **definitions: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [("12040", "the driver is made for CUDA 12.4 and this library with CUDA 13."), (None, "CUDA")]
+    ("version", "said"), [("12040", "the driver supports CUDA 12.4, but this library needs CUDA 13."), (None, "CUDA")]
 )
-def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: str | None, said: str) -> None:
-    """A driver may be new enough for the program's CUDA and too old for this one. Ranks of other hosts hear of it."""
+def test_every_call_is_delegated_if_cuda_cannot_start(tmp_path: Path, version: str | None, said: str) -> None:
+    """A driver may be new enough for the program's CUDA but too old for this library's. Other ranks are informed."""
     if version:
         compile_fake("fake_cuda.c", tmp_path / "libcuda.so.1", driver_version=version, init=0)
-    text = made_over(tmp_path, "gpu")
-    assert f"all is handed over, since {said}" in text
+    text = log_of_creation(tmp_path, "gpu")
+    assert f"every call is delegated to NCCL: {said}" in text
     gathered = (tmp_path / "gathered").read_text().splitlines()
-    assert len(gathered) == 3  # as many as others wait for (meeting.cpp)
+    assert len(gathered) == 3  # the number of gathers that the other ranks expect (clique_setup.cpp)
     assert len(set(gathered)) == 1
     assert re.fullmatch(r"1 \d+ bytes of type 1 on stream \(nil\)", gathered[0])
 
 
-def test_settings_that_nccl_reads_are_heeded(tmp_path: Path) -> None:
-    """Its first call reads it, and may find there that communicators do not wait."""
-    text = made_over(tmp_path, "gpu", blocking='"0"')
-    assert "handed over, since its calls do not wait" in text
+def test_the_configuration_file_of_nccl_is_respected(tmp_path: Path) -> None:
+    """NCCL's first call reads its configuration file, which may make communicators non-blocking."""
+    text = log_of_creation(tmp_path, "gpu", blocking='"0"')
+    assert "delegated to NCCL, because it is non-blocking" in text

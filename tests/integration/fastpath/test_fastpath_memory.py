@@ -1,4 +1,4 @@
-"""What GPU memory the fast path holds, keeps and frees; CUDA and NCCL are pretended (bench/pretended_*)."""
+"""Tests of GPU memory that the fast path holds, pools and frees, with fake CUDA and NCCL (bench/programs/fake_*)."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from .test_fastpath_queueing import queued, started
 
 
 def held(log: Path) -> dict[int, list[int]]:
-    """Bytes on each device behind each allocation and each end of one."""
+    """Returns the bytes on each device after each allocation and each free."""
     bytes_on: dict[int, list[int]] = {}
     for line in log.read_text().splitlines():
         if line == "host":
@@ -37,7 +37,7 @@ def end(communicators):
 
 
 def test_making_a_communicator_again_frees_nothing(tmp_path: Path) -> None:
-    """CUDA waits for all that runs on a GPU then, and some of that may wait for a peer that has to make it first."""
+    """CUDA would wait for all work on a GPU, and that may wait for a peer that must first create the communicator."""
     memory = tmp_path / "memory"
     calls = (
         MAKE_AND_END
@@ -54,7 +54,7 @@ assert all_reduce(0, 11) == 0
     assert [len(changes) for changes in held(memory).values()] == [1, 1]
 
 
-def test_where_the_table_does_nothing_no_memory_is_taken(tmp_path: Path) -> None:
+def test_no_memory_is_taken_if_the_table_delegates_every_call(tmp_path: Path) -> None:
     memory, table = tmp_path / "memory", tmp_path / "table"
     table.write_text("all_reduce ranks=4 up_to=1M exchange blocks=8 threads=512\n")
     calls = "assert all_reduce(0, 11) == 0"
@@ -62,20 +62,20 @@ def test_where_the_table_does_nothing_no_memory_is_taken(tmp_path: Path) -> None
     assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MEMORY_LOG=str(memory), **variables) == []
     assert not memory.exists()
     said = (tmp_path / "fastpath.log").read_text()
-    assert "have anything done for 2 ranks on these GPUs; busbw fastpath tune makes a table" in said
+    assert "leave every call of 2 ranks on these GPUs to NCCL; create a table with busbw fastpath tune" in said
 
 
-def test_where_nvlink_does_not_join_the_gpus_no_memory_is_taken(tmp_path: Path) -> None:
+def test_no_memory_is_taken_without_nvlink(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     calls = "assert all_reduce(0, 11) == 0"
     variables = {"BUSBW_PRETENDED_NVLINK": "0", "BUSBW_PRETENDED_MEMORY_LOG": str(memory)}
     assert queued(tmp_path, calls, is_fast=False, **variables) == []
     assert not memory.exists()
-    assert "rank 0 could not reach every peer's memory over NVLink" in (tmp_path / "fastpath.log").read_text()
+    assert "rank 0 cannot access every peer's memory over NVLink" in (tmp_path / "fastpath.log").read_text()
 
 
 @pytest.mark.parametrize("mib", [8, 20, 40, 64])
-def test_what_is_kept_and_what_is_in_use_stay_within_the_allowance(tmp_path: Path, mib: int) -> None:
+def test_pooled_and_used_memory_stay_within_the_budget(tmp_path: Path, mib: int) -> None:
     memory = tmp_path / "memory"
     calls = (
         MAKE_AND_END
@@ -109,16 +109,16 @@ assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]
     assert any(freed(changes) for changes in behind.values())
 
 
-def test_gpus_without_any_memory_left_make_communicators(tmp_path: Path) -> None:
-    """A rank that left in the midst of the meeting would leave its peers waiting."""
+def test_communicators_are_created_without_free_memory(tmp_path: Path) -> None:
+    """A rank that left during the setup would make its peers hang."""
     calls = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
     assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MIB="0") == []
     trail = (tmp_path / "fastpath.log").read_text()
-    assert "all is handed over" in trail
+    assert "every call is delegated to NCCL" in trail
     assert "allocating scratch memory: out of memory" in trail
 
 
-def test_memory_that_is_kept_makes_room_for_another_size(tmp_path: Path) -> None:
+def test_pooled_memory_is_freed_for_another_size(tmp_path: Path) -> None:
     calls = (
         MAKE_AND_END
         + """
@@ -141,7 +141,7 @@ def make():
 
 
 def shared_memory(folder: Path, calls: str, **variables: str) -> list[list[str]]:
-    """What two ranks, each in a process, do with memory that both see: [what, handle]."""
+    """Runs two ranks in separate processes and returns their actions on shared memory: [action, handle]."""
     log = folder / "shared"
     variables |= {"BUSBW_PRETENDED_MEETING": str(folder), "BUSBW_PRETENDED_IPC_LOG": str(log)}
     ranks = [started(folder, MAKE_IN_PROCESSES + calls, str(rank), **variables) for rank in range(2)]
@@ -153,7 +153,7 @@ def shared_memory(folder: Path, calls: str, **variables: str) -> list[list[str]]
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_memory_of_another_size_is_freed_when_no_peer_has_it_open(tmp_path: Path, first: int) -> None:
-    """CUDA calls it undefined to free memory that another process has open; one rank may be ahead of the other."""
+    """CUDA does not define freeing memory that another process has open. One rank may be ahead of the other."""
     calls = f"""
 import time
 first, second = make(), make()
@@ -177,7 +177,7 @@ third = make()
     assert len(opened) == 4
 
 
-def test_what_processes_see_of_each_other_is_kept_for_the_next_communicator(tmp_path: Path) -> None:
+def test_opened_memory_of_other_processes_is_reused(tmp_path: Path) -> None:
     calls = """
 for _ in range(3):
     assert library.ncclCommDestroy(make()) == 0

@@ -1,4 +1,7 @@
-"""What the fast path queues for two ranks of a thread; CUDA and NCCL are pretended (bench/pretended_*)."""
+"""Tests of the work that the fast path queues for two ranks of a thread, with fake CUDA and NCCL.
+
+The fakes are in bench/programs/fake_*.
+"""
 
 import os
 import re
@@ -28,7 +31,7 @@ def all_reduce(rank, stream):
 
 
 def started(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    """A program with the fast path's library, the arguments behind it."""
+    """Starts a Python program with the fast-path library as its first argument."""
     library, nccl = BUILD / "libbusbw_nccl_pretended.so", BUILD / "libpretended_nccl.so"
     if not library.exists():
         pytest.skip(f"there is no {library}: tools/test.sh builds it where it has CUDA's compiler")
@@ -44,14 +47,14 @@ def started(folder: Path, program: str, *arguments: str, **variables: str) -> su
 
 
 def queued(folder: Path, calls: str, *, is_fast: bool = True, **variables: str) -> list[str]:
-    """What a program's calls have queued, without what was queued to make communicators."""
+    """Returns the work that a program's calls have queued, without the creation of communicators."""
     log, trail = folder / "queued", folder / "fastpath.log"
     log.unlink(missing_ok=True)
     done = started(folder, COMMUNICATORS + calls, BUSBW_PRETENDED_LOG=str(log), **variables)
     said = done.communicate(timeout=HANG_GUARD_S)
     assert (done.returncode, said) == (0, ("", ""))
     assert ("exchange blocks=1" in trail.read_text()) == is_fast
-    return log.read_text().splitlines() if log.exists() else []  # it is made when something is queued
+    return log.read_text().splitlines() if log.exists() else []  # the file is created with the first queued work
 
 
 def test_calls_of_one_stream_are_launched_and_nothing_else(tmp_path: Path) -> None:
@@ -72,13 +75,13 @@ def test_gpus_that_start_no_kernel_early_are_not_asked_to(tmp_path: Path) -> Non
 
 
 def test_an_old_error_of_cuda_stops_no_new_call(tmp_path: Path) -> None:
-    """Its peers have queued theirs, and would wait for ever."""
+    """Its peers have queued their calls and would hang."""
     calls = "assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 12)] == [0] * 3"
     assert len(queued(tmp_path, calls, BUSBW_PRETENDED_OLD_ERROR="1")) == 4
 
 
 def test_streams_of_a_group_are_joined_before_and_behind_it(tmp_path: Path) -> None:
-    """As by NCCL: what is queued later in one of them comes after all calls, and these after all that came before."""
+    """As with NCCL, later work on each stream waits for all calls, and the calls wait for all earlier work."""
     calls = """
 library.ncclGroupStart()
 assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 12)] == [0] * 3
@@ -107,7 +110,7 @@ assert library.ncclGroupEnd() == 0
 
 
 def all_before(lines: list[str]) -> dict[str, set[str]]:
-    """What has run before each operation, and before what is queued next on each stream ("behind 11").
+    """Returns the operations that have run before each operation, and before later work on a stream ("behind 11").
 
     The fast path's operations are called "launch stream 11" or "capture stream 1001", NCCL's "nccl stream 11"; the
     second of a stream is called "launch stream 11'".
@@ -127,7 +130,7 @@ def all_before(lines: list[str]) -> dict[str, set[str]]:
     return before | {f"behind {stream}": names for stream, names in seen.items()}
 
 
-HANDED_OVER = {
+DELEGATED = {
     "all-reduce": "AllReduce(at, at, count, 8, 0, {})",  # of double
     "own-operator": "AllReduce(at, at, count, 6, 9, {})",
     "reduce": "Reduce(at, at, count, 6, 0, 0, {})",
@@ -138,19 +141,19 @@ HANDED_OVER = {
 }
 
 
-@pytest.mark.parametrize("operation", HANDED_OVER)
+@pytest.mark.parametrize("operation", DELEGATED)
 @pytest.mark.parametrize("first", ["here", "by-nccl"])
 @pytest.mark.parametrize("streams", [(11, 12), (1001, 1002)], ids=["eager", "captured"])
 def test_a_group_s_work_is_behind_all_its_streams_and_before_them(
     tmp_path: Path, operation: str, first: str, streams: tuple[int, int]
 ) -> None:
-    """Also where some of it is handed over: NCCL promises that the group is as if posted on every stream."""
+    """Also if some calls are delegated: NCCL documents that a group acts as if posted on every stream."""
     here, by_nccl = streams
     communicator_and_stream = f"pointer(communicators[0]), pointer({by_nccl})"
-    handed_over = f"assert library.nccl{HANDED_OVER[operation].format(communicator_and_stream)} == 0\n"
+    delegated = f"assert library.nccl{DELEGATED[operation].format(communicator_and_stream)} == 0\n"
     done_here = f"assert all_reduce(0, {here}) == 0\n"
-    both = done_here + handed_over if first == "here" else handed_over + done_here
-    earlier = f"assert all_reduce(1, {here}) == 0\n" + handed_over
+    both = done_here + delegated if first == "here" else delegated + done_here
+    earlier = f"assert all_reduce(1, {here}) == 0\n" + delegated
     calls = f"""
 at, count = pointer(ctypes.addressof(buffers[0])), ctypes.c_size_t(64)
 {earlier}library.ncclGroupStart()
@@ -172,7 +175,7 @@ assert library.ncclGroupEnd() == 0
 
 @pytest.mark.parametrize("mode", ["on", "verify"])
 def test_communicators_of_a_group_come_in_an_order_that_all_ranks_share(tmp_path: Path, mode: str) -> None:
-    """As with NCCL since 2.26: where rank 0 calls X, Y and rank 1 calls Y, X in a group, nobody waits for ever."""
+    """As with NCCL since 2.26, there is no deadlock if rank 0 calls X, Y and rank 1 calls Y, X in a group."""
     calls = """
 others = (pointer * 2)()
 assert library.ncclCommInitAll(others, 2, None) == 0
@@ -192,7 +195,7 @@ for _ in range(4):
     assert len(per_rank[0]) == (8 if mode == "on" else 16)
 
 
-def test_a_group_that_is_handed_over_is_joined_by_nccl_alone(tmp_path: Path) -> None:
+def test_a_delegated_group_is_joined_by_nccl_alone(tmp_path: Path) -> None:
     calls = """
 at, count = pointer(ctypes.addressof(buffers[0])), ctypes.c_size_t(64)
 assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2
@@ -235,7 +238,7 @@ assert library.ncclCommInitRankConfig(ctypes.byref(other), 2, Id(), 0, ctypes.by
 
 @pytest.mark.parametrize("first", [True, False], ids=["before-it", "behind-it"])
 def test_a_group_with_a_communicator_that_does_not_wait(tmp_path: Path, *, first: bool) -> None:
-    """NCCL's end of the group says that it goes on, which is no failure: calls that waited in the group are queued."""
+    """NCCL's group end returns ncclInProgress, which is no failure: the pending calls are queued."""
     fast = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2\n"
     not_waiting = (
         "at = pointer(ctypes.addressof(buffers[0]))\n"
@@ -249,15 +252,15 @@ def test_a_group_with_a_communicator_that_does_not_wait(tmp_path: Path, *, first
 @pytest.mark.parametrize(
     "variable", ["NCCL_LAUNCH_ORDER_IMPLICIT=1", "NCCL_CHECK_POINTERS=1", "NCCL_CHECK_MODE=DEBUG_GLOBAL"]
 )
-def test_what_only_nccl_does_is_left_to_it(tmp_path: Path, variable: str) -> None:
+def test_features_of_nccl_alone_are_delegated(tmp_path: Path, variable: str) -> None:
     calls = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2"
     name, value = variable.split("=")
     assert queued(tmp_path, calls, is_fast=False, **{name: value}) == []
     assert f"{name}" in (tmp_path / "fastpath.log").read_text()
 
 
-def test_a_communicator_that_is_made_where_another_was_is_its_own(tmp_path: Path) -> None:
-    """What a thread remembers of communicators ends with them."""
+def test_a_communicator_with_a_reused_handle_is_separate(tmp_path: Path) -> None:
+    """A thread's cache entry of a communicator becomes invalid when the communicator is destroyed."""
     calls = """
 for _ in range(6):
     assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]
@@ -268,7 +271,7 @@ for _ in range(6):
     assert [found.count(f"launch stream {stream}") for stream in (11, 21)] == [6, 6]
 
 
-def test_more_communicators_than_a_thread_remembers(tmp_path: Path) -> None:
+def test_more_communicators_than_the_thread_cache_holds(tmp_path: Path) -> None:
     calls = """
 several = [communicators] + [(pointer * 2)() for _ in range(5)]
 assert [library.ncclCommInitAll(each, 2, None) for each in several[1:]] == [0] * 5
@@ -281,12 +284,12 @@ for _ in range(3):
 
 
 def capture(*streams: int) -> str:
-    """Calls of rank 0, captured one after another: streams from 1000 on are, those from 1000 to 1999 into graph 1."""
+    """Calls of rank 0 in sequence. Streams from 1000 are captured, those from 1000 to 1999 into graph 1."""
     return f"assert [all_reduce(0, stream) for stream in {streams}] == [0] * {len(streams)}\n"
 
 
 def test_a_graph_waits_for_those_launched_before_and_records_its_end(tmp_path: Path) -> None:
-    """One wait before its first operation and one record behind its last, on however many streams."""
+    """One wait before its first operation and one record after its last, for any number of streams."""
     found = queued(tmp_path, capture(1001, 1001, 1002))
     made, turn, joins, first, record, second, *moved = found
     assert re.fullmatch(r"record stream \d+ event 1", made), "an event that was never recorded holds nothing up"
@@ -304,7 +307,7 @@ def test_a_graph_waits_for_those_launched_before_and_records_its_end(tmp_path: P
 
 
 def test_operations_stay_in_order_where_the_program_sets_what_a_stream_follows(tmp_path: Path) -> None:
-    """By cudaStreamUpdateCaptureDependencies, between calls on one stream: that may be nothing of what was there."""
+    """cudaStreamUpdateCaptureDependencies between calls on a stream may remove all earlier dependencies."""
     found = queued(tmp_path, capture(1001, 1001), BUSBW_PRETENDED_SETTING="1")
     first, second = (i for i, line in enumerate(found) if line.startswith("capture stream 1001"))
     assert any(line.startswith("stream 1001 is set to follow node") for line in found[first:second])
@@ -333,7 +336,7 @@ def test_captures_that_go_on_side_by_side_keep_their_own_order(tmp_path: Path) -
 
 
 def test_calls_and_graphs_come_in_the_order_in_which_they_are_launched(tmp_path: Path) -> None:
-    """On streams without an order, as with NCCL: by the event of the graphs, once there is something captured."""
+    """On unordered streams, as with NCCL: by the event of the graphs, once something is captured."""
     after = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
     found = queued(tmp_path, "assert all_reduce(0, 11) == 0\n" + capture(1001) + after)
     # The first graph waits for what the event is recorded behind: the calls before it.
@@ -341,8 +344,8 @@ def test_calls_and_graphs_come_in_the_order_in_which_they_are_launched(tmp_path:
     assert found[-4:] == ["wait stream 11 event 1", "launch stream 11", "record stream 11 event 1", "launch stream 21"]
 
 
-def test_what_verifies_has_its_place_in_that_order(tmp_path: Path) -> None:
-    """Inputs are gathered before others write there, and results compared before they do."""
+def test_verification_takes_part_in_that_order(tmp_path: Path) -> None:
+    """Inputs are gathered and results are compared before other operations overwrite them."""
     found = queued(tmp_path, capture(1001) + "assert all_reduce(0, 11) == 0", BUSBW_FASTPATH="verify")
     operation, check = [line.split()[-1] for line in found if line.startswith("capture stream 1001")]
     moved = [f"node 3 no longer follows node {operation}", f"node 3 follows node {check}"]
@@ -366,7 +369,7 @@ def test_the_first_graph_waits_for_checks_of_calls_before_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("no", ["0", "00", "0x0", "off"])
 def test_where_the_program_keeps_graphs_in_order_they_neither_wait_nor_record(tmp_path: Path, no: str) -> None:
-    """As NCCL reads the number. Some graphs may hold no events: bodies of conditions, those that a device launches."""
+    """Parsed as NCCL does. Some graphs cannot contain events, such as bodies of conditional nodes."""
     end = "assert library.ncclCommDestroy(pointer(communicators[0])) == 0"
     found = queued(tmp_path, capture(1001, 1002) + end, NCCL_GRAPH_MIXING_SUPPORT=no)
     assert not any("event" in line for line in found)
@@ -386,7 +389,7 @@ def test_a_communicator_that_ends_waits_for_its_graphs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["ncclCommFinalize", "ncclCommDestroy"])
 def test_the_end_of_a_communicator_waits_for_its_calls(tmp_path: Path, end: str) -> None:
-    """By a kernel of its own; where there were none there is none."""
+    """It waits with a separate kernel, which is not launched if there were no calls."""
     calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[0]))] == [0, 0]\n"
     assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 0"]
     calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[1]))] == [0, 0]\n"
@@ -394,7 +397,7 @@ def test_the_end_of_a_communicator_waits_for_its_calls(tmp_path: Path, end: str)
 
 
 def test_finalized_in_a_group_it_waits_when_the_group_ends(tmp_path: Path) -> None:
-    """As NCCL, which finalizes then."""
+    """As with NCCL, which finalizes at the end of the group."""
     calls = """
 assert all_reduce(0, 11) == 0
 library.ncclGroupStart()
@@ -405,7 +408,7 @@ assert library.ncclGroupEnd() == 0
 
 
 def test_finalizing_waits_for_graphs_that_take_turns_and_for_no_others(tmp_path: Path) -> None:
-    """Of those nobody knows how often they were launched, and a whole GPU may have other things to do."""
+    """The number of launches of other graphs is unknown, and waiting for the whole GPU would include other work."""
     end = "assert library.ncclCommFinalize(pointer(communicators[0])) == 0\n"
     assert queued(tmp_path, capture(1001) + end)[-1] == "wait for event 1"
     found = queued(tmp_path, capture(1001) + end, NCCL_GRAPH_MIXING_SUPPORT="0")
@@ -426,7 +429,7 @@ def test_the_end_of_a_communicator_waits_for_checks_behind_its_calls(tmp_path: P
     assert found[-1].startswith("wait for event")
 
 
-def test_a_handle_of_one_that_ended_past_the_library_is_not_fast_again(tmp_path: Path) -> None:
+def test_a_handle_that_was_destroyed_without_the_library_is_not_fast_again(tmp_path: Path) -> None:
     calls = (
         NOT_WAITING
         + """

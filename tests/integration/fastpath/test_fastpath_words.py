@@ -1,4 +1,4 @@
-"""What the compiler makes of the words by which kernels on different streams wait for each other."""
+"""Tests of the compiled accesses to the tag words with which kernels on different streams wait for each other."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ template __global__ void run<2, AllGather, Method::exchange>(
 
 
 def compiled(folder: Path, text: str) -> str:
-    """In PTX."""
+    """Returns the PTX of a CUDA source."""
     nvcc = next(ROOT.glob("build/cuda-env/lib/python3*/site-packages/nvidia/cu1*/bin/nvcc"), None)
     if nvcc is None:
         pytest.skip("CUDA's compiler is not installed: run tools/setup.sh")
@@ -33,7 +33,7 @@ def compiled(folder: Path, text: str) -> str:
 
 
 def test_words_of_tags_are_written_and_read_past_caches(tmp_path: Path) -> None:
-    """CUDA says nothing of a plain write that another kernel, which runs at the same time, polls."""
+    """CUDA does not define a plain write that a concurrent kernel polls."""
     words = r"\.volatile\.(?:global\.)?u64\s"  # lines have two
     assert re.search("st" + words, compiled(tmp_path, KERNEL))
     assert re.search("ld" + words, compiled(tmp_path, (ROOT / "fastpath" / "device" / "launch.cu").read_text()))

@@ -218,7 +218,7 @@ def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Pa
         (12582912, "direct", 128),
     ]
     assert f"{found[-1].text}  # 16.50 us, NCCL 152.00 us; launched one by one 19.50 us, NCCL 155.00 us\n" in text
-    assert "# Lines of windows: measured with buffers in symmetric windows (-R 2), NCCL's too.\n" in text
+    assert "# Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL.\n" in text
     assert "all_reduce, 2 ranks: faster at 4 of 4 sizes" in text
     assert "all_reduce, 2 ranks, in windows: faster at 4 of 4 sizes" in done.stdout
     assert "all_reduce, 2 ranks, in windows: direct 16x256" in done.stderr
@@ -248,18 +248,18 @@ def test_where_nccl_makes_no_windows_they_are_left_out(busbw: Command, here: Pat
     done = busbw("fastpath", "tune", *words, environment={"FAKE_NO_WINDOWS": "1"})
     assert done.returncode == 0, done.stderr
     assert "NCCL makes no symmetric window" in done.stderr
-    assert done.stdout.count("2 ranks, in windows: left out, since NCCL could not be measured with -R 2") == 1
+    assert done.stdout.count("2 ranks, in windows: skipped, because NCCL cannot run with -R 2") == 1
     assert [" -R 2 " in call for call in calls(programs)].count(True) == 1
     found = parse((here / "fastpath.table").read_text(), "t")
     assert [(each.collective, each.in_windows) for each in found] == [("all_gather", False), ("reduce_scatter", False)]
-    assert "Lines of windows" not in (here / "fastpath.table").read_text()
+    assert "Lines for windows" not in (here / "fastpath.table").read_text()
 
 
 def test_windows_that_the_fast_path_does_not_reach_are_left_out(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*WITH_WINDOWS, "--folder", "kept", environment={"FAKE_NO_DIRECT": "1"})
     assert done.returncode == 0, done.stderr
-    assert "2 ranks, in windows: left out, since the fast path did nothing in them; " in done.stdout
-    assert "kept/2-ranks-windows/all_reduce-direct-16x256.log says why" in done.stdout
+    assert "2 ranks, in windows: skipped, because the fast path did not use them; " in done.stdout
+    assert "kept/2-ranks-windows/all_reduce-direct-16x256.log for the reason" in done.stdout
     assert [" -R 2 " in call for call in calls(programs)].count(True) == 2
     assert not any(each.in_windows for each in parse((here / "fastpath.table").read_text(), "t"))
 
@@ -268,7 +268,7 @@ def test_a_shape_that_fails_in_windows_is_left_out_and_said(busbw: Command, here
     words = ("--sizes", "48K", "--collective", "reduce_scatter")
     done = busbw("fastpath", "tune", *words, environment={"FAKE_FAILS": "direct"})
     assert done.returncode == 0, done.stderr
-    assert "reduce_scatter in windows direct-16x256 was left out: the engine ended with exit code 3" in done.stdout
+    assert "reduce_scatter in windows direct-16x256 was skipped: the engine ended with exit code 3" in done.stdout
     found = parse((here / "fastpath.table").read_text(), "t")
     assert {each.method for each in found if each.in_windows} == {"exchange"}
 
@@ -295,12 +295,12 @@ def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, num
     # The engine here heeds none; Python makes of the first what Ctrl-C is.
     assert process.returncode == (130 if number == signal.SIGINT else 143), stderr  # a hang-up counts as terminated
     assert len(calls(programs)) == 5
-    assert "the same command goes on from the 4 blocks in " in stderr
+    assert "the same command resumes after the 4 blocks in " in stderr
     assert not (here / "fastpath.table").exists()
     done = busbw(*TUNE)
     assert done.returncode == 0, done.stderr
-    assert "Going on with what is in " in done.stderr
-    assert "4 blocks had been measured before" in done.stderr
+    assert "Resuming the tuning in " in done.stderr
+    assert "4 blocks were measured earlier" in done.stderr
     assert len(calls(programs)) == 5 + BLOCKS - 4
     assert len(parse((here / "fastpath.table").read_text(), "t")) == 3
     # What has come to its end is no start for another.
@@ -311,7 +311,7 @@ def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, num
 def test_a_shape_that_fails_is_left_out_and_said(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*TUNE, environment={"FAKE_FAILS": "two_shot"})
     assert done.returncode == 0, done.stderr
-    assert "all_reduce two_shot-64x256 was left out: the engine ended with exit code 3" in done.stdout
+    assert "all_reduce two_shot-64x256 was skipped: the engine ended with exit code 3" in done.stdout
     assert {each.method for each in parse((here / "fastpath.table").read_text(), "t")} <= {"exchange", "nccl"}
 
 
@@ -325,7 +325,7 @@ def test_wrong_data_end_it_without_a_table(busbw: Command, here: Path, programs:
 def test_what_was_handed_over_is_not_measured_as_fast(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*TUNE, environment={"FAKE_NO_NVLINK": "1"})
     assert done.returncode == ExitCode.ENVIRONMENT
-    assert "handed everything over to NCCL in all_reduce-exchange-16x256" in done.stderr
+    assert "delegated every call to NCCL in all_reduce-exchange-16x256" in done.stderr
     assert "NVLink" in done.stderr
     assert not (here / "fastpath.table").exists()
 
@@ -349,24 +349,24 @@ def test_a_doubt_about_the_words_comes_before_what_is_missing_here(busbw: Comman
     (programs / "libbusbw_nccl.so").unlink()
     done = busbw("fastpath", "tune", "--ranks", "99")
     assert done.returncode == 2
-    assert "the fast path does 2 to 8 ranks" in one_sentence(done.stderr)
+    assert "the fast path supports 2 to 8 ranks" in one_sentence(done.stderr)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("--ranks", "1"), 2, "is no list of numbers from 2 on"),
-        (("--ranks", "2,2"), 2, "is no list of numbers from 2 on"),
-        (("--ranks", "two"), 2, "is no list of numbers from 2 on"),
-        (("--ranks", "2,9"), 2, "the fast path does 2 to 8 ranks"),
+        (("--ranks", "1"), 2, "is not a list of distinct numbers from 2"),
+        (("--ranks", "2,2"), 2, "is not a list of distinct numbers from 2"),
+        (("--ranks", "two"), 2, "is not a list of distinct numbers from 2"),
+        (("--ranks", "2,9"), 2, "the fast path supports 2 to 8 ranks"),
         (("--output", "none/x.table"), 3, "cannot write none/x.table: No such file or directory"),
         (("--output", "."), 3, "cannot write .: Is a directory"),
         (("--output", "a file/x.table"), 3, "cannot write a file/x.table: Not a directory"),
-        (("--ranks", "3"), 3, "3 ranks take 3 GPUs, and 2 are here"),
-        (("--sizes", "1K,x"), 2, "is no list of sizes"),
+        (("--ranks", "3"), 3, "3 ranks need 3 GPUs, this machine has 2"),
+        (("--sizes", "1K,x"), 2, "is not a list of distinct sizes"),
         (("--collective", "reduce"), 2, "reduce"),
         (("--library", "none.so"), 2, "none.so"),
-        (("--folder", "."), 2, "holds other files"),
+        (("--folder", "."), 2, "contains other files"),
     ],
 )
 def test_a_doubt_is_one_sentence(
@@ -392,7 +392,7 @@ def test_one_tuning_at_a_time_measures_in_a_folder(busbw: Command, here: Path, p
     with locked_folder(here / "kept"):
         done = busbw(*TUNE, "--folder", "kept")
     assert done.returncode == ExitCode.ENVIRONMENT
-    assert "another tuning measures in kept; wait for its end" in done.stderr
+    assert "another tuning is running in kept; wait until it has finished" in done.stderr
     assert len(calls(programs)) == BLOCKS
     assert busbw(*TUNE, "--folder", "kept").returncode == 0
 
@@ -411,7 +411,7 @@ def test_a_damaged_table_of_a_block_is_measured_again(
 def test_without_gpus_there_is_nothing_to_tune(busbw: Command, programs: Path) -> None:
     done = busbw("fastpath", "tune", environment={"FAKE_DEVICES": "\n".join(["0 0000:00:06 NVIDIA H200"])})
     assert done.returncode == ExitCode.ENVIRONMENT
-    assert "takes two GPUs or more, and one GPU is here" in one_sentence(done.stderr)
+    assert "needs at least two GPUs, this machine has one GPU" in one_sentence(done.stderr)
 
 
 def test_the_path_is_that_of_the_installed_library(busbw: Command, programs: Path) -> None:
@@ -425,10 +425,10 @@ def test_the_path_is_that_of_the_installed_library(busbw: Command, programs: Pat
 def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Path) -> None:
     shown = busbw("fastpath", "show").stdout
     assert f"Library: {programs}/libbusbw_nccl.so" in shown
-    assert "Table: for sm_90, as it came with the library" in shown
+    assert "Table: default table for sm_90\n" in shown
     assert "two_shot" in shown
     without = busbw("fastpath", "show", environment={"NCCL_NVLS_ENABLE": "0"}).stdout
-    assert "Table: for sm_90_without_nvls, as it came with the library" in without
+    assert "Table: default table for sm_90_without_nvls\n" in without
     (here / "my.table").write_text("broadcast ranks=2-4 up_to=32K exchange blocks=4 threads=64\n")
     mine = busbw(
         "fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table", "BUSBW_FASTPATH": "verify"}
@@ -440,23 +440,23 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
     (here / "my.table").write_text("all_gather ranks=2 windows up_to=64M direct blocks=4 threads=64\n")
     mine = busbw("fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table"}).stdout
     assert ["all_gather", "2", "windows", "64M", "direct", "4", "64"] in [line.split() for line in mine.splitlines()]
-    assert "windows: calls whose buffers lie in symmetric windows" in mine
+    assert "windows: calls with buffers in symmetric windows" in mine
     assert "for sm_80" in busbw("fastpath", "show", "--generation", "sm_80").stdout
 
 
 @pytest.mark.parametrize(
     ("variables", "lines"),
     [
-        ({"": "off"}, ["=off: the table does not hold, everything is handed over to NCCL"]),
-        ({"": "off", "_ALLTOALL": "on"}, ["=off: the table does not hold but for alltoall", "_ALLTOALL=on"]),
-        ({"_ALLTOALL": "off", "_BROADCAST": ""}, ["_ALLTOALL=off: the table does not hold for alltoall"]),
+        ({"": "off"}, ["=off: the table is not used, every call is delegated to NCCL"]),
+        ({"": "off", "_ALLTOALL": "on"}, ["=off: the table is not used except for alltoall", "_ALLTOALL=on"]),
+        ({"_ALLTOALL": "off", "_BROADCAST": ""}, ["_ALLTOALL=off: the table is not used for alltoall"]),
         (
             {"_BROADCAST": "of"},
-            ["_BROADCAST=of", ': the table does not hold, since "of" is not understood, and everything is off'],
+            ["_BROADCAST=of", ': the table is not used, because "of" is invalid and switches the fast path off'],
         ),
         (
             {"_METHOD": "exchange,8,512"},
-            ["_METHOD=exchange,8,512: the table does not hold, this is done at every size"],
+            ["_METHOD=exchange,8,512: the table is not used, this method runs at every size"],
         ),
     ],
 )
@@ -474,10 +474,8 @@ def test_show_says_where_variables_say_otherwise(
 def test_show_says_where_there_is_no_table(busbw: Command, here: Path, programs: Path) -> None:
     (programs / "libbusbw_nccl.so").unlink()
     shown = busbw("fastpath", "show", environment={"FAKE_DEVICES": ""}).stdout
-    assert "Library: none came with this busbw" in shown
-    assert (
-        "Table: none for this machine, so everything is handed over to NCCL; --generation shows sm_80, sm_90" in shown
-    )
+    assert "Library: none, because this busbw was built without CUDA" in shown
+    assert "Table: none for this machine, so every call is delegated to NCCL; --generation shows sm_80, sm_90" in shown
     (here / "my.table").write_text("broadcast\n")
     done = busbw("fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table"})
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Which shapes a tuning tries, and which of them it takes: times come in, choices go out."""
+"""Tests of the search: the configs that a tuning tries and takes, for given times."""
 
 import pytest
 from conftest import ROOT
@@ -6,7 +6,7 @@ from conftest import ROOT
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS
 from busbw.fastpath.search import (
     COARSE_GRID,
-    MAX_NEIGHBOURS,
+    MAX_NEIGHBORS,
     SIZES,
     SIZES_IN_WINDOWS,
     Decision,
@@ -16,9 +16,9 @@ from busbw.fastpath.search import (
     Times,
     best,
     decide,
-    first_shapes,
+    first_configs,
     fits_side_by_side,
-    neighbours,
+    neighbors,
     next_round,
     ranges,
     summary,
@@ -34,42 +34,42 @@ def both(time_us: float, in_place_us: float | None = None) -> Times:
 
 
 @pytest.mark.parametrize("collective", METHODS)
-def test_every_method_is_tried_in_every_shape_first(collective: str) -> None:
-    shapes = first_shapes(collective)
-    assert {shape.method for shape in shapes} == set(METHODS[collective])
-    assert len(shapes) == len(set(shapes)) == len(COARSE_GRID) * len(METHODS[collective])
-    for shape in shapes:
-        parse(table_text(ranges(collective, 4, {SIZES[-1]: shape}, {})), "t")
+def test_every_method_is_tried_with_the_coarse_grid(collective: str) -> None:
+    configs = first_configs(collective)
+    assert {config.method for config in configs} == set(METHODS[collective])
+    assert len(configs) == len(set(configs)) == len(COARSE_GRID) * len(METHODS[collective])
+    for config in configs:
+        parse(table_text(ranges(collective, 4, {SIZES[-1]: config}, {})), "t")
 
 
 @pytest.mark.parametrize("collective", METHODS_IN_WINDOWS)
 def test_in_windows_direct_is_tried_too(collective: str) -> None:
-    shapes = first_shapes(collective, in_windows=True)
-    assert {shape.method for shape in shapes} == {*METHODS[collective], "direct"}
-    assert len(shapes) == len(set(shapes)) == len(COARSE_GRID) * len(METHODS_IN_WINDOWS[collective])
-    for shape in shapes:
-        parse(table_text(ranges(collective, 4, {SIZES_IN_WINDOWS[-1]: shape}, {}, in_windows=True)), "t")
+    configs = first_configs(collective, in_windows=True)
+    assert {config.method for config in configs} == {*METHODS[collective], "direct"}
+    assert len(configs) == len(set(configs)) == len(COARSE_GRID) * len(METHODS_IN_WINDOWS[collective])
+    for config in configs:
+        parse(table_text(ranges(collective, 4, {SIZES_IN_WINDOWS[-1]: config}, {}, in_windows=True)), "t")
 
 
-def test_of_two_that_are_alike_the_one_that_takes_less_is_chosen() -> None:
+def test_the_smaller_of_two_equally_fast_configs_is_chosen() -> None:
     assert best({SMALL: both(10.05), LARGE: both(10.0)}, 1024) == SMALL
     assert best({SMALL: both(10.2), LARGE: both(10.0)}, 1024) == LARGE
     assert best({SMALL: both(10.0)}, 2048) is None
     assert best({}, 1024) is None
 
 
-def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
-    assert neighbours(LARGE, [LARGE], 4) == [
+def test_neighbors_are_untried_and_within_the_limits() -> None:
+    assert neighbors(LARGE, [LARGE], 4) == [
         MethodConfig(64, 512, "exchange"),
         MethodConfig(16, 512, "exchange"),
         MethodConfig(32, 256, "exchange"),
     ]
-    assert neighbours(LARGE, [LARGE, MethodConfig(64, 512, "exchange")], 4)[0] == MethodConfig(16, 512, "exchange")
-    assert MethodConfig(32, 512, "exchange") in neighbours(
+    assert neighbors(LARGE, [LARGE, MethodConfig(64, 512, "exchange")], 4)[0] == MethodConfig(16, 512, "exchange")
+    assert MethodConfig(32, 512, "exchange") in neighbors(
         MethodConfig(32, 256, "exchange"), [MethodConfig(16, 256, "exchange")], 4
     )
     for blocks, threads in ((1, 32), (MAX_BLOCKS, MAX_THREADS), (1, MAX_THREADS), (MAX_BLOCKS, 32)):
-        for near in neighbours(MethodConfig(blocks, threads, "two_shot"), [], 4):
+        for near in neighbors(MethodConfig(blocks, threads, "two_shot"), [], 4):
             assert near.blocks >= 1
             assert fits_side_by_side(near, 4)
             assert near.threads % 32 == 0
@@ -77,67 +77,67 @@ def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
             assert near.method == "two_shot"
 
 
-def test_kernels_of_three_communicators_find_room() -> None:
-    """Whatever they are mixed of: no block takes more than half a multiprocessor of 65536 registers."""
+def test_kernels_of_three_communicators_fit() -> None:
+    """For any combination: no block takes more than half of a multiprocessor's 65536 registers."""
     kernel = (ROOT / "fastpath" / "device" / "kernel.cuh").read_text()
     assert "kMax <= 4 && kMethod == Method::exchange ? 2 : 1" in " ".join(kernel.split())
     allowed = 0
     for method in METHODS_IN_WINDOWS["all_reduce"]:
         for ranks in range(2, 9):
             registers = 64 if method == "exchange" and ranks <= 4 else 128
-            for shape in (MethodConfig(2**b, 2**t, method) for b in range(9) for t in range(5, 10)):
-                if fits_side_by_side(shape, ranks):
-                    assert shape.threads * registers <= 65536 // 2
-                    assert 2 * shape.blocks + 1 <= 2 * 132
+            for config in (MethodConfig(2**b, 2**t, method) for b in range(9) for t in range(5, 10)):
+                if fits_side_by_side(config, ranks):
+                    assert config.threads * registers <= 65536 // 2
+                    assert 2 * config.blocks + 1 <= 2 * 132
                     allowed += 1
     assert allowed > 600
-    for shape in first_shapes("all_reduce", in_windows=True):
-        assert fits_side_by_side(shape, 8)
+    for config in first_configs("all_reduce", in_windows=True):
+        assert fits_side_by_side(config, 8)
 
 
-def test_a_round_has_one_shape_for_each_size_and_rounds_differ() -> None:
+def test_a_round_has_one_config_for_each_size_and_rounds_differ() -> None:
     measured: dict[MethodConfig, Times] = {SMALL: both(5.0), LARGE: both(9.0)}
-    tried = [next_round(measured, [1024, 2048], number, 4) for number in range(MAX_NEIGHBOURS + 1)]
-    assert all(set(each) <= {1024} for each in tried)  # nothing is known of 2048
-    shapes = [each[1024] for each in tried if each]
-    assert len(set(shapes)) == len(shapes) == MAX_NEIGHBOURS
-    assert not {SMALL, LARGE} & set(shapes)
-    assert tried[MAX_NEIGHBOURS] == {}
+    tried = [next_round(measured, [1024, 2048], number, 4) for number in range(MAX_NEIGHBORS + 1)]
+    assert all(set(each) <= {1024} for each in tried)  # 2048 was not measured
+    configs = [each[1024] for each in tried if each]
+    assert len(set(configs)) == len(configs) == MAX_NEIGHBORS
+    assert not {SMALL, LARGE} & set(configs)
+    assert tried[MAX_NEIGHBORS] == {}
 
 
 LAUNCHED = FinalComparison(both(5.0), [both(12.0)])
 
 
-def test_what_is_as_fast_in_both_placements_is_taken_and_nothing_else() -> None:
+def test_a_config_is_taken_only_if_it_is_as_fast_in_both_placements() -> None:
     nccl = [both(10.0), both(10.2)]
 
     def found(size: int, tried: MethodConfig | None, fast: Times) -> Decision:
         return decide(size, tried, FinalComparison(fast, nccl), LAUNCHED)
 
     taken = found(1024, SMALL, both(4.0))
-    assert taken.shape == SMALL
+    assert taken.config == SMALL
     assert taken.in_graphs == pytest.approx(TimePair(fast_us=4.0, nccl_us=10.1))
     assert taken.note == "4.00 us, NCCL 10.10 us; launched one by one 5.00 us, NCCL 12.00 us"
-    assert found(1024, SMALL, both(10.1)).shape == SMALL
-    assert found(1024, SMALL, both(4.0, 10.15)).shape is None
-    assert found(1024, SMALL, both(10.15)).shape is None
-    assert found(2048, SMALL, both(4.0)).shape is None
-    of_a_neighbour = found(1024, None, both(4.0))
-    assert (of_a_neighbour.shape, of_a_neighbour.note) == (None, "")
+    assert found(1024, SMALL, both(10.1)).config == SMALL
+    assert found(1024, SMALL, both(4.0, 10.15)).config is None
+    assert found(1024, SMALL, both(10.15)).config is None
+    assert found(2048, SMALL, both(4.0)).config is None
+    of_a_neighbor = found(1024, None, both(4.0))
+    assert (of_a_neighbor.config, of_a_neighbor.note) == (None, "")
 
 
-def test_what_is_slower_launched_one_by_one_is_handed_over() -> None:
+def test_a_config_that_is_slower_launched_one_by_one_is_not_taken() -> None:
     in_graphs = FinalComparison(both(4.0), [both(10.0)])
-    assert decide(1024, SMALL, in_graphs, FinalComparison(both(10.2), [both(10.0)])).shape == SMALL
+    assert decide(1024, SMALL, in_graphs, FinalComparison(both(10.2), [both(10.0)])).config == SMALL
     slower = decide(1024, SMALL, in_graphs, FinalComparison(both(5.0, 10.3), [both(10.0)]))
-    assert slower.shape is None
+    assert slower.config is None
     assert slower.note.startswith("4.00 us, NCCL 10.00 us; launched one by one ")
-    assert decide(1024, SMALL, in_graphs, FinalComparison({}, [both(10.0)])).shape is None
+    assert decide(1024, SMALL, in_graphs, FinalComparison({}, [both(10.0)])).config is None
 
 
 def test_a_placement_that_nccl_has_no_time_for_does_not_count() -> None:
     in_graphs = FinalComparison(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
-    assert decide(1024, SMALL, in_graphs, LAUNCHED).shape == SMALL
+    assert decide(1024, SMALL, in_graphs, LAUNCHED).config == SMALL
 
 
 def test_lines_go_from_size_to_size_and_end_with_the_last_that_is_fast() -> None:
@@ -150,7 +150,7 @@ def test_lines_go_from_size_to_size_and_end_with_the_last_that_is_fast() -> None
     ]
 
 
-def test_windows_that_are_nccls_at_every_size_have_a_line_that_says_so() -> None:
+def test_windows_delegated_at_every_size_have_one_nccl_line() -> None:
     found = ranges("all_reduce", 4, {1024: None, 2048: None}, {2048: "why"}, in_windows=True)
     assert [each.text for each in found] == ["all_reduce ranks=4 windows up_to=2K nccl  # why"]
     found = ranges("all_reduce", 4, {1024: SMALL, 2048: None}, {}, in_windows=True)

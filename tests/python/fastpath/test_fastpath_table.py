@@ -1,4 +1,4 @@
-"""Tables of the fast path as the command reads and writes them."""
+"""Tests of the command's parser and writer for tables of the fast path."""
 
 import re
 
@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from busbw.errors import UsageError
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TableRange, parse, table_text
 from busbw.fastpath.search import MethodConfig, fits_side_by_side
-from busbw.fastpath.table import MAX_RANKS, default_name, default_names, default_text, merged, size_bytes, size_word
+from busbw.fastpath.table import (
+    MAX_RANKS,
+    default_name,
+    default_names,
+    default_text,
+    merged,
+    size_bytes,
+    table_size_text,
+)
 
 BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
 AGREED = [
@@ -22,7 +30,7 @@ AGREED = [
 
 
 @pytest.mark.parametrize(("verdict", "line"), [(verdict, line) for verdict, _, line in AGREED])
-def test_the_command_reads_what_the_library_reads(verdict: str, line: str) -> None:
+def test_the_command_accepts_the_same_lines_as_the_library(verdict: str, line: str) -> None:
     if verdict == "good":
         parse(BEFORE + line, "t")
         return
@@ -41,7 +49,7 @@ def constant(name: str, file: str) -> int:
     return int(found[1])
 
 
-def test_the_limits_are_the_librarys() -> None:
+def test_the_limits_equal_those_of_the_library() -> None:
     parse(
         f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks={constant('kMaxBlocks', 'schedule/grid.hpp')} threads=32",
         "t",
@@ -54,7 +62,7 @@ def test_the_limits_are_the_librarys() -> None:
 
 
 @pytest.mark.parametrize("name", default_names())
-def test_what_comes_with_the_library_can_be_read(name: str) -> None:
+def test_default_tables_are_valid(name: str) -> None:
     found = parse(default_text(name), name)
     assert {each.collective for each in found} == set(METHODS)
     assert parse(table_text(found), "again") == found
@@ -62,13 +70,13 @@ def test_what_comes_with_the_library_can_be_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", default_names())
-def test_what_comes_with_the_library_leaves_room_for_three_communicators(name: str) -> None:
+def test_default_tables_leave_room_for_three_communicators(name: str) -> None:
     for each in parse(default_text(name), name):
         for ranks in range(each.min_ranks, each.max_ranks + 1):
             assert fits_side_by_side(MethodConfig(each.blocks, each.threads, each.method), ranks), each
 
 
-def test_which_table_holds_depends_on_nccls_multicast() -> None:
+def test_the_default_table_depends_on_nvls() -> None:
     assert default_name("sm_90", {}) == default_name("sm_90", {"NCCL_NVLS_ENABLE": "1"}) == "sm_90"
     assert default_name("sm_90", {"NCCL_NVLS_ENABLE": "0"}) == "sm_90_without_nvls"
     assert default_name("sm_80", {"NCCL_NVLS_ENABLE": "0"}) == "sm_80"
@@ -88,16 +96,16 @@ def test_the_page_names_every_variable_and_no_other() -> None:
     assert named == read
 
 
-def test_a_collective_of_ranks_that_overlap_is_one_ladder() -> None:
-    with pytest.raises(UsageError, match="all_reduce of 3 ranks has a line up to 4K already"):
+def test_lines_with_overlapping_ranks_must_not_overlap_in_size() -> None:
+    with pytest.raises(UsageError, match="all_reduce of 3 ranks already has a line up to 4K"):
         parse("all_reduce ranks=2-3 up_to=4K nccl\nall_reduce ranks=3-8 up_to=4096 nccl\n", "t")
 
 
-def test_windows_are_a_ladder_of_their_own() -> None:
-    ladders = "all_reduce ranks=2-4 up_to=4K nccl\nall_reduce ranks=4 windows up_to=2K nccl\n"
-    assert [each.in_windows for each in parse(ladders, "t")] == [False, True]
-    with pytest.raises(UsageError, match="all_reduce of 4 ranks in windows has a line up to 2K already"):
-        parse(f"{ladders}all_reduce ranks=2-8 windows up_to=2K nccl\n", "t")
+def test_lines_for_windows_are_separate() -> None:
+    lines = "all_reduce ranks=2-4 up_to=4K nccl\nall_reduce ranks=4 windows up_to=2K nccl\n"
+    assert [each.in_windows for each in parse(lines, "t")] == [False, True]
+    with pytest.raises(UsageError, match="all_reduce of 4 ranks in windows already has a line up to 2K"):
+        parse(f"{lines}all_reduce ranks=2-8 windows up_to=2K nccl\n", "t")
 
 
 @pytest.mark.parametrize(
@@ -105,15 +113,15 @@ def test_windows_are_a_ladder_of_their_own() -> None:
     [
         (
             "all_gather ranks=4 up_to=2K direct blocks=1 threads=32",
-            "direct takes buffers in symmetric windows; write win",
+            "direct needs buffers in symmetric windows; write win",
         ),
-        ("broadcast ranks=4 windows up_to=2K nccl", "broadcast makes no use of windows; leave out windows"),
-        ("all_gather windows ranks=4 windows up_to=2K nccl", "windows stands twice in it; give it once"),
+        ("broadcast ranks=4 windows up_to=2K nccl", "broadcast does not use windows; remove windows"),
+        ("all_gather windows ranks=4 windows up_to=2K nccl", "windows occurs twice; give it once"),
         ("broadcast ranks=4 up_to=2K direct blocks=1 threads=32", "give nccl, exchange or two_shot"),
         ("all_gather ranks=4 windows up_to=2K two_shot blocks=1 threads=32", "give nccl, direct or exchange"),
     ],
 )
-def test_what_is_wrong_with_windows_is_said(line: str, sentence: str) -> None:
+def test_invalid_lines_for_windows_are_refused(line: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(line, "t")
     assert sentence in f"{caught.value.what}; {caught.value.remedy}"
@@ -125,14 +133,14 @@ CHOICES = st.one_of(
 )
 
 
-LADDERS = [(name, False) for name in METHODS] + [(name, True) for name in METHODS_IN_WINDOWS]
+KEYS = [(name, False) for name in METHODS] + [(name, True) for name in METHODS_IN_WINDOWS]
 
 
-@given(st.sampled_from(LADDERS), st.lists(st.tuples(st.integers(1, 1 << 34), CHOICES), max_size=12))
+@given(st.sampled_from(KEYS), st.lists(st.tuples(st.integers(1, 1 << 34), CHOICES), max_size=12))
 def test_any_table_is_read_as_it_was_written_and_merging_changes_no_choice(
-    ladder: tuple[str, bool], ends: list[tuple[int, tuple[str, int, int]]]
+    key: tuple[str, bool], ends: list[tuple[int, tuple[str, int, int]]]
 ) -> None:
-    collective, in_windows = ladder
+    collective, in_windows = key
     lines = [
         TableRange(collective, 2, 8, end, *choice, in_windows=in_windows) for end, choice in sorted(dict(ends).items())
     ]
@@ -152,7 +160,7 @@ def test_any_table_is_read_as_it_was_written_and_merging_changes_no_choice(
 
 @given(st.integers(1, 1 << 40))
 def test_sizes_are_words_and_back(size: int) -> None:
-    assert size_bytes(size_word(size)) == size
+    assert size_bytes(table_size_text(size)) == size
 
 
 def test_notes_are_comments() -> None:

@@ -1,4 +1,4 @@
-"""`busbw fastpath`: the library that does small collectives itself. One small file a command."""
+"""`busbw fastpath`: commands for the fast-path library. Each command has its own module."""
 
 import click
 
@@ -6,12 +6,12 @@ from busbw.cli.lazy import LazyGroup
 
 COMMANDS = {
     "path": 'Prints the library\'s path: LD_PRELOAD="$(busbw fastpath path)" PROGRAM.',
-    "show": "Prints the table in force, and which library it is of.",
-    "tune": "Measures which method is best for which size, and writes the table.",
+    "show": "Prints the library and its active table.",
+    "tune": "Measures the best method for each size and writes the table.",
 }
-"""Every command and its line in the help; `busbw.cli.fastpath.<name>` holds it."""
+"""Help line of each command. The module `busbw.cli.fastpath.<name>` implements it."""
 
 
 @click.group(cls=LazyGroup, package=__name__, sections={"Commands": COMMANDS})
 def fastpath() -> None:
-    """The library that is loaded before NCCL and does small collectives itself (docs/fastpath.md)."""
+    """The fast-path library, which is loaded before NCCL and runs small collectives itself (docs/fastpath.md)."""

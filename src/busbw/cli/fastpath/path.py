@@ -1,4 +1,4 @@
-"""`busbw fastpath path`: where the library is."""
+"""`busbw fastpath path`: prints the path of the library."""
 
 from pathlib import Path
 
@@ -11,19 +11,19 @@ from busbw.errors import BusbwError, ExitCode
 @click.command()
 def path() -> int:
     """Prints the library's path, for LD_PRELOAD."""
-    click.echo(str(library_here()))
+    click.echo(str(installed_library()))
     return ExitCode.GOOD
 
 
-def library_here() -> Path:
-    """The library that came with the engine.
+def installed_library() -> Path:
+    """Returns the fast-path library that is installed with the engine.
 
     Raises:
-        BusbwError: None did.
+        BusbwError: The engine was installed without the library.
     """
     if found := engine.library(engine.FASTPATH_LIBRARY):
         return found
     raise BusbwError(
-        f"{engine.FASTPATH_LIBRARY} did not come with this busbw, which was built without CUDA",
-        remedy="install the wheel that `make wheel` builds, or set -DBUSBW_CUDA=ON where you build it",
+        f"{engine.FASTPATH_LIBRARY} is missing, because this busbw was built without CUDA",
+        remedy="install the wheel that `make wheel` builds, or build with -DBUSBW_CUDA=ON",
     )

@@ -1,4 +1,4 @@
-"""`busbw fastpath show`: the table in force, and which library it is of."""
+"""`busbw fastpath show`: prints the library and its active table."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ import click
 from busbw import engine
 from busbw.errors import ExitCode, UsageError
 from busbw.fastpath import METHODS, TABLE_VARIABLE, TableRange, parse
-from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, size_word
+from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, table_size_text
 from busbw.files import read_user_file
 from busbw.system import find_in_text
 from busbw.terminal import Cell, Column, console, lines, width_of
@@ -23,41 +23,41 @@ _GENERATIONS = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 @click.option(
     "--generation",
     type=click.Choice(default_names()),
-    help="The table that comes with the library for these GPUs, whatever is here.",
+    help="Show the default table for these GPUs.  [default: the active table]",
 )
 def show(generation: str | None) -> int:
-    """Prints the table in force, and which library it is of."""
-    where = engine.library(engine.FASTPATH_LIBRARY)
-    click.echo(f"Library: {where or 'none came with this busbw, which was built without CUDA'}")
-    is_asked_for = generation is not None
-    named = os.environ.get(TABLE_VARIABLE, "") if not is_asked_for else ""
+    """Prints the library and its active table."""
+    library = engine.library(engine.FASTPATH_LIBRARY)
+    click.echo(f"Library: {library or 'none, because this busbw was built without CUDA'}")
+    has_generation = generation is not None
+    named = os.environ.get(TABLE_VARIABLE, "") if not has_generation else ""
     if named:
         found = _read(Path(named))
         click.echo(f"Table: {TABLE_VARIABLE}={named}")
     else:
-        name = generation or default_name(_generation_here(), os.environ)
+        name = generation or default_name(_local_generation(), os.environ)
         found = parse(default_text(name), name)
-        click.echo(f"Table: {f'for {name}, as it came with the library' if found else _why_none(name)}")
-    for sentence in [] if is_asked_for else _in_its_place(os.environ):
+        click.echo(f"Table: {f'default table for {name}' if found else _no_table_text(name)}")
+    for sentence in [] if has_generation else _override_lines(os.environ):
         click.echo(sentence)
     _show(found)
     return ExitCode.GOOD
 
 
-def _in_its_place(environment: Mapping[str, str]) -> Iterator[str]:
-    """What variables say in place of a table, or beside it; what is set to nothing is not set."""
+def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each variable that overrides the table or the mode. An empty variable counts as unset."""
     modes = {name: environment.get(f"{_MODE}_{name.upper()}") or environment.get(_MODE) or "on" for name in METHODS}
     if mode := environment.get(_MODE):
         on = [name for name, its_mode in modes.items() if its_mode != "off"]
-        but = f" but for {', '.join(on)}" if on else ", everything is handed over to NCCL"
-        yield f"{_MODE}={mode}" + (f": the table does not hold{but}" if mode == "off" else "")
+        remainder = f" except for {', '.join(on)}" if on else ", every call is delegated to NCCL"
+        yield f"{_MODE}={mode}" + (f": the table is not used{remainder}" if mode == "off" else "")
     for name, mode in modes.items():
         if environment.get(variable := f"{_MODE}_{name.upper()}"):
-            yield f"{variable}={mode}" + (f": the table does not hold for {name}" if mode == "off" else "")
+            yield f"{variable}={mode}" + (f": the table is not used for {name}" if mode == "off" else "")
     if unknown := [mode for mode in {environment.get(_MODE, ""), *modes.values()} if mode not in _MODES]:
-        yield f'{_MODE}: the table does not hold, since "{unknown[0]}" is not understood, and everything is off'
+        yield f'{_MODE}: the table is not used, because "{unknown[0]}" is invalid and switches the fast path off'
     if method := environment.get(METHOD_VARIABLE):
-        yield f"{METHOD_VARIABLE}={method}: the table does not hold, this is done at every size"
+        yield f"{METHOD_VARIABLE}={method}: the table is not used, this method runs at every size"
 
 
 def _read(table: Path) -> list[TableRange]:
@@ -69,19 +69,17 @@ def _read(table: Path) -> list[TableRange]:
         ) from error
 
 
-def _generation_here() -> str:
-    """'sm_90' of the first GPU; empty where there is none, or where its name says nothing."""
+def _local_generation() -> str:
+    """Generation of the first GPU, such as 'sm_90'. Empty if there is no GPU or its name is unknown."""
     devices = engine.devices()
     system = find_in_text(devices[0]) if devices else None
     return _GENERATIONS.get(system.generation, "") if system else ""
 
 
-def _why_none(generation: str) -> str:
+def _no_table_text(generation: str) -> str:
     if generation:
-        return f"none for {generation}; everything is handed over to NCCL"
-    return (
-        f"none for this machine, so everything is handed over to NCCL; --generation shows {', '.join(default_names())}"
-    )
+        return f"none for {generation}, so every call is delegated to NCCL"
+    return f"none for this machine, so every call is delegated to NCCL; --generation shows {', '.join(default_names())}"
 
 
 def _show(found: Sequence[TableRange]) -> None:
@@ -91,7 +89,7 @@ def _show(found: Sequence[TableRange]) -> None:
         Column("collective", [Cell(each.collective) for each in found], right=False),
         Column("ranks", [Cell(_ranks_text(each)) for each in found]),
         *([_windows_column(found)] if any(each.in_windows for each in found) else []),
-        Column("up to", [Cell(size_word(each.up_to_bytes)) for each in found]),
+        Column("up to", [Cell(table_size_text(each.up_to_bytes)) for each in found]),
         Column("method", [Cell(each.method) for each in found], right=False),
         Column("blocks", [Cell(str(each.blocks or "")) for each in found]),
         Column("threads", [Cell(str(each.threads or "")) for each in found]),
@@ -101,7 +99,7 @@ def _show(found: Sequence[TableRange]) -> None:
         out.print(line)
     click.echo("Above these sizes, and for other numbers of ranks: nccl")
     if any(each.in_windows for each in found):
-        click.echo("windows: calls whose buffers lie in symmetric windows, for which other lines hold where these lack")
+        click.echo("windows: calls with buffers in symmetric windows; without such lines they use the other lines")
 
 
 def _windows_column(found: Sequence[TableRange]) -> Column:

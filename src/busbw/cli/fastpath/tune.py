@@ -1,4 +1,4 @@
-"""`busbw fastpath tune`: measures which method is best for which size, and writes the table."""
+"""`busbw fastpath tune`: measures the best method for each size and writes the table."""
 
 import hashlib
 import sys
@@ -12,7 +12,7 @@ import click
 
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
-from busbw.cli.fastpath.path import library_here
+from busbw.cli.fastpath.path import installed_library
 from busbw.cli.interrupts import termination_as_interrupt
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
@@ -32,20 +32,30 @@ _DTYPES = ("half", "bfloat16", "float")
 
 @click.command()
 @click.option(
-    "--ranks", "rank_words", default="", metavar="N,...", help="Numbers of ranks.  [default: every GPU, at most 8]"
+    "--ranks",
+    "rank_words",
+    default="",
+    metavar="N,...",
+    help="Numbers of ranks to tune.  [default: every GPU, at most 8]",
 )
 @click.option(
-    "--collective", "collectives", type=click.Choice(list(METHODS)), multiple=True, help="Only this one; repeatable."
+    "--collective",
+    "collectives",
+    type=click.Choice(list(METHODS)),
+    multiple=True,
+    help="Tune only this collective; repeatable.",
 )
-@click.option("-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="What is reduced.")
+@click.option(
+    "-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="Type for reductions."
+)
 @click.option(
     "--sizes",
     "size_words",
     default="",
     metavar="SIZE,...",
-    help="[default: 1K to 64M by a factor of 2, in windows to 128M]",
+    help="Sizes to tune.  [default: 1K to 64M by a factor of 2, in windows to 128M]",
 )
-@click.option("--no-windows", is_flag=True, help="Leave out calls whose buffers lie in symmetric windows.")
+@click.option("--no-windows", is_flag=True, help="Skip calls with buffers in symmetric windows.")
 @click.option(
     "-o",
     "--output",
@@ -53,16 +63,21 @@ _DTYPES = ("half", "bfloat16", "float")
     default=Path(TABLE_FILE),
     show_default=True,
     metavar="FILE",
-    help="Where the table goes, in place of what is there.",
+    help="File for the table; overwritten if it exists.",
 )
 @click.option(
     "--library",
     type=NonEmptyPath(exists=True, dir_okay=False),
     metavar="FILE",
-    help="In place of the one that is here.",
+    help="Fast-path library to tune.  [default: installed library]",
 )
-@click.option("--folder", type=NonEmptyPath(), metavar="FOLDER", help="Where records go; one that is there goes on.")
-@click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
+@click.option(
+    "--folder",
+    type=NonEmptyPath(),
+    metavar="FOLDER",
+    help="Folder for records; resumes its tuning.  [default: in the run store]",
+)
+@click.option("--dry-run", is_flag=True, help="Print the commands of the first part and exit.")
 def tune(
     rank_words: str,
     collectives: Sequence[str],
@@ -74,84 +89,87 @@ def tune(
     folder: Path | None,
     dry_run: bool,
 ) -> int:
-    """Measures on this machine which method is best for which size, beside NCCL, and writes the table."""
+    """Measures the best method for each size on this machine, against NCCL, and writes the table."""
     names = list(dict.fromkeys(collectives)) or list(METHODS)
     sizes, numbers = _sizes(size_words), _ranks(rank_words)
-    preloaded = library.absolute() if library else library_here()
+    preloaded = library.absolute() if library else installed_library()
     ordinary = [TuningTarget(preloaded, ranks, dtype, sizes or SIZES) for ranks in numbers]
-    asked = list(ordinary)
+    targets = list(ordinary)
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
-        asked += [replace(each, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for each in ordinary]
+        targets += [replace(each, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for each in ordinary]
     if dry_run:
-        _print_commands(asked, names, folder or default_folder())
+        _print_commands(targets, names, folder or default_folder())
         return ExitCode.GOOD
-    if (most := max(each.ranks for each in asked)) > (gpus := engine.gpu_count()):
+    if (max_ranks := max(each.ranks for each in targets)) > (gpus := engine.gpu_count()):
         raise BusbwError(
-            f"{most} ranks take {most} GPUs, and {gpus} are here", remedy="see `busbw-engine --list-devices`"
+            f"{max_ranks} ranks need {max_ranks} GPUs, this machine has {gpus}",
+            remedy="reduce --ranks, see `busbw-engine --list-devices`",
         )
     require_writable(output)
-    where, goes_on = open_folder(folder, settings_bytes(asked, names))
+    run_folder, is_resumed = open_folder(folder, settings_bytes(targets, names))
     found: list[TableRange] = []
-    kept, said, left_out = 0, list[str](), list[str]()
-    impossible: list[TuningTarget] = []
-    with locked_folder(where), _progress() as say, termination_as_interrupt():
-        if goes_on:
-            click.echo(f"Going on with what is in {where}", err=True)
+    kept, summaries, skipped = 0, list[str](), list[str]()
+    without_windows: list[TuningTarget] = []
+    with locked_folder(run_folder), _progress() as say, termination_as_interrupt():
+        if is_resumed:
+            click.echo(f"Resuming the tuning in {run_folder}", err=True)
         try:
-            for name, each in _parts(names, asked):
-                if each in impossible:
+            for name, each in _parts(names, targets):
+                if each in without_windows:
                     continue
-                tuning = TableTuner(each, make_folder(where / each.folder_name), say, left_out=left_out)
+                tuning = TableTuner(each, make_folder(run_folder / each.folder_name), say, skipped=skipped)
                 try:
                     decisions = tuning.collective(name)
                 except NoWindowsError as error:
-                    impossible.append(each)
-                    left_out.append(error.what)
+                    without_windows.append(each)
+                    skipped.append(error.what)
                     continue
-                kept += tuning.blocks_kept
+                kept += tuning.reused_blocks
                 found += _lines(name, each, decisions)
-                said.append(summary(each.of(name), decisions))
+                summaries.append(summary(each.title(name), decisions))
         except (BlockEndedError, KeyboardInterrupt) as error:
             if isinstance(error, BlockEndedError) and not error.was_interrupted:
                 raise
-            done = len(list(where.glob("*/*.jsonl")))
-            click.echo(f"Interrupted; the same command goes on from the {done} blocks in {where}", err=True)
+            done = len(list(run_folder.glob("*/*.jsonl")))
+            click.echo(f"Interrupted; the same command resumes after the {done} blocks in {run_folder}", err=True)
             return error.exit_code if isinstance(error, BlockEndedError) else interrupt_exit_code(error)
     if kept:
-        click.echo(f"{kept} blocks had been measured before", err=True)
-    header = TableTuner(ordinary[-1], where / ordinary[-1].folder_name).header()
-    written = table_text(found, _provenance(header, asked, found, said))
+        click.echo(f"{kept} blocks were measured earlier", err=True)
+    header = TableTuner(ordinary[-1], run_folder / ordinary[-1].folder_name).header()
+    written = table_text(found, _provenance(header, targets, found, summaries))
     write_whole(output, written.encode())
-    replace_file(where / TABLE_FILE, written.encode())
-    for sentence in [*said, *left_out]:
+    replace_file(run_folder / TABLE_FILE, written.encode())
+    for sentence in [*summaries, *skipped]:
         click.echo(sentence)
-    click.echo(f"Table: {output}; it is used with {TABLE_VARIABLE}={output.absolute()}")
-    click.echo(f"Records: {where}", err=True)
+    click.echo(f"Table: {output}; set {TABLE_VARIABLE}={output.absolute()} to use it")
+    click.echo(f"Records: {run_folder}", err=True)
     return ExitCode.GOOD
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """A line that changes on a terminal; otherwise a line for each block, since minutes pass."""
+    """Prints progress: one updated line on a terminal, otherwise one line per block."""
     with live_line() as draw:
         yield draw if sys.stderr.isatty() else lambda words: click.echo(words, err=True)
 
 
 def _ranks(words: str) -> list[int]:
     if not words:
-        here = engine.gpu_count()
-        if here < 2:
-            gpus = "no GPU is" if here == 0 else "one GPU is"
+        count = engine.gpu_count()
+        if count < 2:
+            gpus = "no GPU" if count == 0 else "one GPU"
             raise BusbwError(
-                f"the fast path takes two GPUs or more, and {gpus} here", remedy="tune where there are some"
+                f"the fast path needs at least two GPUs, this machine has {gpus}", remedy="run on a multi-GPU machine"
             )
-        return [min(here, MAX_FAST_RANKS)]
+        return [min(count, MAX_FAST_RANKS)]
     found = [int(word) if word.isascii() and word.isdigit() else 0 for word in words.split(",")]
     if min(found) < 2 or len(set(found)) < len(found):
-        raise UsageError(f'--ranks "{words}" is no list of numbers from 2 on', remedy="write it as --ranks 2,4")
+        raise UsageError(
+            f'--ranks "{words}" is not a list of distinct numbers from 2', remedy="write it as --ranks 2,4"
+        )
     if max(found) > MAX_FAST_RANKS:
         raise UsageError(
-            f"--ranks {words}: the fast path does 2 to {MAX_FAST_RANKS} ranks", remedy="leave out what is more"
+            f"--ranks {words}: the fast path supports 2 to {MAX_FAST_RANKS} ranks", remedy="remove larger numbers"
         )
     return found
 
@@ -159,41 +177,41 @@ def _ranks(words: str) -> list[int]:
 def _sizes(words: str) -> tuple[int, ...]:
     found = [size_bytes(word) for word in words.split(",")] if words else []
     if None in found or len(set(found)) < len(found):
-        raise UsageError(f'--sizes "{words}" is no list of sizes', remedy="write it as --sizes 1K,64K,1M")
+        raise UsageError(f'--sizes "{words}" is not a list of distinct sizes', remedy="write it as --sizes 1K,64K,1M")
     return tuple(sorted(size for size in found if size))
 
 
-def _parts(names: Sequence[str], asked: Sequence[TuningTarget]) -> Iterator[tuple[str, TuningTarget]]:
-    """What is tuned one after another: a table's order."""
+def _parts(names: Sequence[str], targets: Sequence[TuningTarget]) -> Iterator[tuple[str, TuningTarget]]:
+    """Yields the collectives and targets in the order of tuning, which is also the order of the table."""
     for name in names:
-        for each in asked:
+        for each in targets:
             if not each.in_windows or name in METHODS_IN_WINDOWS:
                 yield name, each
 
 
-def _print_commands(asked: Sequence[TuningTarget], names: Sequence[str], where: Path) -> None:
-    for name, each in _parts(names, asked):
-        click.echo(f"# {each.of(name)}")
-        for command in TableTuner(each, where / each.folder_name).commands(name):
+def _print_commands(targets: Sequence[TuningTarget], names: Sequence[str], run_folder: Path) -> None:
+    for name, each in _parts(names, targets):
+        click.echo(f"# {each.title(name)}")
+        for command in TableTuner(each, run_folder / each.folder_name).commands(name):
             click.echo(command)
     click.echo(
-        "# then, for each of these: shapes beside the best of each size, the chosen ones with checks, "
-        "these and NCCL without -G, and NCCL again"
+        "# then, for each of these: configs next to the best of each size, the best configs with checks, "
+        "the same configs and NCCL without -G, and NCCL again"
     )
 
 
-def _lines(name: str, asked: TuningTarget, decisions: Sequence[Decision]) -> list[TableRange]:
-    chosen = {each.size_bytes: each.shape for each in decisions}
+def _lines(name: str, target: TuningTarget, decisions: Sequence[Decision]) -> list[TableRange]:
+    chosen = {each.size_bytes: each.config for each in decisions}
     notes = {each.size_bytes: each.note for each in decisions}
-    return ranges(name, asked.ranks, chosen, notes, in_windows=asked.in_windows)
+    return ranges(name, target.ranks, chosen, notes, in_windows=target.in_windows)
 
 
 def _provenance(
-    header: HeaderRecord, asked: Sequence[TuningTarget], found: Sequence[TableRange], said: Sequence[str]
+    header: HeaderRecord, targets: Sequence[TuningTarget], found: Sequence[TableRange], summaries: Sequence[str]
 ) -> list[str]:
-    """Comments: what was measured, on what, with what, when."""
+    """Comments about the origin of the table: machine, libraries, time and results."""
     first, machine = header.ranks[0], header.machine
-    windows = ["Lines of windows: measured with buffers in symmetric windows (-R 2), NCCL's too."]
+    windows = ["Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL."]
     library = first.library
     driver = machine.get("driver")
     return [
@@ -201,10 +219,10 @@ def _provenance(
         f"Measured on {len(header.ranks)} x {first.device_name}"
         + (f", driver {driver}" if driver else "")
         + f", {f'NCCL {library.version}' if library else f'{header.backend} {header.backend_version}'}, "
-        f"{asked[0].dtype}, device time over both placements, in graphs and launched one by one, beside plain NCCL.",
-        f"Library: SHA-256 {hashlib.sha256(asked[0].library.read_bytes()).hexdigest()}.",
+        f"{targets[0].dtype}, device time over both placements, in graphs and launched one by one, against NCCL.",
+        f"Library: SHA-256 {hashlib.sha256(targets[0].library.read_bytes()).hexdigest()}.",
         *(windows if any(each.in_windows for each in found) else []),
-        "Other numbers of ranks and other collectives are handed over.",
+        "Other numbers of ranks and other collectives are delegated to NCCL.",
         "",
-        *(f"{sentence}." for sentence in said),
+        *(f"{sentence}." for sentence in summaries),
     ]
