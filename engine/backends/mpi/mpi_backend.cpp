@@ -37,7 +37,7 @@ MpiBackend::MpiBackend(int local_rank, Faults faults)
     : local_rank_(local_rank), faults_(std::move(faults)), library_(library_text()), cpu_name_(busbw::cpu_name()) {}
 
 MpiBackend::~MpiBackend() {
-  if (came_to_end_) finalize_mpi();
+  if (completed_) finalize_mpi();
 }
 
 std::string MpiBackend::version() const { return mpi_library_name(library_); }
@@ -72,7 +72,7 @@ std::unique_ptr<Communicator> MpiBackend::connect(Team& world, Team& group) {
   require_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   const MpiMemory memory{memory_->send_buffer(0), memory_->recv_buffer(0), std::span(memory_->front(), buffer_bytes_)};
   return std::make_unique<MpiCommunicator>(communicator, std::move(members), world, operators_, memory, faults_,
-                                           came_to_end_);
+                                           completed_);
 }
 
 }  // namespace busbw

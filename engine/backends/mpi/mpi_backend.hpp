@@ -31,7 +31,7 @@ class MpiBackend final : public Backend {
  private:
   int local_rank_;
   Faults faults_;
-  bool came_to_end_ = false;
+  bool completed_ = false;
   std::string library_;  // as MPI_Get_library_version says
   std::string cpu_name_;
   MpiOperators operators_;

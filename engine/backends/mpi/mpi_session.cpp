@@ -81,8 +81,8 @@ MpiWorld init_mpi(double limit_s) {
 }
 
 void finalize_mpi() {
-  const CallTimeLimit guard(kLeaveLimitS,
-                    fmt::format("MPI_Finalize did not return within {:g} s, in phase report: a process was lost "
+  const CallTimeLimit guard(
+      kLeaveLimitS, fmt::format("MPI_Finalize did not return within {:g} s, in phase report: a process was lost "
                                 "after the last row",
                                 kLeaveLimitS));
   MPI_Finalize();

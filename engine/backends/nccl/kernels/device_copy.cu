@@ -8,7 +8,7 @@ namespace {
 constexpr unsigned kThreads = 512;
 constexpr unsigned kMaxBlocks = 132 * 4;  // a few for each multiprocessor of any GPU
 
-/// By words from the first one that is aligned in both places; what lies before and after the words byte by byte.
+/// Copies whole words from the first word that is aligned in both places, and single bytes before and after them.
 template <class Word>
 __global__ void __launch_bounds__(kThreads) copy(unsigned char* to, const unsigned char* from, std::size_t bytes) {
   const std::size_t first = blockIdx.x * static_cast<std::size_t>(kThreads) + threadIdx.x;
