@@ -23,7 +23,7 @@ namespace busbw {
 
 /// The device that one rank runs on.
 struct Device {
-  int index = 0;  // device index on its machine
+  int index = 0;       // device index on its machine
   std::string bus_id;  // "0000:0f:00", "cpu"
   std::string name;    // "NVIDIA H200"
 };
@@ -74,18 +74,17 @@ class Gate {
 
 /// Clock state of a device while it works. Values that the device does not report are empty.
 struct DeviceClockState {
-  std::optional<double> clock_hz;  // current clock of its processors
-  std::optional<double> max_clock_hz;  // highest clock of its processors
-  std::vector<std::string>
-      throttle_reasons;  // reasons for a lower clock, such as "power limit"; empty if the clock is not held back
+  std::optional<double> clock_hz;             // current clock of its processors
+  std::optional<double> max_clock_hz;         // highest clock of its processors
+  std::vector<std::string> throttle_reasons;  // reasons for a lower clock, such as "power limit"
 };
 
 /// Use of the memory of a rank's device by category, in bytes. Unknown values are empty. Other programs may allocate
 /// and free memory at the same time, so that a value can be negative.
 struct MemoryUse {
-  std::optional<std::int64_t> context_bytes;  // taken by the device's runtime at its start
-  std::optional<std::int64_t> library_bytes;  // taken by joining the communicator
-  std::optional<std::int64_t> buffer_bytes;  // the rank's buffers with their registration
+  std::optional<std::int64_t> context_bytes;     // taken by the device's runtime at its start
+  std::optional<std::int64_t> library_bytes;     // taken by joining the communicator
+  std::optional<std::int64_t> buffer_bytes;      // the rank's buffers with their registration
   std::optional<std::int64_t> collective_bytes;  // taken since then
 };
 

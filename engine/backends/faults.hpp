@@ -20,13 +20,13 @@ struct Fault {
     flip,     // flips a bit of its result after every operation of the check phase
     overrun,  // changes the byte after its result after every operation of the check phase
     die,      // kills its process on entering the phase
-    hang,  // hangs forever on entering the phase and ignores aborts
+    hang,     // hangs forever on entering the phase and ignores aborts
   };
   Kind kind = Kind::delay;
-  int rank = 0;  // in the job
+  int rank = 0;                 // in the job
   std::uint64_t delay_us = 0;   // delay
   std::uint64_t index = 0;      // flip: element of the result
-  int bit = 0;  // flip: bit of that element, 0 is the lowest bit
+  int bit = 0;                  // flip: bit of that element, 0 is the lowest bit
   Phase phase = Phase::timing;  // die, hang
 };
 using Faults = std::vector<Fault>;

@@ -6,7 +6,7 @@ namespace busbw {
 
 /// Processes that reach the memory.
 enum class Sharing {
-  threads,  // one process: private memory, for which the kernel provides huge pages more readily
+  threads,    // one process: private memory, for which the kernel provides huge pages more readily
   processes,  // this process and its forks
 };
 

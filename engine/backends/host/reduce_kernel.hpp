@@ -9,7 +9,7 @@ namespace busbw {
 
 /// How results are written to memory.
 enum class WriteMode {
-  cached,  // through the caches: for results that fit there, or that overwrite lines read just before
+  cached,    // through the caches: for results that fit there, or that overwrite lines read just before
   streamed,  // past the caches if the processor can: avoids reading memory that is about to be overwritten
 };
 

@@ -21,10 +21,10 @@ std::string library_text() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   require_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  return text.data();  // Open MPI counts the final zero, too
+  return text.data();  // Open MPI's length includes the final zero
 }
 
-/// The file of the MPI library in use; empty where the loader does not say.
+/// File of the MPI library in use. Empty if the loader does not report it.
 std::string library_path() {
   Dl_info found{};
   if (dladdr(reinterpret_cast<const void*>(&MPI_Allreduce), &found) == 0 || !found.dli_fname) return {};

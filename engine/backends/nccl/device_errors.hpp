@@ -18,7 +18,7 @@ bool is_device_lost(std::string_view name);
 /// Remedy for a library error. If `message` quotes the text of a CUDA error, the remedy for that error.
 std::string_view remedy_of_library_error(std::string_view message);
 
-/// Error message for a GPU without enough memory: the requested bytes and, if known, the free bytes. `purpose`: "a send
+/// Error message if a GPU has too little memory: the requested bytes and, if known, the free bytes. `purpose`: "a send
 /// buffer".
 std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t asked_bytes,
                                   std::optional<std::size_t> free_bytes);

@@ -11,11 +11,11 @@ namespace busbw {
 
 /// Requirements of one flag. Versions have the format of ncclGetVersion: 22800.
 struct FlagRequirement {
-  std::string flag;                         // "-R 2 (--local_register)"
-  std::string remedy;  // how to do without the flag: "leave -R out"
+  std::string flag;                    // "-R 2 (--local_register)"
+  std::string remedy;                  // how to do without the flag: "leave -R out"
   std::vector<const char*> functions;  // names of the required functions
-  int since = 0;  // first version that supports the flag
-  int before = 0;  // first version that does not support it any more; 0: none
+  int since = 0;                       // first version that supports the flag
+  int before = 0;                      // first version that does not support it any more; 0: none
 };
 
 /// Requirements of the flags that are set. `headers`: version of the NCCL headers of this build, because the device API

@@ -9,15 +9,15 @@ namespace busbw {
 struct GpuProbe {
   std::string error_name;              // CUDA's, such as "cudaErrorNoDevice"
   std::string error_text;
-  int driver_version = 0;  // CUDA version of the driver in CUDA's format: 12020; 0: no driver
-  int runtime_version = 0;  // CUDA version that this program was built with
+  int driver_version = 0;              // CUDA version of the driver in CUDA's format: 12020; 0: no driver
+  int runtime_version = 0;             // CUDA version that this program was built with
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
 };
 
 /// One sentence with the reason and the remedy.
 std::string no_gpu_message(const GpuProbe& probe);
 
-/// Continuation of a message that `seen` GPUs are too few, if CUDA_VISIBLE_DEVICES names more; else empty.
+/// Continuation of a message that `visible_count` GPUs are too few, if CUDA_VISIBLE_DEVICES names more; else empty.
 std::string visible_devices_hint(const std::optional<std::string>& visible, int visible_count);
 
 /// "13.0" for 13000.

@@ -62,7 +62,7 @@ class OperationIssuer {
   /// Requests that any issuers of this thread run between these two calls start as one.
   virtual void begin_nccl_group() = 0;
   virtual void end_nccl_group() = 0;
-  /// Replaces end_nccl_group after a failure: the requests since begin_nccl_group need not start.
+  /// Ends the group instead of end_nccl_group after a failure: the requests since begin_nccl_group need not start.
   virtual void abort_nccl_group() noexcept = 0;
   /// True if all requests that were run have finished on the device.
   virtual bool finished() = 0;
@@ -70,7 +70,7 @@ class OperationIssuer {
   virtual void recover() noexcept = 0;
 };
 
-/// Created before the threads of its ranks, for one communicator of each rank.
+/// The ranks of one -t thread. Create it before the threads of its ranks; it serves one communicator of each rank.
 class LaunchGroup {
  public:
   explicit LaunchGroup(int members);
@@ -125,8 +125,8 @@ class LaunchGroup {
   void for_siblings(const Each& each);
 
   std::vector<std::unique_ptr<MemberSlot>> slots_;  // entry 0, of the first member, is unused
-  std::vector<unsigned char> finished_;  // by member, while the first one waits
-  int nccl_group_depth_ = 0;  // open NCCL groups, used by the first member's thread
+  std::vector<unsigned char> finished_;             // by member, while the first one waits
+  int nccl_group_depth_ = 0;                        // open NCCL groups, used by the first member's thread
   std::atomic<LeaderState> leader_{LeaderState::absent};
 };
 

@@ -11,12 +11,12 @@
 
 namespace busbw {
 
-/// Create it on the current device before the rank allocates there, and call a function after each step.
+/// Memory account of one rank. Create it before the rank allocates on the current device, and report each step to it.
 class MemoryTracker {
  public:
   /// A tracker that is not `enabled` queries and reports nothing.
   MemoryTracker(bool enabled, const std::optional<NvmlGpu>& gpu) : enabled_(enabled), free_(free_bytes()) {
-    if (enabled_ && gpu) use_.context_bytes = gpu->used_here_bytes();
+    if (enabled_ && gpu) use_.context_bytes = gpu->process_bytes();
   }
 
   void buffers_made() { add_step(use_.buffer_bytes); }

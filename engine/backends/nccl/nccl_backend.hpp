@@ -15,9 +15,9 @@ namespace busbw {
 
 /// A GPU, numbered as CUDA numbers it in this process.
 struct Gpu {
-  std::string name;    // "NVIDIA H200"
-  std::string bus_id;  // "0000:0f:00"
-  std::optional<std::size_t> free_bytes;  // known if the survey was made before forks
+  std::string name;                         // "NVIDIA H200"
+  std::string bus_id;                       // "0000:0f:00"
+  std::optional<std::size_t> free_bytes;    // known if the survey was made before forks
   std::optional<int> compute_capability{};  // 90 for 9.0
 };
 
@@ -25,25 +25,24 @@ struct Gpu {
 struct GpuSurvey {
   std::vector<Gpu> gpus;
   std::string no_gpu_reason;
-  bool has_gpu_support = false;  // true if this build can use GPUs
-  std::vector<std::pair<int, int>>
-      pairs_without_access{};  // pairs of GPUs, by CUDA's numbers, that cannot access each other's memory
+  bool has_gpu_support = false;                             // true if this build can use GPUs
+  std::vector<std::pair<int, int>> pairs_without_access{};  // GPU pairs, by CUDA's numbers, without peer access
 };
 
 /// Version of the NCCL headers of this build, or empty if it has no GPU engine.
 std::string nccl_headers();
 
-/// `forks_follow`: probe in a child process, because CUDA does not survive a fork of the probing process.
+/// Surveys the GPUs of this machine. `forks_follow`: in a child process, because CUDA does not survive a fork.
 GpuSurvey survey_gpus(bool forks_follow);
 
 struct NcclBackendConfig {
-  int ranks = 1;  // number of ranks of this process and its forks
-  int first_rank = 0;  // rank in the job of the first of them
-  int first_device = 0;  // GPU of the first of them
+  int ranks = 1;             // number of ranks of this process and its forks
+  int first_rank = 0;        // rank in the job of the first of them
+  int first_device = 0;      // GPU of the first of them
   std::string library = {};  // --library; empty: search for it
   bool null_stream = false;  // -y
-  bool forks = false;  // the ranks run in forks of this process
-  int gpus_per_thread = 1;  // -g: number of consecutive ranks with operations issued by one thread
+  bool forks = false;        // the ranks run in forks of this process
+  int gpus_per_thread = 1;   // -g: number of consecutive ranks with operations issued by one thread
   Faults faults = {};        // --fault
   NcclOptions flags = {};
 };

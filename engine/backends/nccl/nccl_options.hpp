@@ -11,11 +11,11 @@ enum class RegistrationMode { none, local, symmetric };
 
 struct NcclOptions {
   RegistrationMode registration = RegistrationMode::none;  // -R
-  std::optional<int> cta_policy;  // -x; if empty, NCCL chooses
-  std::optional<DeviceKernelInfo> kernel;  // -D; if empty, NCCL's own operation runs
-  int kernel_ctas = kDefaultDeviceCtas;            // -V
-  bool reports_memory = false;                     // -M
-  std::optional<int> max_peers;  // maximum number of peers of a rank, if known to be small
+  std::optional<int> cta_policy;                           // -x; if empty, NCCL chooses
+  std::optional<DeviceKernelInfo> kernel;                  // -D; if empty, NCCL's own operation runs
+  int kernel_ctas = kDefaultDeviceCtas;                    // -V
+  bool reports_memory = false;                             // -M
+  std::optional<int> max_peers;                            // maximum number of peers of a rank, if known to be small
 };
 
 }  // namespace busbw

@@ -16,7 +16,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
 constexpr unsigned kActive = 1;             // NVML_FEATURE_ENABLED
-constexpr unsigned kMaxLinks = 36;  // more than any GPU has; NVML refuses link numbers that do not exist
+constexpr unsigned kMaxLinks = 36;          // more than any GPU has; NVML refuses link numbers that do not exist
 constexpr double kHzPerMhz = 1e6;
 constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
 
@@ -122,7 +122,7 @@ std::optional<int> NvmlGpu::nvlinks() const {
   return active;
 }
 
-std::optional<std::int64_t> NvmlGpu::used_here_bytes() const {
+std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   std::array<GpuProcess, kMaxProcesses> processes{};
   unsigned count = kMaxProcesses;
   if (!call_->processes || call_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;

@@ -26,7 +26,7 @@ class NvmlGpu {
   std::optional<int> nvlinks() const;
   /// Bytes of the GPU's memory that this process uses. The process must be running on the GPU: in a container, NVML may
   /// report other process numbers, and the only process listed is then taken as this one.
-  std::optional<std::int64_t> used_here_bytes() const;
+  std::optional<std::int64_t> process_bytes() const;
 
  private:
   std::shared_ptr<const NvmlFunctions> call_;

@@ -10,9 +10,9 @@ namespace busbw {
 
 /// Places to search, in this order: the user's choice, LD_PRELOAD, the Python environment, the system.
 struct LibrarySearch {
-  std::string named;  // path, or empty
-  std::string named_by;                      // "--library", "BUSBW_NCCL_LIBRARY"
-  std::vector<std::string> wheel_files;  // existing files of the wheel nvidia-nccl-cu*
+  std::string named;                            // path, or empty
+  std::string named_by;                         // "--library", "BUSBW_NCCL_LIBRARY"
+  std::vector<std::string> wheel_files;         // existing files of the wheel nvidia-nccl-cu*
   std::string system_library = "libnccl.so.2";  // name for the loader
 };
 
@@ -22,8 +22,8 @@ LibrarySearch library_search(const std::string& option, Environment environment)
 /// A library that stays loaded.
 struct OpenedLibrary {
   void* handle = nullptr;  // of dlopen
-  int version = 0;  // from its ncclGetVersion
-  std::string path;  // of the file, with links resolved
+  int version = 0;         // from its ncclGetVersion
+  std::string path;        // of the file, with links resolved
 
   /// Returns null if the library has no such function, or if it is an NCCL older than `since`, the first version with
   /// the function. A library that is loaded in front of an older one may export the name nevertheless.

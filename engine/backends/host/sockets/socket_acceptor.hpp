@@ -16,7 +16,7 @@ namespace busbw {
 
 /// Addresses at which an acceptor listens.
 enum class ListenScope {
-  this_host,  // on loopback only: all ranks are on this host
+  this_host,      // on loopback only: all ranks are on this host
   all_addresses,  // on all addresses, IPv6 and IPv4
 };
 

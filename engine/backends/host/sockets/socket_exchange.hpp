@@ -50,8 +50,8 @@ class SocketExchange {
     std::size_t bytes = 0;
     std::size_t done = 0;
     std::optional<FlowId> previous;  // previous flow with the same peer and direction, which goes first
-    std::optional<FlowId> source;  // of a forwarded send: the receive that supplies its data
-    bool ready = true;  // the socket may be ready, as far as is known
+    std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
+    bool ready = true;               // the socket may be ready, as far as is known
   };
 
   void add(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes, std::optional<FlowId> source);

@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// The destructor opens the gate, so that the device cannot wait forever.
+/// A gate's shared memory and kernels. The destructor opens the gate, so that the device cannot wait forever.
 class CudaGate {
  public:
   /// Creates a gate for a stream of the current device. `where`: the rank, for errors.
@@ -18,13 +18,13 @@ class CudaGate {
     check_cuda(cudaHostAlloc(&words, sizeof(GateWords), cudaHostAllocMapped | cudaHostAllocPortable), where_,
                "allocating memory that host and GPU share");
     words_ = new (words) GateWords{0, 0};
-    void* seen = nullptr;
-    const cudaError_t error = cudaHostGetDevicePointer(&seen, words_, 0);
+    void* device_pointer = nullptr;
+    const cudaError_t error = cudaHostGetDevicePointer(&device_pointer, words_, 0);
     if (error != cudaSuccess) cudaFreeHost(words_);
     check_cuda(error, where_, "mapping memory that host and GPU share");
-    seen_by_device_ = static_cast<GateWords*>(seen);
+    device_words_ = static_cast<GateWords*>(device_pointer);
     // Launch an open gate to load the kernel now: loading it later may wait for all work on the device.
-    const cudaError_t launched = launch_gate(seen_by_device_, 0, stream);
+    const cudaError_t launched = launch_gate(device_words_, 0, stream);
     if (launched != cudaSuccess) cudaFreeHost(words_);
     check_cuda(launched, where_, "launching a kernel");
   }
@@ -37,7 +37,7 @@ class CudaGate {
 
   /// Later work in `stream`, a stream of the current device, waits for `open` of this closing.
   void close(unsigned long long closing, cudaStream_t stream) {
-    check_cuda(launch_gate(seen_by_device_, closing, stream), where_, "closing a gate");
+    check_cuda(launch_gate(device_words_, closing, stream), where_, "closing a gate");
   }
   /// Opens all closings up to this one. Callable from any thread.
   void open(unsigned long long closing) { __atomic_store_n(&words_->opened, closing, __ATOMIC_RELEASE); }
@@ -55,7 +55,7 @@ class CudaGate {
  private:
   std::string where_;
   GateWords* words_ = nullptr;
-  GateWords* seen_by_device_ = nullptr;
+  GateWords* device_words_ = nullptr;
 };
 
 }  // namespace busbw

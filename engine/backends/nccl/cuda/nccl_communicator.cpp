@@ -12,7 +12,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMaxTiles = 256;  // of up to 128 KiB each
+constexpr std::size_t kMaxTiles = 256;                       // of up to 128 KiB each
 constexpr std::size_t kCopiedBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 constexpr unsigned kPollsPerAbortCheck = 64;
 

@@ -1,7 +1,7 @@
 // All-reduce kernel -D 1: loads and stores the peers' memory, one element at a time. Each element belongs to one thread
 // of one rank, which loads it from all ranks, reduces it and stores the result to all ranks.
-// Requires that all ranks reach each other's memory. Supports every type, any alignment and in-place; sum, prod, max,
-// min and avg.
+// Requires that all ranks reach each other's memory. Supports every type, any alignment, in-place
+// buffers, and the operators sum, prod, max, min and avg.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(kKernelThreads)
                    const Reduction reduction) {
   using Element = typename Reduction::Element;
   using Stored = typename Element::Stored;
-  // The barrier ensures that all ranks have started before peer memory is accessed, and that all have stored before one
-  // ends.
+  // The barrier ensures that all ranks have started before peer memory is accessed, and that all have stored before any
+  // rank ends.
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 

@@ -1,7 +1,8 @@
 // All-reduce kernel -D 2: like -D 1, but with accesses of 16 bytes, and with several loads per thread in flight before
 // the thread reduces.
-// Requires that all ranks reach each other's memory. Supports every type, any alignment and in-place; sum, prod, max,
-// min and avg. If send and receive buffer are aligned differently, it moves single elements.
+// Requires that all ranks reach each other's memory. Supports every type, any alignment, in-place
+// buffers, and the operators sum, prod, max, min and avg. If send and receive buffer are aligned differently, it moves
+// single elements.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -49,16 +50,16 @@ struct Work {
     for (int peer = 0; peer < ranks; ++peer) to(peer)[at] = result;
   }
 
-  /// Reduces `rows` vectors at distance `apart`, from vector number `at` on. Vector 0 begins at element `head`.
+  /// Reduces `rows` vectors at distance `stride`, from vector number `at` on. Vector 0 begins at element `head`.
   template <unsigned rows>
-  __device__ void vectors(std::size_t head, std::size_t at, std::size_t apart) const {
+  __device__ void vectors(std::size_t head, std::size_t at, std::size_t stride) const {
     Accumulator values[rows][kElements];
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) {
       const auto* data = reinterpret_cast<const uint4*>(from(peer) + head) + at;
       Vector<Stored> loaded[rows];
 #pragma unroll
-      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * apart];
+      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * stride];
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row)
 #pragma unroll
@@ -77,7 +78,7 @@ struct Work {
     for (int peer = 0; peer < ranks; ++peer) {
       auto* data = reinterpret_cast<uint4*>(to(peer) + head) + at;
 #pragma unroll
-      for (unsigned row = 0; row < rows; ++row) data[row * apart] = results[row].words;
+      for (unsigned row = 0; row < rows; ++row) data[row * stride] = results[row].words;
     }
   }
 };

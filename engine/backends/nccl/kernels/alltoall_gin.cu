@@ -1,7 +1,7 @@
 // All-to-all kernel -D 3: transfers over the network that the GPU starts itself (NCCL's GIN). Each rank puts a chunk
 // into the receive buffer of every peer, itself included, and raises a signal there. All chunks have arrived when the
 // signal has risen by the number of ranks.
-// Supports every type, because it computes nothing; not in-place.
+// Supports every type, because it computes nothing. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"

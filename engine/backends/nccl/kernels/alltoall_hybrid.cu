@@ -1,6 +1,6 @@
 // All-to-all kernel -D 4: stores to peers within reach like -D 1, and network transfers that the GPU starts itself
-// (NCCL's GIN) to other peers like -D 3. Supports every type, because it computes nothing, and any alignment; not
-// in-place.
+// (NCCL's GIN) to other peers like -D 3. Supports every type, because it computes nothing, and any alignment. Buffers
+// must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"

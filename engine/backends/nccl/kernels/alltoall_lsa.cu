@@ -1,7 +1,7 @@
 // All-to-all kernel -D 1: stores to the peers' memory, one element at a time. Each rank stores its chunk for a peer
 // into the peer's receive buffer.
 // Requires that all ranks reach each other's memory. Supports every type, because it computes nothing, and any
-// alignment; not in-place.
+// alignment. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/alltoall_chunks.cuh"

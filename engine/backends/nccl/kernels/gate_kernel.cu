@@ -3,8 +3,8 @@
 namespace busbw {
 namespace {
 
-// One poll of host memory takes half a microsecond to two, over PCIe and over a chip-to-chip link to the CPU. All polls
-// take about 20 to 90 s. The limit prevents a stopped host process from leaving the GPU spinning.
+// Limit on polls. One poll of host memory takes 0.5 to 2 us, over PCIe and over a chip-to-chip link to the CPU. All
+// polls take about 20 to 90 s. The limit prevents a stopped host process from leaving the GPU spinning.
 constexpr unsigned kMaxPolls = 45'000'000;
 
 __global__ void wait_until_open(volatile GateWords* words, unsigned long long closing) {

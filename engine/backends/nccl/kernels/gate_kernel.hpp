@@ -6,7 +6,7 @@ namespace busbw {
 
 /// Host memory that the device can access. A gate numbers its closings.
 struct GateWords {
-  unsigned long long opened;  // written by the host: opens all closings up to this one
+  unsigned long long opened;   // written by the host: opens all closings up to this one
   unsigned long long expired;  // written by the device: this closing exceeded the time limit
 };
 

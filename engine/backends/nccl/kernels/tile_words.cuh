@@ -14,7 +14,7 @@ inline constexpr unsigned kStripWords = kWordsPerLane * kLanes;
 
 /// Position of a byte of the range in the tile.
 struct TilePosition {
-  unsigned offset;  // bytes from the start of the tile
+  unsigned offset;            // bytes from the start of the tile
   unsigned contiguous_bytes;  // bytes from there on that are consecutive in the tile
 };
 

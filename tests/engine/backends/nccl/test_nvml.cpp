@@ -49,12 +49,12 @@ TEST_CASE("Nvml: values that the library lacks are empty, not zero") {
   CHECK(now.throttle_reasons.empty());
   CHECK_FALSE(gpu->uuid());
   CHECK_FALSE(gpu->nvlinks());
-  CHECK_FALSE(gpu->used_here_bytes());
+  CHECK_FALSE(gpu->process_bytes());
 }
 
 TEST_CASE("Nvml: this process's GPU memory; a single process is taken as this one") {
-  CHECK(opened(BUSBW_FAKE_NVML).gpu(kBusId)->used_here_bytes() == std::int64_t{512} << 20);
-  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->used_here_bytes() == std::int64_t{300} << 20);
+  CHECK(opened(BUSBW_FAKE_NVML).gpu(kBusId)->process_bytes() == std::int64_t{512} << 20);
+  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->process_bytes() == std::int64_t{300} << 20);
 }
 
 TEST_CASE("Nvml: no library, no driver, no such GPU") {
