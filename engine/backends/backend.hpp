@@ -1,5 +1,6 @@
 #pragma once
-// ADD A BACKEND HERE: what a backend gives to the measuring loop. It knows neither options nor output nor time.
+// ADD A BACKEND HERE: the interface between a backend and the measuring loop. A backend knows no options, writes no
+// output and does not measure host time.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,14 +21,14 @@
 
 namespace busbw {
 
-/// What one rank runs on.
+/// The device that one rank runs on.
 struct Device {
-  int index = 0;       // on its machine
+  int index = 0;       // device index on its machine
   std::string bus_id;  // "0000:0f:00", "cpu"
   std::string name;    // "NVIDIA H200"
 };
 
-/// Why a backend cannot do something, and what a person can do about it: two halves of a sentence.
+/// Something that a backend cannot do: the reason and the remedy, which messages join to one sentence.
 struct Limitation {
   std::string why;     // "NCCL 2.18.3 (/usr/lib/libnccl.so.2) has no 8-bit floats"
   std::string remedy;  // "use 2.24 or later"
@@ -40,64 +41,64 @@ struct Transfer {
   std::size_t count = 0;      // elements
 };
 
-/// Points in the order of one communicator's operations, and the time of the device's own clock between them.
+/// Timestamps between the operations of one communicator, taken with the device's own clock.
 class Timestamps {
  public:
   virtual ~Timestamps() = default;
-  /// Forgets all stamps and makes room for `count` of them.
+  /// Discards all timestamps and reserves `count` of them.
   virtual void reset(std::size_t count) = 0;
-  /// Marks the end of all operations that were issued so far.
+  /// Takes the timestamp at which all operations issued so far have ended.
   virtual void set(std::size_t index) = 0;
-  /// Seconds between two stamps, both of them reached.
+  /// Seconds between two timestamps. The device must have reached both.
   virtual double seconds_between(std::size_t from, std::size_t to) const = 0;
 };
 
-/// Operations that were recorded once, to be issued as a whole as often as wanted.
+/// Operations that were captured once and can be issued as a whole any number of times.
 class OperationGraph {
  public:
   virtual ~OperationGraph() = default;
-  /// Issues all of them, in the order of the communicator's operations.
+  /// Issues all operations of the graph, in order with the communicator's other operations.
   virtual void issue() = 0;
 };
 
-/// Holds operations back on the device, so that all ranks' can be issued before any of them starts.
+/// Holds operations back on the device, so that all ranks can issue theirs before any of them starts.
 class Gate {
  public:
   virtual ~Gate() = default;
-  /// What this rank issues from here on waits until `open`.
+  /// Holds back all that this rank issues from now on, until `open`.
   virtual void close() = 0;
   virtual void open() = 0;
-  /// Operations and stamps that can be issued behind a closed gate; one more might wait for the gate, for ever.
+  /// Maximum number of operations and timestamps behind a closed gate. One more could wait for the gate forever.
   virtual std::size_t capacity() const = 0;
 };
 
-/// What a device says of itself at work. What it does not say is missing.
+/// Clock state of a device while it works. Values that the device does not report are empty.
 struct DeviceClockState {
-  std::optional<double> clock_hz;       // of its processors, now
-  std::optional<double> max_clock_hz;  // that they may reach
-  std::vector<std::string> throttle_reasons;   // what holds the clock back, such as "power limit"; empty: nothing does
+  std::optional<double> clock_hz;             // current clock of its processors
+  std::optional<double> max_clock_hz;         // highest clock of its processors
+  std::vector<std::string> throttle_reasons;  // reasons for a lower clock, such as "power limit"
 };
 
-/// Where the memory of a rank's device went, in bytes; what cannot be told is missing. Others may take and give memory
-/// in the same moment, so a share can be negative.
+/// Use of the memory of a rank's device by category, in bytes. Unknown values are empty. Other programs may allocate
+/// and free memory at the same time, so that a value can be negative.
 struct MemoryUse {
-  std::optional<std::int64_t> context_bytes;     // what the device's runtime took to begin with
-  std::optional<std::int64_t> library_bytes;     // what joining the communicator took
-  std::optional<std::int64_t> buffer_bytes;      // the rank's buffers, their registration included
-  std::optional<std::int64_t> collective_bytes;  // what was taken since
+  std::optional<std::int64_t> context_bytes;     // taken by the device's runtime at its start
+  std::optional<std::int64_t> library_bytes;     // taken by joining the communicator
+  std::optional<std::int64_t> buffer_bytes;      // the rank's buffers with their registration
+  std::optional<std::int64_t> collective_bytes;  // taken since then
 };
 
-/// One rank's membership in one communicator, with its two buffers. What is issued, of operations, stamps, recordings
-/// and closings of the gate, and `synchronize` are called by all ranks in the same order: one may do it for others.
-/// Operations are issued in order; `synchronize` returns when all that were issued have finished. Counts are in
-/// elements and mean what they mean in NCCL's API; buffers may be in place as NCCL defines it.
+/// One rank's handle to one communicator, with a send and a receive buffer. All ranks issue operations, timestamps,
+/// captures and gate closings, and call `synchronize`, in the same order: one rank may issue for others. Operations run
+/// in order; `synchronize` returns when all issued operations have finished. Counts are in elements and have the
+/// meaning of NCCL's API; buffers may be in place as NCCL defines it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// The rank's send and receive buffer, each `Backend::reserve`'s buffer_bytes long.
+  /// The rank's buffers. Each has the length `buffer_bytes` of `Backend::reserve`.
   virtual std::span<std::byte> send_buffer() = 0;
   virtual std::span<std::byte> recv_buffer() = 0;
 
@@ -108,85 +109,85 @@ class Communicator {
   virtual void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype, int root) = 0;
   virtual void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype, int root) = 0;
   virtual void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) = 0;
-  /// `count` elements to and from each rank.
+  /// Sends `count` elements to each rank and receives `count` from each.
   virtual void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) = 0;
-  /// A group of sends and receives that progress together; at most one of each per peer. All ranks call it as often,
-  /// those that take no part with nothing to move.
+  /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
+  /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  /// Operations between these two may be started as one, where a library can do that.
+  /// Operations between these two calls may start as one, if the library supports it.
   virtual void begin_group() {}
   virtual void end_group() {}
-  /// What comes between these two makes one `result`, of which the later operations send on what the earlier ones
-  /// brought. Faults made for tests strike it once it is whole.
+  /// Operations between these two calls compute one `result` in several steps, in which later operations send data that
+  /// earlier ones received. Faults of --fault change only the complete result.
   virtual void begin_multi_step() {}
   virtual void end_multi_step(std::span<std::byte> /*result*/, Dtype) {}
-  /// Returns when all operations so far are on their way to the device; they need not have finished.
+  /// Returns when all operations so far are issued to the device. They need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
-  /// Where operations go on after their call has returned, the clock of the device that runs them; null where a call
-  /// returns when its operation is done, so that the host's clock tells.
+  /// Clock of the device that runs the operations. Null if each call returns only when its operation is done, so that
+  /// the host's clock measures it.
   virtual Timestamps* stamps() { return nullptr; }
-  /// Operations and stamps from here on are kept and not run, until `end_recording` hands them out. Only where
-  /// `can_record`.
+  /// Captures operations and timestamps without running them, until `end_capture` returns them as a graph. Call only if
+  /// `can_capture`.
   virtual bool can_capture() const { return false; }
-  virtual void begin_capture() { throw std::logic_error("begin_recording: this communicator cannot record"); }
+  virtual void begin_capture() { throw std::logic_error("begin_capture: this communicator cannot capture operations"); }
   virtual std::unique_ptr<OperationGraph> end_capture() {
-    throw std::logic_error("end_recording: this communicator cannot record");
+    throw std::logic_error("end_capture: this communicator cannot capture operations");
   }
-  /// Null where an operation starts when it is called.
+  /// Gate in front of the rank's operations. Null if an operation starts when it is called.
   virtual Gate* gate() { return nullptr; }
-  /// Of the rank's device, now; cheap enough to be asked before and after each batch. Missing where nothing tells.
+  /// Current clock state of the rank's device, or nothing if unknown. Cheap enough to read before and after each batch.
   virtual std::optional<DeviceClockState> condition() { return std::nullopt; }
-  /// Of the rank's device, now. Missing where nothing tells.
+  /// Current memory use on the rank's device, or nothing if unknown.
   virtual std::optional<MemoryUse> memory() { return std::nullopt; }
 
-  /// Writes `elements` elements of `stream` from position `first` on to the rank's memory at `at`.
+  /// Writes `elements` elements of `stream`, from position `first` on, to the rank's memory at `at`.
   virtual void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) = 0;
-  /// Compares; mismatch indices are `index_base` plus the offset from `at`.
+  /// Compares memory with the stream. The index of a mismatch is `index_base` plus its offset in elements from `at`.
   virtual void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches&) = 0;
 
-  /// Where faults made for tests strike: the rank enters a phase.
+  /// Notes that the rank enters a phase, so that faults of --fault can take effect.
   virtual void enter(Phase) {}
 };
 
-/// A way to run collectives. One object per job, made before any process is forked.
+/// A way to run collectives. One object per job, created before any process is forked.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::string version() const = 0;
-  /// The library that does the work, where it is one of its own and known by its file. May take some tenths of a
-  /// second.
+  /// The library that runs the collectives, or nothing if the backend has no separate library file. May take some
+  /// tenths of a second.
   virtual std::optional<LibraryInfo> library() const { return std::nullopt; }
-  /// The version of that library's headers that this program was built with; empty where it has none.
+  /// Version of that library's headers that this program was built with. Empty if the backend has none.
   virtual std::string headers() const { return {}; }
-  /// What the rank runs on; `index` counts the ranks that this process, and what it forks, runs.
+  /// Device of a rank; `index` counts the ranks of this process and its forks.
   virtual Device device(int index) const = 0;
-  /// Bytes that `ranks` ranks of this machine may take together.
+  /// Bytes that `ranks` ranks of this machine can allocate together.
   virtual std::size_t available_bytes(int ranks) const = 0;
-  /// Why it cannot move elements of that type, or cannot reduce them where that is asked for; missing where it can.
+  /// Reason why the backend cannot move elements of this type, or cannot reduce them if `reduces`. Nothing if it can.
   virtual std::optional<Limitation> limitation_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
-  /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free".
-  /// Empty where all share one.
-  virtual std::string min_free_device() const { return {}; }
-  /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
+  /// Names the device with the least free memory for messages: "GPU 2 (0000:0f:00), which has the least free". Empty if
+  /// all ranks share one memory.
+  virtual std::string least_free_device() const { return {}; }
+  /// Bytes that the backend itself needs for `ranks` ranks, in addition to their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
-  /// Facts for the record: which library from where, which driver.
+  /// Facts for the record as name and value: the library and its path, the driver version.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
-  /// What of the machine or the environment makes results other than one would expect, each with what to do.
+  /// Warnings about the machine or the environment that distort results, each with a remedy.
   virtual std::vector<std::string> warnings() const { return {}; }
-  /// Sentences about what the ranks here are doing, for when a job does not get on: the last operation of each, what
-  /// the library says of errors. Called from a thread that is none of theirs, while they hang.
+  /// Describes the state of the local ranks for a stalled job: the last operation of each and the library's errors. A
+  /// monitoring thread calls it while the ranks hang.
   virtual std::vector<std::string> diagnosis() const { return {}; }
-  /// Sets aside two buffers of `buffer_bytes` for each of `ranks` ranks that this process, and what it forks, runs;
-  /// once, before processes are forked.
+  /// Reserves two buffers of `buffer_bytes` for each of `ranks` ranks of this process and its forks. Call once, before
+  /// processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
-  /// Where faults made for tests strike before there is a communicator: the rank enters a phase.
+  /// Notes that the rank enters a phase before it has a communicator, so that faults of --fault can take effect.
   virtual void enter(Phase, int /*world_rank*/) {}
-  /// Joins `group`, the members of one communicator, from the rank `world.rank()`.
+  /// Joins `group`, the ranks of one communicator, as rank `world.rank()` of the job.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace busbw {
 namespace {
 
-/// What one operation wrote for this rank.
+/// The memory that one operation wrote for this rank.
 struct OperationResult {
   std::span<std::byte> memory;
   std::size_t element_bytes;
@@ -40,20 +40,20 @@ class FaultyCommunicator final : public Communicator {
     run([&] { inner_->reduce_scatter(send, recv, recv_count, dtype, redop); }, recv, recv_count, dtype);
   }
   void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) override {
-    run([&] { inner_->all_gather(send, recv, send_count, dtype); }, recv, of_all(send_count), dtype);
+    run([&] { inner_->all_gather(send, recv, send_count, dtype); }, recv, times_ranks(send_count), dtype);
   }
   void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
     run([&] { inner_->broadcast(send, recv, count, dtype, root); }, recv, count, dtype);
   }
   void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) override {
-    const std::size_t written = rank() == root ? of_all(send_count) : 0;
+    const std::size_t written = rank() == root ? times_ranks(send_count) : 0;
     run([&] { inner_->gather(send, recv, send_count, dtype, root); }, recv, written, dtype);
   }
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) override {
     run([&] { inner_->scatter(send, recv, recv_count, dtype, root); }, recv, recv_count, dtype);
   }
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
-    run([&] { inner_->alltoall(send, recv, count, dtype); }, recv, of_all(count), dtype);
+    run([&] { inner_->alltoall(send, recv, count, dtype); }, recv, times_ranks(count), dtype);
   }
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) override {
     const std::span<std::byte> result = result_of(recvs, size_bytes(dtype));
@@ -63,18 +63,18 @@ class FaultyCommunicator final : public Communicator {
   void begin_group() override { inner_->begin_group(); }
   void end_group() override { inner_->end_group(); }
   void begin_multi_step() override {
-    faults_.begin_steps();
+    faults_.begin_multi_step();
     inner_->begin_multi_step();
   }
   void end_multi_step(std::span<std::byte> result, Dtype dtype) override {
     inner_->end_multi_step(result, dtype);
-    faults_.end_steps();
-    keep(result, dtype);
+    faults_.end_multi_step();
+    defer_corruption(result, dtype);
   }
   void flush() override { inner_->flush(); }
   void synchronize() override {
     inner_->synchronize();
-    for (const OperationResult& result : std::exchange(results_, {})) spoil(result);
+    for (const OperationResult& result : std::exchange(results_, {})) corrupt(result);
   }
   Timestamps* stamps() override { return inner_->stamps(); }
   bool can_capture() const override { return inner_->can_capture(); }
@@ -96,35 +96,36 @@ class FaultyCommunicator final : public Communicator {
   }
 
  private:
-  /// An operation that leaves `elements` for this rank at `at`.
+  /// Runs an operation that writes `elements` elements for this rank to `at`.
   template <class Operation>
   void run(const Operation& operation, std::byte* at, std::size_t elements, Dtype dtype) {
     faults_.before_operation();
     operation();
-    keep({at, elements * size_bytes(dtype)}, dtype);
+    defer_corruption({at, elements * size_bytes(dtype)}, dtype);
   }
 
-  /// To be spoiled when all operations have finished.
-  void keep(std::span<std::byte> result, Dtype dtype) {
+  /// Remembers a result, which `synchronize` corrupts when all operations have finished.
+  void defer_corruption(std::span<std::byte> result, Dtype dtype) {
     if (!result.empty() && faults_.corrupts_results()) results_.push_back({result, size_bytes(dtype)});
   }
 
-  std::size_t of_all(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
+  std::size_t times_ranks(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
 
-  /// The byte behind the result belongs to what a fault may change.
-  void spoil(const OperationResult& result) {
+  /// Applies the faults to a host copy of the result. The copy includes the byte after the result, which an overrun
+  /// changes.
+  void corrupt(const OperationResult& result) {
     const std::size_t bytes = result.memory.size();
-    on_host_.resize(bytes + 1);
-    copy_(on_host_.data(), result.memory.data(), bytes + 1);
-    faults_.after_operation(std::span(on_host_).first(bytes), result.element_bytes);
-    copy_(result.memory.data(), on_host_.data(), bytes + 1);
+    host_copy_.resize(bytes + 1);
+    copy_(host_copy_.data(), result.memory.data(), bytes + 1);
+    faults_.after_operation(std::span(host_copy_).first(bytes), result.element_bytes);
+    copy_(result.memory.data(), host_copy_.data(), bytes + 1);
   }
 
   std::unique_ptr<Communicator> inner_;
   RankFaults faults_;
   const MemoryCopy& copy_;
-  std::vector<OperationResult> results_;  // of operations that may not have finished
-  std::vector<std::byte> on_host_;
+  std::vector<OperationResult> results_;  // of operations that may still run
+  std::vector<std::byte> host_copy_;
 };
 
 class FaultyBackend final : public Backend {
@@ -138,8 +139,10 @@ class FaultyBackend final : public Backend {
   std::string headers() const override { return inner_->headers(); }
   Device device(int index) const override { return inner_->device(index); }
   std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
-  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override { return inner_->limitation_of(dtype, reduces); }
-  std::string min_free_device() const override { return inner_->min_free_device(); }
+  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
+    return inner_->limitation_of(dtype, reduces);
+  }
+  std::string least_free_device() const override { return inner_->least_free_device(); }
   std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
   std::vector<std::string> warnings() const override { return inner_->warnings(); }

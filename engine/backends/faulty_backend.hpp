@@ -1,6 +1,6 @@
 #pragma once
-// Makes --fault strike on a backend that knows nothing of faults: whatever its ranks' memory is, one way to copy out of
-// it and back is enough.
+// Adds the faults of --fault to any backend. It needs only a function that copies between the host and the ranks'
+// memory.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -10,11 +10,12 @@
 
 namespace busbw {
 
-/// Copies between the host's memory and a rank's, either way; returns when it is done. Called by the rank's own thread.
+/// Copies between host memory and a rank's memory in either direction, and returns when done. The rank's own thread
+/// calls it.
 using MemoryCopy = std::function<void(std::byte* to, const std::byte* from, std::size_t bytes)>;
 
-/// `inner` with faults; `inner` itself where there are none. A result is spoilt when its operation has finished, which
-/// is when the rank has waited for it. `connect` throws UsageError when a fault is of a rank that does not exist.
+/// Wraps `inner` with faults, or returns `inner` itself if `faults` is empty. A result is corrupted when the rank has
+/// waited for its operation. `connect` throws UsageError if a fault names a rank that does not exist.
 std::unique_ptr<Backend> inject_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy);
 
 }  // namespace busbw

@@ -86,7 +86,7 @@ def test_a_gate_that_expires(several: Machine, gpus: Machine) -> None:
             break
     finished = running.finish()
     assert finished.code == 3, finished
-    assert "were held back on the GPU for so long that it went on by itself" in finished.sentence()
+    assert "were held back on the GPU for so long that its time limit passed" in finished.sentence()
 
 
 def test_a_rank_that_dies(several: Machine) -> None:

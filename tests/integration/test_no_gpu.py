@@ -49,13 +49,13 @@ def has_gpu_engine(programs: Programs) -> bool:
 @pytest.mark.parametrize(
     ("version", "init", "visible", "said"),
     [
-        (OLD, NO_DEVICE, "0", ["the driver is made for CUDA 9.0", "newer driver"]),
+        (OLD, NO_DEVICE, "0", ["the driver supports CUDA 9.0", "newer driver"]),
         (ENOUGH, NO_DEVICE, "99", ["CUDA_VISIBLE_DEVICES=99 shows no GPU", "nvidia-smi -L"]),
         (ENOUGH, NO_DEVICE, "", ["CUDA_VISIBLE_DEVICES= hides all GPUs", "unset it"]),
         (ENOUGH, NOT_READY, "0", ["cudaErrorSystemNotReady", "fabricmanager"]),
-        (ENOUGH, MISMATCH, "0", ["libcuda.so.1", "of different versions", "LD_LIBRARY_PATH"]),
-        (ENOUGH, NO_MEMORY, "0", ["finds no memory", "nvidia-smi"]),
-        (ENOUGH, UNKNOWN, "0", ["does not say why", "nvidia_uvm"]),
+        (ENOUGH, MISMATCH, "0", ["libcuda.so.1", "different versions", "LD_LIBRARY_PATH"]),
+        (ENOUGH, NO_MEMORY, "0", ["memory is short", "nvidia-smi"]),
+        (ENOUGH, UNKNOWN, "0", ["gives no reason", "nvidia_uvm"]),
     ],
 )
 def test_cuda_that_does_not_start(programs: Programs, version: int, init: int, visible: str, said: list[str]) -> None:

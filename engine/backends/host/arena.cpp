@@ -13,12 +13,11 @@
 namespace busbw {
 namespace {
 
-[[noreturn]] void refuse(std::size_t bytes, const char* why) {
+[[noreturn]] void refuse(std::size_t bytes, const char* reason) {
   throw EnvironmentError(
       fmt::format("the host backend cannot map {} bytes for its ranks' buffers (mmap: {}); use a smaller -e or fewer "
-                  "ranks, or raise "
-                  "the limit on virtual memory (ulimit -v)",
-                  bytes, why));
+                  "ranks, or raise the limit on virtual memory (ulimit -v)",
+                  bytes, reason));
 }
 
 }  // namespace
@@ -32,7 +31,7 @@ Arena::Arena(std::size_t bytes, Sharing sharing) : size_(bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + ((kAlignment - address % kAlignment) % kAlignment);
 #ifdef MADV_HUGEPAGE
-  // A wish: systems without huge pages refuse it, and everything works without.
+  // Only a request: without huge pages the arena works as well.
   madvise(data_, size_, MADV_HUGEPAGE);
 #endif
 }

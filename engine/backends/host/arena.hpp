@@ -4,19 +4,19 @@
 
 namespace busbw {
 
-/// Who reaches the memory.
+/// Processes that reach the memory.
 enum class Sharing {
-  threads,    // one process: private memory, which gets huge pages most readily
-  processes,  // forked processes too
+  threads,    // one process: private memory, for which the kernel provides huge pages more readily
+  processes,  // this process and its forks
 };
 
-/// An anonymous mapping, zeroed, aligned to kAlignment. Pages cost memory only once they are touched.
+/// An anonymous mapping, zeroed and aligned to kAlignment. Pages consume memory only after the first access.
 class Arena {
  public:
-  /// A huge page on x86-64 and most others; a mapping that starts on such a boundary can be made of huge pages.
+  /// Size of a huge page on x86-64 and most other machines. Huge pages need a mapping that starts on this boundary.
   static constexpr std::size_t kAlignment = std::size_t{2} << 20;
 
-  /// Throws EnvironmentError where the machine refuses the mapping.
+  /// Throws EnvironmentError if the system refuses the mapping.
   Arena(std::size_t bytes, Sharing sharing);
   ~Arena();
   Arena(const Arena&) = delete;

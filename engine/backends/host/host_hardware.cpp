@@ -25,7 +25,7 @@ std::vector<std::string> lines_of(const Path& file) {
   return lines;
 }
 
-/// The number at the start of `text`, blanks skipped; none for "max", as version 2 says "no limit".
+/// Number at the start of `text`, after blanks. Nothing for "max", which means "no limit" in version 2.
 std::optional<std::uint64_t> number_in(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t");
   if (start == std::string_view::npos) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   return number;
 }
 
-/// The number after `key` in a file of "key number" lines.
+/// Number after `key` in a file with lines "key number".
 std::optional<std::uint64_t> keyed_number(const Path& file, std::string_view key) {
   for (const std::string& line : lines_of(file)) {
     if (line.starts_with(key)) return number_in(std::string_view(line).substr(key.size()));
@@ -48,23 +48,23 @@ std::optional<std::uint64_t> only_number(const Path& file) {
   return lines.empty() ? std::nullopt : number_in(lines.front());
 }
 
-/// What the control group at `folder` leaves; none where it has no limit.
-std::optional<std::uint64_t> left_in_group(const Path& folder, bool version2) {
+/// Bytes that the control group at `folder` can still allocate, or nothing if it has no limit.
+std::optional<std::uint64_t> available_in_group(const Path& folder, bool version2) {
   const auto limit = only_number(folder / (version2 ? "memory.max" : "memory.limit_in_bytes"));
   const auto used = only_number(folder / (version2 ? "memory.current" : "memory.usage_in_bytes"));
   if (!limit || !used) return std::nullopt;
-  // Cached file pages count as used but are given up when memory is wanted.
+  // Cached file pages count as used, but the kernel frees them on demand.
   const auto cached = keyed_number(folder / "memory.stat", version2 ? "inactive_file " : "total_inactive_file ");
   const std::uint64_t held = *used - std::min(*used, cached.value_or(0));
   return *limit - std::min(*limit, held);
 }
 
-/// The least that `group` (as /proc/self/cgroup names it) and the groups above it leave.
-std::uint64_t left_in_groups(const Path& mount, std::string_view group, bool version2) {
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+/// Minimum over `group`, as named in /proc/self/cgroup, and all groups above it.
+std::uint64_t available_in_groups(const Path& mount, std::string_view group, bool version2) {
+  std::uint64_t minimum = std::numeric_limits<std::uint64_t>::max();
   for (Path at = Path(group).relative_path();; at = at.parent_path()) {
-    least = std::min(least, left_in_group(mount / at, version2).value_or(least));
-    if (at.empty()) return least;
+    minimum = std::min(minimum, available_in_group(mount / at, version2).value_or(minimum));
+    if (at.empty()) return minimum;
   }
 }
 
@@ -81,22 +81,22 @@ std::string cpu_name(const Path& root) {
 std::size_t available_memory_bytes(const Path& root) {
   const auto available_kib = keyed_number(root / "proc/meminfo", "MemAvailable:");
   if (!available_kib) {
-    throw EnvironmentError("/proc/meminfo does not say how much memory is available (MemAvailable); mount /proc");
+    throw EnvironmentError("/proc/meminfo does not report the available memory (MemAvailable); mount /proc");
   }
-  std::uint64_t least = *available_kib * 1024;
-  // "0::/path" is version 2; "4:memory:/path" is version 1's memory controller.
+  std::uint64_t minimum = *available_kib * 1024;
+  // "0::/path" is the version 2 hierarchy; "4:memory:/path" is the memory controller of version 1.
   for (const std::string& line : lines_of(root / "proc/self/cgroup")) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string group = line.substr(second + 1);
-    if (controllers == ",,") least = std::min(least, left_in_groups(root / "sys/fs/cgroup", group, true));
+    if (controllers == ",,") minimum = std::min(minimum, available_in_groups(root / "sys/fs/cgroup", group, true));
     if (controllers.find(",memory,") != std::string::npos) {
-      least = std::min(least, left_in_groups(root / "sys/fs/cgroup/memory", group, false));
+      minimum = std::min(minimum, available_in_groups(root / "sys/fs/cgroup/memory", group, false));
     }
   }
-  return least;
+  return minimum;
 }
 
 std::size_t last_cache_bytes() {

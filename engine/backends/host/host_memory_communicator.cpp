@@ -10,10 +10,12 @@ namespace busbw {
 HostMemoryCommunicator::HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults)
     : members_(std::move(members)), rank_(rank), faults_(faults, world_rank(rank)) {}
 
-void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
+void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  move_bytes(to, from, bytes);
+}
 
 void HostMemoryCommunicator::end_multi_step(std::span<std::byte> result, Dtype dtype) {
-  faults_.end_steps();
+  faults_.end_multi_step();
   faults_.after_operation(result, size_bytes(dtype));
 }
 
@@ -21,8 +23,8 @@ void HostMemoryCommunicator::fill(std::byte* at, const DataStream& stream, std::
   fill_host(at, stream, first, elements);
 }
 
-void HostMemoryCommunicator::compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
-                       std::uint64_t index_base, Mismatches& mismatches) {
+void HostMemoryCommunicator::compare(const std::byte* at, const DataStream& stream, std::uint64_t first,
+                                     std::size_t elements, std::uint64_t index_base, Mismatches& mismatches) {
   compare_host(at, stream, first, elements, index_base, mismatches);
 }
 

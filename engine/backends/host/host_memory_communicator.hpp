@@ -1,5 +1,5 @@
 #pragma once
-// What the communicators of the host backend have in common: a rank whose memory the processor reads and writes.
+// Common base of the communicators of the host backend: ranks with memory that the CPU reads and writes.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace busbw {
 
-/// Operations are done when they return, so `synchronize` has nothing to wait for.
+/// Operations are done when their call returns, so `synchronize` does not wait.
 class HostMemoryCommunicator : public Communicator {
  public:
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void begin_multi_step() override { faults_.begin_steps(); }
+  void begin_multi_step() override { faults_.begin_multi_step(); }
   void end_multi_step(std::span<std::byte> result, Dtype dtype) override;
   void synchronize() override {}
   void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
@@ -25,7 +25,7 @@ class HostMemoryCommunicator : public Communicator {
   void enter(Phase phase) override { faults_.enter(phase); }
 
  protected:
-  /// `members`: the world ranks of the communicator's ranks.
+  /// `members`: the job ranks of the communicator's ranks.
   HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults);
 
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
@@ -35,7 +35,7 @@ class HostMemoryCommunicator : public Communicator {
   RankFaults faults_;
 };
 
-/// Copies; nothing where the data is there already.
+/// Copies bytes. Does nothing if both addresses are equal.
 void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace busbw

@@ -15,7 +15,7 @@ std::size_t all_bytes(int ranks, std::size_t buffer_bytes, std::size_t front_byt
   const std::size_t buffers = 2 * static_cast<std::size_t>(ranks);
   if (buffer_bytes > (std::numeric_limits<std::size_t>::max() - front_bytes) / buffers - kPage) {
     throw EnvironmentError(
-        fmt::format("{} buffers of {} bytes are more than can be addressed; use a smaller -e", buffers, buffer_bytes));
+        fmt::format("{} buffers of {} bytes exceed the address space; use a smaller -e", buffers, buffer_bytes));
   }
   return front_bytes + buffers * RankBuffers::page_aligned(buffer_bytes);
 }

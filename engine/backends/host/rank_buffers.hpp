@@ -1,5 +1,5 @@
 #pragma once
-// The memory that collectives work in: two buffers for each rank of this machine or process.
+// Memory of the collectives: two buffers for each rank of this machine or process.
 #include <cstddef>
 #include <span>
 
@@ -7,13 +7,13 @@
 
 namespace busbw {
 
-/// Buffers start on pages of their own. In front of them lies what their owner needs beside.
+/// Page-aligned buffers, with optional memory in front of them for the owner's own use.
 class RankBuffers {
  public:
-  /// Memory is counted in pages.
+  /// Rounds up to whole pages.
   static std::size_t page_aligned(std::size_t bytes);
 
-  /// `front_bytes` are page_aligned. Throws EnvironmentError where the machine refuses the memory.
+  /// `front_bytes` must be page-aligned. Throws EnvironmentError if the system refuses the memory.
   RankBuffers(int ranks, std::size_t buffer_bytes, std::size_t front_bytes, Sharing sharing);
 
   std::byte* front() const { return arena_.data(); }

@@ -17,11 +17,12 @@
 namespace busbw {
 namespace {
 
-/// Elements reduced at a time: few enough that the running result stays in the L1 cache, and a constant, so that
-/// compilers vectorise the loops over a block even at -O2.
+/// Elements reduced at a time. The accumulator fits into the L1 cache, and the constant lets compilers vectorize the
+/// loops even at -O2.
 constexpr std::size_t kBlock = 256;
 
-/// What sums and products of T are kept in. Unsigned integers, because they wrap where signed ones must not overflow.
+/// Type in which sums and products of T accumulate. Integers accumulate as unsigned, because signed overflow is
+/// undefined.
 template <class T>
 struct AccumulatorOf {
   using Type = float;
@@ -37,7 +38,7 @@ struct AccumulatorOf<T> {
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::Type;
 
-/// Calls `body(i)` for each element of a block.
+/// Calls `body(i)` for each element of a block. The constant bound of a full block permits vectorization.
 template <class Body>
 void for_each(std::size_t count, Body body) {
   if (count == kBlock) {
@@ -53,7 +54,7 @@ Accumulator<T> combine(Accumulator<T> a, Accumulator<T> b) {
   if constexpr (Op == Redop::prod) {
     return static_cast<R>(a * b);
   } else if constexpr (Op == Redop::max || Op == Redop::min) {
-    // Signed integers compare as what they are.
+    // Signed integers must be compared as signed.
     using Compared = std::conditional_t<std::is_integral_v<T>, T, R>;
     const auto x = static_cast<Compared>(a), y = static_cast<Compared>(b);
     return Op == Redop::max ? (x < y ? b : a) : (y < x ? b : a);
@@ -64,15 +65,15 @@ Accumulator<T> combine(Accumulator<T> a, Accumulator<T> b) {
 
 template <Redop Op, class T>
 Accumulator<T> prepare(T value, Accumulator<T> scalar) {
-  const auto running = static_cast<Accumulator<T>>(value);
-  if constexpr (Op == Redop::mulsum) return static_cast<Accumulator<T>>(running * scalar);
-  return running;
+  const auto accumulator = static_cast<Accumulator<T>>(value);
+  if constexpr (Op == Redop::mulsum) return static_cast<Accumulator<T>>(accumulator * scalar);
+  return accumulator;
 }
 
 template <Redop Op, class T>
 T finish(Accumulator<T> value, std::size_t ranks) {
   if constexpr (std::is_integral_v<T>) {
-    // Divided as 64 bits, because the number of ranks need not fit into T.
+    // Divide as 64 bits, because the number of ranks may not fit into T.
     using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
     const auto result = static_cast<T>(value);
     if constexpr (Op == Redop::avg) return static_cast<T>(static_cast<Wide>(result) / static_cast<Wide>(ranks));
@@ -87,9 +88,9 @@ T finish(Accumulator<T> value, std::size_t ranks) {
   }
 }
 
-void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteMode store) {
+void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteMode write_mode) {
 #ifdef __SSE2__
-  if (store == WriteMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
+  if (write_mode == WriteMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
     for (std::size_t at = 0; at < bytes; at += 16) {
       const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + at));
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
@@ -97,29 +98,31 @@ void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteM
     return;
   }
 #else
-  static_cast<void>(store);
+  static_cast<void>(write_mode);
 #endif
   std::memcpy(to, from, bytes);
 }
 
 template <Redop Op, class T>
 void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                  std::size_t first, std::size_t count, WriteMode store) {
-  alignas(64) Accumulator<T> running[kBlock];
+                  std::size_t first, std::size_t count, WriteMode write_mode) {
+  alignas(64) Accumulator<T> accumulator[kBlock];
   alignas(64) T result[kBlock];
   for (std::size_t rank = 0; rank < sources.size(); ++rank) {
     const T* const from = reinterpret_cast<const T*>(sources[rank]) + first;
     const auto scalar =
         Op == Redop::mulsum ? static_cast<Accumulator<T>>(mulsum_scalar(static_cast<int>(rank))) : Accumulator<T>{};
     if (rank == 0) {
-      for_each(count, [&](std::size_t i) { running[i] = prepare<Op, T>(from[i], scalar); });
+      for_each(count, [&](std::size_t i) { accumulator[i] = prepare<Op, T>(from[i], scalar); });
     } else {
-      for_each(count, [&](std::size_t i) { running[i] = combine<Op, T>(running[i], prepare<Op, T>(from[i], scalar)); });
+      for_each(count, [&](std::size_t i) {
+        accumulator[i] = combine<Op, T>(accumulator[i], prepare<Op, T>(from[i], scalar));
+      });
     }
   }
-  for_each(count, [&](std::size_t i) { result[i] = finish<Op, T>(running[i], sources.size()); });
+  for_each(count, [&](std::size_t i) { result[i] = finish<Op, T>(accumulator[i], sources.size()); });
   for (std::byte* const to : destinations) {
-    store_block(to + first * sizeof(T), reinterpret_cast<const std::byte*>(result), count * sizeof(T), store);
+    store_block(to + first * sizeof(T), reinterpret_cast<const std::byte*>(result), count * sizeof(T), write_mode);
   }
 }
 
@@ -142,14 +145,14 @@ BlockReducer reducer_of(Redop redop) {
 }  // namespace
 
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode store) {
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode write_mode) {
   const BlockReducer reduce = with_element_type(dtype, [&]<class T>() { return reducer_of<T>(redop); });
   for (std::size_t done = 0; done < count; done += kBlock) {
-    reduce(sources, destinations, first + done, std::min(kBlock, count - done), store);
+    reduce(sources, destinations, first + done, std::min(kBlock, count - done), write_mode);
   }
 #ifdef __SSE2__
-  // Streamed stores are ordered before later ones only by a fence; a barrier's release does not do it.
-  if (store == WriteMode::streamed) _mm_sfence();
+  // Streaming stores are ordered before later stores only by a fence; the release of a barrier is not sufficient.
+  if (write_mode == WriteMode::streamed) _mm_sfence();
 #endif
 }
 

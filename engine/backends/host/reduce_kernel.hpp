@@ -7,26 +7,27 @@
 
 namespace busbw {
 
-/// How results are stored.
+/// How results are written to memory.
 enum class WriteMode {
-  cached,    // through the caches: for results that fit there, or whose place was read just before
-  streamed,  // past the caches where the processor can: saves reading what is about to be overwritten
+  cached,    // through the caches: for results that fit there, or that overwrite lines read just before
+  streamed,  // past the caches if the processor can: avoids reading memory that is about to be overwritten
 };
 
-/// Reduces the elements `first` to `first + count` of all sources, source i being rank i's data, and writes the result
-/// to the same elements of all destinations. A destination may be a source; arrays overlap in no other way. In rank
-/// order, so that the result is the same wherever it is computed:
-/// integers modulo 2^bits; float in float; double in double; half, bfloat16 and the 8-bit formats in float, rounded
-/// once. `avg` divides the sum once: integers truncate towards zero, which is the floor for sums that are not negative.
-/// `mulsum` multiplies rank i's data by mulsum_scalar(i) first.
+/// Reduces elements `first` to `first + count` of all sources into the same elements of all destinations. Source i is
+/// rank i's data. A destination may be a source; otherwise arrays must not overlap.
+/// The reduction runs in rank order, so that every rank computes the same bits:
+/// - Integers are reduced modulo 2^bits, float in float, double in double.
+/// - Half, bfloat16 and the 8-bit formats are reduced in float and rounded once.
+/// - `avg` divides the sum once. Integers truncate towards zero, which is the floor of a nonnegative sum.
+/// - `mulsum` first multiplies rank i's data by mulsum_scalar(i).
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode store);
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode write_mode);
 
-/// Divides the sums at `data` by `ranks`, as `avg` does it above: for sums that were made elsewhere.
+/// Divides sums at `data`, computed elsewhere, by `ranks`, with the rounding of `avg` in `reduce_elements`.
 void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks);
 
-/// Writes the elements of `from`, rank `rank`'s data, as `mulsum` sums them: each times mulsum_scalar(rank). `to` may
-/// be `from`.
+/// Multiplies the elements of `from`, rank `rank`'s data, by mulsum_scalar(rank), as `mulsum` does before it sums. `to`
+/// may be `from`.
 void scale_elements(std::byte* to, const std::byte* from, std::size_t count, Dtype dtype, int rank);
 
 }  // namespace busbw

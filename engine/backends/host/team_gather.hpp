@@ -1,5 +1,5 @@
 #pragma once
-// What every member of a team knows, known to all of them.
+// Collectives of a team on bytes and ranks.
 #include <span>
 #include <vector>
 
@@ -7,10 +7,10 @@
 
 namespace busbw {
 
-/// Every member's bytes, in rank order, at every member. Called by all members.
+/// Gathers every member's bytes, in rank order, at every member. All members call it.
 std::vector<Bytes> all_gather_bytes(Team& team, std::span<const std::byte> mine);
 
-/// The world ranks of the members of `group`, in its order. Called by all of them.
+/// Job ranks of the members of `group`, in group order. All members of the group call it.
 std::vector<int> world_ranks_of(const Team& world, Team& group);
 
 }  // namespace busbw

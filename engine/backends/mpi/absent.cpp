@@ -1,4 +1,4 @@
-// Stands for MPI in the engine that knows none.
+// Replaces the MPI backend in the engine without MPI.
 #include <fmt/format.h>
 #include <unistd.h>
 

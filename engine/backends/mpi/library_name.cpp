@@ -7,13 +7,13 @@ namespace busbw {
 namespace {
 
 struct VersionPattern {
-  std::string_view start;  // what stands before the version
+  std::string_view start;  // text before the version
   std::string_view name;
 };
 constexpr std::array<VersionPattern, 4> kForms{{{"Open MPI v", "Open MPI"},
-                                      {"MPICH Version:", "MPICH"},
-                                      {"Intel(R) MPI Library ", "Intel MPI"},
-                                      {"MVAPICH2 Version      :", "MVAPICH2"}}};
+                                                {"MPICH Version:", "MPICH"},
+                                                {"Intel(R) MPI Library ", "Intel MPI"},
+                                                {"MVAPICH2 Version      :", "MVAPICH2"}}};
 constexpr std::string_view kBlanks = " \t";
 
 }  // namespace

@@ -21,10 +21,10 @@ std::string library_text() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   require_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  return text.data();  // Open MPI counts the final zero, too
+  return text.data();  // Open MPI's length includes the final zero
 }
 
-/// The file of the MPI library in use; empty where the loader does not say.
+/// File of the MPI library in use. Empty if the loader does not report it.
 std::string library_path() {
   Dl_info found{};
   if (dladdr(reinterpret_cast<const void*>(&MPI_Allreduce), &found) == 0 || !found.dli_fname) return {};
@@ -37,7 +37,7 @@ MpiBackend::MpiBackend(int local_rank, Faults faults)
     : local_rank_(local_rank), faults_(std::move(faults)), library_(library_text()), cpu_name_(busbw::cpu_name()) {}
 
 MpiBackend::~MpiBackend() {
-  if (came_to_end_) finalize_mpi();
+  if (completed_) finalize_mpi();
 }
 
 std::string MpiBackend::version() const { return mpi_library_name(library_); }
@@ -72,7 +72,7 @@ std::unique_ptr<Communicator> MpiBackend::connect(Team& world, Team& group) {
   require_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   const MpiMemory memory{memory_->send_buffer(0), memory_->recv_buffer(0), std::span(memory_->front(), buffer_bytes_)};
   return std::make_unique<MpiCommunicator>(communicator, std::move(members), world, operators_, memory, faults_,
-                                           came_to_end_);
+                                           completed_);
 }
 
 }  // namespace busbw

@@ -12,15 +12,15 @@ namespace busbw {
 
 class MpiBackend final : public Backend {
  public:
-  /// After enter_mpi. `local_rank`: among the processes of this host.
+  /// Create it after `init_mpi`. `local_rank`: rank among the processes of this host.
   MpiBackend(int local_rank, Faults faults);
-  /// Ends MPI, where all ranks came to their end.
+  /// Finalizes MPI if all ranks have completed.
   ~MpiBackend() override;
 
   std::string name() const override { return "mpi"; }
   std::string version() const override;
   Device device(int index) const override;
-  /// MPI's reductions take memory of their own, as much as a buffer, and scratch memory comes on top.
+  /// Leaves memory for MPI's reductions, which allocate as much as a buffer, and for scratch memory.
   std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int) const override { return 0; }
   std::vector<std::pair<std::string, std::string>> facts() const override;
@@ -31,8 +31,8 @@ class MpiBackend final : public Backend {
  private:
   int local_rank_;
   Faults faults_;
-  bool came_to_end_ = false;
-  std::string library_;  // as MPI_Get_library_version says
+  bool completed_ = false;
+  std::string library_;  // text of MPI_Get_library_version
   std::string cpu_name_;
   MpiOperators operators_;
   std::size_t buffer_bytes_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What every use of MPI needs: its header, and its errors as ours.
+// MPI's header, and helpers that turn MPI's errors into exceptions.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -8,10 +8,10 @@
 
 namespace busbw {
 
-/// Throws EnvironmentError with MPI's words where `code` is an error; `call` names the function.
+/// Throws EnvironmentError with MPI's error text if `code` is an error; `call` names the function.
 void require_mpi(int code, const char* call);
 
-/// `count` as MPI takes it. Throws UsageError above 2^31 - 1.
+/// Converts `count` to MPI's type. Throws UsageError above 2^31 - 1.
 int mpi_count(std::size_t count);
 
 }  // namespace busbw

@@ -19,25 +19,25 @@ int rank_in(MPI_Comm communicator) {
   return rank;
 }
 
-/// MPI's way of saying that the result's place holds the data.
+/// MPI's way to express that the result buffer already holds the data.
 const void* unless_in_place(const std::byte* send, bool in_place) { return in_place ? MPI_IN_PLACE : send; }
 
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(MPI_Comm communicator, std::vector<int> members, const Team& world,
                                  const MpiOperators& operators, MpiMemory memory, std::span<const Fault> faults,
-                                 bool& came_to_end)
+                                 bool& completed)
     : HostMemoryCommunicator(std::move(members), rank_in(communicator), faults),
       communicator_(communicator),
       world_(world),
       operators_(operators),
       memory_(memory),
-      came_to_end_(came_to_end) {}
+      completed_(completed) {}
 
 MpiCommunicator::~MpiCommunicator() {
-  // Freeing and ending are operations of all members: after an error some may never come.
+  // Freeing and finalizing need all members. After an error, some may never take part.
   if (world_.aborted() || std::uncaught_exceptions() > 0) return;
-  came_to_end_ = MPI_Comm_free(&communicator_) == MPI_SUCCESS;
+  completed_ = MPI_Comm_free(&communicator_) == MPI_SUCCESS;
 }
 
 const std::byte* MpiCommunicator::contribution(const std::byte* send, std::size_t count, Dtype dtype, Redop redop) {
@@ -53,7 +53,7 @@ void MpiCommunicator::finish(std::byte* recv, std::size_t count, Dtype dtype, Re
 void MpiCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
   faults_.before_operation();
   const bool in_place = send == recv;
-  // All ranks are in place, or none, whatever their scalar is.
+  // Either all ranks are in place or none, so this choice is the same on all of them.
   if (in_place && redop == Redop::mulsum) scale_elements(recv, send, count, dtype, rank_);
   const std::byte* const mine = in_place ? send : contribution(send, count, dtype, redop);
   require_mpi(MPI_Allreduce(unless_in_place(mine, in_place), recv, mpi_count(count), mpi_type(dtype),
@@ -82,8 +82,8 @@ void MpiCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t ranks = static_cast<std::size_t>(size());
   const std::byte* const mine = contribution(send, recv_count * ranks, dtype, redop);
-  // In place, NCCL puts the result where this rank's share was, MPI at the start of the data: neither can be had of the
-  // other without a second place.
+  // In place, NCCL stores the result in this rank's segment, MPI at the start of the data. Converting one to the other
+  // needs a second buffer.
   const bool in_place = send == recv || (send < recv && recv < send + bytes * ranks);
   std::byte* const result = in_place && mine == send ? memory_.scratch.data() : recv;
   mpi_count(recv_count * ranks);
@@ -108,7 +108,7 @@ void MpiCommunicator::all_gather(const std::byte* send, std::byte* recv, std::si
 void MpiCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
   faults_.before_operation();
   const std::size_t bytes = count * size_bytes(dtype);
-  // MPI has one buffer, which the root only reads.
+  // MPI takes one buffer without const; the root only reads it.
   std::byte* const data = rank_ == root ? const_cast<std::byte*>(send) : recv;
   require_mpi(MPI_Bcast(data, mpi_count(count), mpi_type(dtype), root, communicator_), "MPI_Bcast");
   if (rank_ == root) move_bytes(recv, send, bytes);
@@ -151,7 +151,7 @@ void MpiCommunicator::exchange(std::span<const Transfer> sends, std::span<const 
   const auto overlaps = [&](const std::byte* at, std::size_t bytes, const Transfer& recv) {
     return bytes > 0 && recv.count > 0 && at < recv.data + recv.count * width && recv.data < at + bytes;
   };
-  // What is sent may lie where something is received; MPI would let the one overwrite the other.
+  // Sends may overlap receives. MPI would overwrite data that is not yet sent.
   std::vector<const std::byte*> sources;
   std::byte* free_scratch = memory_.scratch.data();
   for (const Transfer& send : sends) {

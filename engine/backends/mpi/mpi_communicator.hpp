@@ -8,21 +8,22 @@
 
 namespace busbw {
 
-/// The memory of one rank, each part as large as a buffer. `scratch` holds what MPI cannot do in place.
+/// The memory of one rank; each part has the size of a buffer. `scratch` holds data of operations that MPI cannot do in
+/// place.
 struct MpiMemory {
   std::span<std::byte> send;
   std::span<std::byte> recv;
   std::span<std::byte> scratch;
 };
 
-/// A collective whose peer is gone may never return: the rank then stays in it, and its process ends without it once
-/// the job is aborted. `exchange` looks at the job while it waits.
+/// A collective may never return after a peer is lost. The rank then stays blocked, and its process ends without it
+/// when the job is aborted. `exchange` checks for an abort while it waits.
 class MpiCommunicator final : public HostMemoryCommunicator {
  public:
-  /// `communicator` becomes this object's; `members` are the world ranks of its ranks. `world` and `operators` must
-  /// outlive it. `came_to_end` is set when it is destroyed in good order, which all ranks then do.
+  /// Takes ownership of `communicator`; `members` are the job ranks of its ranks. `world` and `operators` must outlive
+  /// this. `completed` is set if the destructor runs in good order, which then holds for all ranks.
   MpiCommunicator(MPI_Comm communicator, std::vector<int> members, const Team& world, const MpiOperators& operators,
-                  MpiMemory memory, std::span<const Fault> faults, bool& came_to_end);
+                  MpiMemory memory, std::span<const Fault> faults, bool& completed);
   ~MpiCommunicator() override;
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -41,7 +42,7 @@ class MpiCommunicator final : public HostMemoryCommunicator {
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
 
  private:
-  /// What this rank puts into a reduction: `send`, or for mulsum its multiple in scratch memory.
+  /// Data that this rank contributes to a reduction: `send`, or its multiple in scratch memory for mulsum.
   const std::byte* contribution(const std::byte* send, std::size_t count, Dtype dtype, Redop redop);
   void finish(std::byte* recv, std::size_t count, Dtype dtype, Redop redop);
 
@@ -49,7 +50,7 @@ class MpiCommunicator final : public HostMemoryCommunicator {
   const Team& world_;
   const MpiOperators& operators_;
   MpiMemory memory_;
-  bool& came_to_end_;
+  bool& completed_;
 };
 
 }  // namespace busbw

@@ -14,8 +14,8 @@
 namespace busbw {
 namespace {
 
-/// What a launcher's variables say; none where they say nothing sensible, since MPI knows better.
-std::optional<World> told_by_variables(Environment environment) {
+/// The world according to a launcher's variables, or nothing if they are inconsistent: MPI is more reliable.
+std::optional<World> world_from_variables(Environment environment) {
   try {
     return detect_process(environment);
   } catch (const UsageError&) {
@@ -23,18 +23,18 @@ std::optional<World> told_by_variables(Environment environment) {
   }
 }
 
-/// Throws where MPI has found nobody else, but there should be others: each process would measure alone.
+/// Throws if MPI reports one process but the launcher's variables report several: each process would measure alone.
 void require_alone(Environment environment) {
-  const World told = detect_process(environment);
-  if (told.size > 1)
+  const World from_variables = detect_process(environment);
+  if (from_variables.size > 1)
     throw UsageError(fmt::format(
         "{} has started {} processes, but MPI connects this one to no other, so each would run alone; start it "
         "with the mpirun of the MPI that busbw-engine-mpi was built with, or with srun --mpi=pmix or "
         "--mpi=pmi2, or set BUSBW_LAUNCHER=none to run alone on purpose",
-        told.launcher, told.size));
+        from_variables.launcher, from_variables.size));
 }
 
-/// Where the other processes can reach this one, and a port that is free.
+/// Addresses at which other processes reach this one, and a free port.
 TcpStoreAddress own_address(const MpiWorld& place) {
   TcpStoreAddress address;
   address.port = local_endpoint(listen_everywhere(0)).port();
@@ -51,11 +51,11 @@ TcpStoreAddress own_address(const MpiWorld& place) {
   return address;
 }
 
-/// Process 0's bytes at all processes.
-Bytes broadcast(const Bytes& mine) {
-  std::uint64_t bytes = mine.size();
+/// Broadcasts process 0's bytes to all processes.
+Bytes broadcast(const Bytes& message) {
+  std::uint64_t bytes = message.size();
   require_mpi(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast");
-  Bytes all = mine;
+  Bytes all = message;
   all.resize(bytes);
   require_mpi(MPI_Bcast(all.data(), mpi_count(bytes), MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
   return all;
@@ -65,7 +65,7 @@ Bytes broadcast(const Bytes& mine) {
 
 World join_mpi(char**, Environment environment) {
   const double limit_s = find_join_limit_s(environment);
-  // What can be wrong is found before MPI binds the processes together.
+  // Check for errors before MPI connects the processes.
   const std::string token = find_token(environment).value_or(random_token());
   if (const auto address = environment("BUSBW_RENDEZVOUS"))
     throw UsageError(
@@ -83,18 +83,18 @@ World join_mpi(char**, Environment environment) {
     require_alone(environment);
     return world;
   }
-  const auto told = told_by_variables(environment);
-  world.launcher = told && told->size == place.size ? told->launcher : "mpi";
-  if (told) world.node = told->node;
+  const auto from_variables = world_from_variables(environment);
+  world.launcher = from_variables && from_variables->size == place.size ? from_variables->launcher : "mpi";
+  if (from_variables) world.node = from_variables->node;
 
-  MessageWriter mine;
+  MessageWriter message;
   if (place.rank == 0) {
     const TcpStoreAddress address = own_address(place);
-    mine.add(address.port).add(token).add(address.hosts.size());
-    for (const std::string& host : address.hosts) mine.add(host);
+    message.add(address.port).add(token).add(address.hosts.size());
+    for (const std::string& host : address.hosts) message.add(host);
   }
-  const Bytes told_by_first = broadcast(mine.bytes());
-  MessageReader reader(told_by_first);
+  const Bytes from_first = broadcast(message.bytes());
+  MessageReader reader(from_first);
   TcpStoreAddress store;
   store.port = reader.take<int>();
   world.token = reader.take_text();

@@ -1,6 +1,7 @@
 #pragma once
-// MPI as main sees it. There are two engines: busbw-engine knows no MPI and starts busbw-engine-mpi beside it, which is
-// the same program with this backend inside, so that only who asks for MPI needs its library.
+// MPI support of the engine's main program. There are two engines: busbw-engine does not link MPI and starts
+// busbw-engine-mpi from the same folder. That is the same program with this backend, so that only users of MPI need its
+// library.
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,14 +12,14 @@
 
 namespace busbw {
 
-/// Joins MPI's job: which process this one is, and where process 0 listens, as all processes hear from it over MPI. To
-/// be called once, by the main thread. Where this is the engine without MPI, starts the other one with the arguments
-/// `argv` and does not return. Throws EnvironmentError where that one is not installed or MPI fails, and UsageError
-/// where a launcher speaks of several processes but MPI knows only this one.
+/// Joins MPI's job: returns this process's rank and the address of process 0, which MPI broadcasts to all processes.
+/// The main thread must call it once. The engine without MPI starts the other one with the arguments `argv` and does
+/// not return. Throws EnvironmentError if the other engine is not installed or MPI fails. Throws UsageError if a
+/// launcher reports several processes but MPI only this one.
 World join_mpi(char** argv, Environment environment);
 
-/// After `join_mpi`, whose answer `world` is: a backend that measures MPI's own collectives on host memory, one rank in
-/// each process. `faults`: --fault. Throws UsageError on a fault of a rank that does not exist.
+/// Creates a backend that measures MPI's own collectives on host memory, with one rank per process. Call it after
+/// `join_mpi`, which returns `world`. `faults`: --fault. Throws UsageError if a fault names a rank that does not exist.
 std::unique_ptr<Backend> make_mpi_backend(const World& world, const std::vector<std::string>& faults);
 
 }  // namespace busbw

@@ -13,12 +13,12 @@
 namespace busbw {
 namespace {
 
-/// Whether MPI has no number like this one.
+/// True if MPI has no such number type, so that the elements need own operators.
 constexpr bool is_own(Dtype dtype) {
   return dtype == Dtype::float16 || dtype == Dtype::bfloat16 || dtype == Dtype::f8e4m3 || dtype == Dtype::f8e5m2;
 }
 
-/// The operator that combines two elements.
+/// Operator that combines two elements: `avg` and `mulsum` combine by sum.
 constexpr Redop combining(Redop redop) { return redop == Redop::avg || redop == Redop::mulsum ? Redop::sum : redop; }
 
 MPI_Op mpi_operator(Redop redop) {
@@ -30,7 +30,7 @@ MPI_Op mpi_operator(Redop redop) {
   }
 }
 
-/// MPI_User_function knows of its operator only what is in its name, hence one for each.
+/// MPI_User_function gets no operator argument, so each operator needs its own function.
 template <Dtype dtype, Redop redop>
 void reduce_pair(void* in, void* in_and_out, int* count, MPI_Datatype*) {
   const std::array<const std::byte*, 2> sources{static_cast<const std::byte*>(in),
@@ -49,9 +49,9 @@ constexpr Functions functions_of(std::index_sequence<dtypes...>) {
 
 constexpr Functions kFunctions = functions_of(std::make_index_sequence<kDtypes.size()>());
 
-/// Whether MPI's operator wraps around on overflow, as NCCL's integers and ours do: tried on numbers of all bits.
+/// True if MPI's operator wraps on overflow, like NCCL's integers and ours. Tested with numbers of all bits.
 bool wraps_around(Dtype dtype, Redop redop, MPI_User_function* right) {
-  constexpr int kElements = 257;  // long enough for vector instructions, with a rest
+  constexpr int kElements = 257;  // long enough for vector instructions, with a remainder
   std::array<std::uint8_t, kElements * sizeof(std::uint64_t)> left;
   for (std::size_t i = 0; i < left.size(); ++i) left[i] = static_cast<std::uint8_t>(i * 167 + 13);
   auto of_mpi = left;

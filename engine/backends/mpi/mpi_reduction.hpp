@@ -1,7 +1,7 @@
 #pragma once
-// Types and operators as MPI knows them. It has no 16-bit and 8-bit floating-point numbers, and does not say what
-// becomes of integers that overflow: some libraries' sums of 8-bit integers stop at the largest number. What MPI does
-// not have, or does in another way, is reduced by the host backend's arithmetic.
+// Maps element types and operators to MPI's. MPI has no 16-bit and 8-bit floating-point numbers and does not define
+// integer overflow: in some libraries, sums of 8-bit integers saturate. The host backend's arithmetic replaces
+// operators that MPI lacks or defines differently.
 #include <array>
 #include <string>
 
@@ -13,14 +13,14 @@ namespace busbw {
 /// The type that moves elements of `dtype`.
 MPI_Datatype mpi_type(Dtype dtype);
 
-/// The operators of a job; to be made after MPI_Init and used by one thread.
+/// The operators of a job. Create them after MPI_Init and use them in one thread.
 class MpiOperators {
  public:
   MpiOperators();
 
-  /// Combines two elements. `avg` and `mulsum` are sums: what comes before and after is not MPI's.
+  /// Operator that combines two elements. `avg` and `mulsum` are sums; the caller scales before or divides after.
   MPI_Op of(Dtype dtype, Redop redop) const;
-  /// "int8 sum, uint8 sum": which of MPI's operators are replaced because they do not wrap around.
+  /// MPI operators that are replaced because they do not wrap on overflow: "int8 sum, uint8 sum".
   const std::string& replaced() const { return replaced_; }
 
  private:

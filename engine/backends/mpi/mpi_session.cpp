@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kLeaveLimitS = 10;
 
-/// Ends the process with a sentence when it has not gone out of scope in time.
+/// Ends the process with a message if it is not destroyed within the time limit.
 class CallTimeLimit {
  public:
   CallTimeLimit(double limit_s, std::string sentence) {
@@ -61,7 +61,7 @@ MpiWorld init_mpi(double limit_s) {
                            "BUSBW_JOIN_TIMEOUT_S",
                            limit_s));
   int provided = 0;
-  // The main thread watches while a rank's thread works, one at a time.
+  // The main thread and the rank's thread use MPI, but only one of them at a time.
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (code != MPI_SUCCESS)
     throw EnvironmentError(fmt::format("MPI_Init_thread failed with code {}; see what MPI wrote", code));
@@ -81,8 +81,8 @@ MpiWorld init_mpi(double limit_s) {
 }
 
 void finalize_mpi() {
-  const CallTimeLimit guard(kLeaveLimitS,
-                    fmt::format("MPI_Finalize did not return within {:g} s, in phase report: a process was lost "
+  const CallTimeLimit guard(
+      kLeaveLimitS, fmt::format("MPI_Finalize did not return within {:g} s, in phase report: a process was lost "
                                 "after the last row",
                                 kLeaveLimitS));
   MPI_Finalize();

@@ -1,23 +1,24 @@
 #pragma once
-// MPI from its beginning to its end in this process.
+// Initializes and finalizes MPI in this process.
 #include <string_view>
 
 namespace busbw {
 
-/// Where MPI put this process.
+/// Position of this process in MPI's job.
 struct MpiWorld {
   int rank = 0;
   int size = 1;
-  int local_rank = 0;  // among those that share memory with it
+  int local_rank = 0;  // among the processes that share memory with it
   int local_size = 1;
 };
 
-/// MPI_Init, by the main thread; another one may call MPI later. Throws EnvironmentError. Where it does not return
-/// within `limit_s`, the process ends with a sentence and exit code 4: nothing else ends a call into a library.
+/// Calls MPI_Init from the main thread; another thread may use MPI later. Throws EnvironmentError. If the call does not
+/// return within `limit_s`, the process ends with a message and exit code 4, because a library call cannot be
+/// interrupted.
 MpiWorld init_mpi(double limit_s);
 
-/// MPI_Finalize, by the main thread. It waits for all processes, so it is not called where one may be lost; should one
-/// be lost all the same, the process ends as above.
+/// Calls MPI_Finalize from the main thread. It waits for all processes, so do not call it if one may be lost. If one is
+/// lost nevertheless, the process ends as described for `init_mpi`.
 void finalize_mpi();
 
 }  // namespace busbw

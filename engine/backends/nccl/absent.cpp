@@ -1,4 +1,4 @@
-// What stands in for the NCCL backend in a build without CUDA.
+// Replaces the NCCL backend in a build without CUDA.
 #include "backends/nccl/nccl_backend.hpp"
 #include "common/support/error.hpp"
 
@@ -7,7 +7,7 @@ namespace busbw {
 std::string nccl_headers() { return {}; }
 
 GpuSurvey survey_gpus(bool) {
-  return {{}, "this build has no GPU engine: build with CUDA's compiler at hand (docs/gpu.md), or use --backend host"};
+  return {{}, "this build has no GPU engine: build it with CUDA's compiler (docs/gpu.md), or use --backend host"};
 }
 
 std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig&, const GpuSurvey& survey) {

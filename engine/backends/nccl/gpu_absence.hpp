@@ -1,27 +1,26 @@
 #pragma once
-// Why a process sees no GPU, or fewer than it takes, and what a person can do about it.
+// Explains why a process sees no GPU or too few, and gives remedies.
 #include <optional>
 #include <string>
 
 namespace busbw {
 
-/// What a look for GPUs came to, and what it looked at.
+/// Result of the GPU probe and the settings that explain it.
 struct GpuProbe {
   std::string error_name;              // CUDA's, such as "cudaErrorNoDevice"
   std::string error_text;
-  int driver_version = 0;              // of CUDA, as it counts: 12020; 0: there is no driver
-  int runtime_version = 0;             // of CUDA, that this program was built with
+  int driver_version = 0;              // CUDA version of the driver in CUDA's format: 12020; 0: no driver
+  int runtime_version = 0;             // CUDA version that this program was built with
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
 };
 
-/// One sentence with the remedy.
-std::string no_gpu_message(const GpuProbe& look);
+/// One sentence with the reason and the remedy.
+std::string no_gpu_message(const GpuProbe& probe);
 
-/// A half sentence to go behind one that says that `seen` GPUs are too few, where CUDA_VISIBLE_DEVICES names more than
-/// that; else empty.
-std::string visible_devices_hint(const std::optional<std::string>& visible, int seen);
+/// Continuation of a message that `visible_count` GPUs are too few, if CUDA_VISIBLE_DEVICES names more; else empty.
+std::string visible_devices_hint(const std::optional<std::string>& visible, int visible_count);
 
-/// "13.0" of 13000.
+/// "13.0" for 13000.
 std::string cuda_version_text(int version);
 
 }  // namespace busbw

@@ -11,22 +11,22 @@
 namespace busbw {
 namespace {
 
-// Launches that a rank may be ahead of the first one.
-constexpr std::size_t kSlots = 256;
-// A rank that is ahead is told after so many launches: half of the slots free again is what it waits for.
-constexpr std::size_t kLaunchesPerNotice = 64;
-static_assert(kLaunchesPerNotice <= kSlots / 2);
-// Looks between two that give the core away, some microseconds. Giving it away oftener costs the thread that launches,
-// which may share a core with this one, more than looking does.
-constexpr unsigned kLooksPerYield = 64;
-constexpr std::size_t kLineBytes = 64;  // of a cache
+// Maximum number of requests that a rank may be ahead of the first member.
+constexpr std::size_t kQueueSlots = 256;
+// Requests between two notices to a member that is ahead. It waits until half of its slots are free.
+constexpr std::size_t kRequestsPerNotice = 64;
+static_assert(kRequestsPerNotice <= kQueueSlots / 2);
+// Polls between two yields of the core, a few microseconds. More frequent yields would cost the issuing thread, which
+// may share a core with this one, more than polling does.
+constexpr unsigned kPollsPerYield = 64;
+constexpr std::size_t kLineBytes = 64;  // of a cache line
 
-/// Returns once `ready()` holds; `look_up()`, which may throw, is called now and then.
-template <class Ready, class LookUp>
-void spin_until(const Ready& ready, const LookUp& look_up) {
-  for (unsigned look = 1; !ready(); ++look) {
-    if (look % kLooksPerYield == 0) {
-      look_up();
+/// Returns when `ready()` is true. Calls `check`, which may throw, from time to time.
+template <class Ready, class Check>
+void spin_until(const Ready& ready, const Check& check) {
+  for (unsigned poll = 1; !ready(); ++poll) {
+    if (poll % kPollsPerYield == 0) {
+      check();
       sched_yield();
     } else {
       pause_briefly();
@@ -38,7 +38,7 @@ void throw_if_aborted(const Team& world) {
   if (world.aborted()) throw JobAborted();
 }
 
-bool starts_jointly(IssueRequest::Kind kind) { return kind <= IssueRequest::Kind::exchange; }
+bool starts_in_nccl_group(IssueRequest::Kind kind) { return kind <= IssueRequest::Kind::exchange; }
 
 }  // namespace
 
@@ -57,213 +57,216 @@ const char* name(IssueRequest::Kind kind) {
     case IssueRequest::Kind::begin_group: return "begin_group";
     case IssueRequest::Kind::end_group: return "end_group";
     case IssueRequest::Kind::stamp: return "stamp";
-    case IssueRequest::Kind::begin_recording: return "begin_recording";
-    case IssueRequest::Kind::end_recording: return "end_recording";
-    case IssueRequest::Kind::instantiate_graph: return "make_ready";
-    case IssueRequest::Kind::issue_recording: return "issue_recording";
+    case IssueRequest::Kind::begin_capture: return "begin_capture";
+    case IssueRequest::Kind::end_capture: return "end_capture";
+    case IssueRequest::Kind::instantiate_graph: return "instantiate_graph";
+    case IssueRequest::Kind::issue_graph: return "issue_graph";
     case IssueRequest::Kind::close_gate: return "close_gate";
     case IssueRequest::Kind::synchronize: return "synchronize";
   }
-  throw std::logic_error("name: not a Launch::Kind");
+  throw std::logic_error("name: not an IssueRequest::Kind");
 }
 
-/// What a rank has submitted: one writer, one reader. Each of the two counts is on a line that one side alone writes.
+/// Queue of one member's requests, with one writer and one reader. Each of the two counters has a cache line that only
+/// one side writes.
 struct LaunchGroup::MemberSlot {
-  std::vector<IssueRequest> slots = std::vector<IssueRequest>(kSlots);
-  std::atomic<OperationIssuer*> launcher{nullptr};
+  std::vector<IssueRequest> requests = std::vector<IssueRequest>(kQueueSlots);
+  std::atomic<OperationIssuer*> issuer{nullptr};
   std::atomic<bool> leaving{false};
   alignas(64) std::atomic<std::uint64_t> submitted{0};
-  alignas(64) std::atomic<std::uint64_t> done{0};
-  // The first member's own.
+  alignas(64) std::atomic<std::uint64_t> issued{0};
+  // Used only by the first member's thread.
   alignas(64) std::uint64_t submitted_seen = 0;
   std::uint64_t next = 0;
 
-  IssueRequest& at(std::uint64_t number) { return slots[number % kSlots]; }
+  IssueRequest& at(std::uint64_t number) { return requests[number % kQueueSlots]; }
 };
 
 LaunchGroup::LaunchGroup(int members) : finished_(static_cast<std::size_t>(members)) {
-  for (int i = 0; i < members; ++i) places_.push_back(std::make_unique<MemberSlot>());
+  for (int i = 0; i < members; ++i) slots_.push_back(std::make_unique<MemberSlot>());
 }
 
 LaunchGroup::~LaunchGroup() = default;
 
-LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& launcher, const Team& world)
-    : group_(group), index_(index), launcher_(launcher), world_(world) {
+LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world)
+    : group_(group), index_(index), issuer_(issuer), world_(world) {
   if (index_ > 0) {
-    group_.places_[static_cast<std::size_t>(index_)]->launcher.store(&launcher_, std::memory_order_release);
+    group_.slots_[static_cast<std::size_t>(index_)]->issuer.store(&issuer_, std::memory_order_release);
     return;
   }
   LeaderState expected = LeaderState::absent;
-  if (!group_.first_.compare_exchange_strong(expected, LeaderState::joined)) throw JobAborted();
+  if (!group_.leader_.compare_exchange_strong(expected, LeaderState::joined)) throw JobAborted();
 }
 
 LaunchGroup::Member::~Member() {
   if (index_ == 0) {
-    group_.recover_all(launcher_);
-    group_.first_.store(LeaderState::left, std::memory_order_release);
+    group_.recover_all(issuer_);
+    group_.leader_.store(LeaderState::left, std::memory_order_release);
     return;
   }
-  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
-  place.leaving.store(true, std::memory_order_release);
+  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
+  slot.leaving.store(true, std::memory_order_release);
   LeaderState expected = LeaderState::absent;
-  if (!group_.first_.compare_exchange_strong(expected, LeaderState::refused))
-    spin_until([&] { return group_.first_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});
-  place.launcher.store(nullptr, std::memory_order_release);
-  for (IssueRequest& launch : place.slots) launch.recording.reset();
+  if (!group_.leader_.compare_exchange_strong(expected, LeaderState::refused))
+    spin_until([&] { return group_.leader_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});
+  slot.issuer.store(nullptr, std::memory_order_release);
+  for (IssueRequest& request : slot.requests) request.graph.reset();
 }
 
 IssueRequest& LaunchGroup::Member::next_request() {
-  if (index_ == 0) return own_;
-  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
-  if (submitted_ - done_seen_ >= kSlots) {
-    // With half of the slots free again the two sides do not fight over every single one.
+  if (index_ == 0) return request_;
+  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
+  if (submitted_ - issued_seen_ >= kQueueSlots) {
+    // Wait until half of the slots are free, so that the two threads do not contend for every slot.
     spin_until(
         [&] {
-          done_seen_ = place.done.load(std::memory_order_acquire);
-          return submitted_ - done_seen_ <= kSlots / 2;
+          issued_seen_ = slot.issued.load(std::memory_order_acquire);
+          return submitted_ - issued_seen_ <= kQueueSlots / 2;
         },
         [&] {
           throw_if_aborted(world_);
-          if (group_.first_.load(std::memory_order_acquire) == LeaderState::left)
-            throw std::logic_error(fmt::format("member {} of a launch group goes on, and the first has ended", index_));
+          if (group_.leader_.load(std::memory_order_acquire) == LeaderState::left)
+            throw std::logic_error(
+                fmt::format("member {} of a launch group continues after the first member has ended", index_));
         });
   }
-  return place.at(submitted_);
+  return slot.at(submitted_);
 }
 
 void LaunchGroup::Member::submit() {
   if (index_ == 0) {
-    group_.do_for_all(own_, launcher_, world_);
-    own_.recording.reset();
+    group_.issue_for_all(request_, issuer_, world_);
+    request_.graph.reset();
     return;
   }
-  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
-  place.submitted.store(++submitted_, std::memory_order_release);
+  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
+  slot.submitted.store(++submitted_, std::memory_order_release);
 }
 
 void LaunchGroup::Member::flush() {
   if (index_ == 0) return;
-  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
+  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
   spin_until(
       [&] {
-        done_seen_ = place.done.load(std::memory_order_acquire);
-        return done_seen_ == submitted_;
+        issued_seen_ = slot.issued.load(std::memory_order_acquire);
+        return issued_seen_ == submitted_;
       },
       [&] {
         throw_if_aborted(world_);
-        if (group_.first_.load(std::memory_order_acquire) == LeaderState::left &&
-            place.done.load(std::memory_order_acquire) != submitted_)
-          throw std::logic_error(fmt::format("member {} of a launch group asks for {}, and the first has ended", index_,
-                                             name(place.at(submitted_ - 1).kind)));
+        if (group_.leader_.load(std::memory_order_acquire) == LeaderState::left &&
+            slot.issued.load(std::memory_order_acquire) != submitted_)
+          throw std::logic_error(
+              fmt::format("member {} of a launch group submitted {} after the first member has ended", index_,
+                          name(slot.at(submitted_ - 1).kind)));
       });
 }
 
 template <class Each>
 void LaunchGroup::for_siblings(const Each& each) {
-  for (std::size_t i = 1; i < places_.size(); ++i) each(*places_[i]);
+  for (std::size_t i = 1; i < slots_.size(); ++i) each(*slots_[i]);
 }
 
-/// The first member's thread: all that it submits is done here, with what the others submitted beside it.
-void LaunchGroup::do_for_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world) {
+/// Runs in the first member's thread: issues its request together with the same request of every other member.
+void LaunchGroup::issue_for_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world) {
   try {
-    for_siblings([&](MemberSlot& place) { await(place, own, world); });
-    run_all(own, launcher, world);
+    for_siblings([&](MemberSlot& slot) { wait_for_request(slot, own, world); });
+    issue_all(own, issuer, world);
   } catch (...) {
-    recover_all(launcher);
+    recover_all(issuer);
     throw;
   }
-  for_siblings([](MemberSlot& place) {
-    // Nothing is written to lines that the other thread looks at without need: it waits for the last of what it
-    // submitted, which this one has seen by then, or for slots. Those it has written already are fetched ahead.
-    IssueRequest& finished = place.at(place.next);
-    if (finished.recording) finished.recording.reset();
-    ++place.next;
-    if (place.next == place.submitted_seen || place.next % kLaunchesPerNotice == 0)
-      place.done.store(place.next, std::memory_order_release);
-    const auto* const next = reinterpret_cast<const std::byte*>(&place.at(place.next));
+  for_siblings([](MemberSlot& slot) {
+    // Write shared lines only if necessary. A member waits either for its last request, which this thread has seen by
+    // then, or for free slots. Prefetch the next request, which the member may already have written.
+    IssueRequest& finished = slot.at(slot.next);
+    if (finished.graph) finished.graph.reset();
+    ++slot.next;
+    if (slot.next == slot.submitted_seen || slot.next % kRequestsPerNotice == 0)
+      slot.issued.store(slot.next, std::memory_order_release);
+    const auto* const next = reinterpret_cast<const std::byte*>(&slot.at(slot.next));
     for (std::size_t line = 0; line < sizeof(IssueRequest); line += kLineBytes) __builtin_prefetch(next + line);
   });
 }
 
-/// Waits until the member has submitted its next launch, which must be of the same kind.
-void LaunchGroup::await(MemberSlot& place, const IssueRequest& own, const Team& world) {
-  if (place.submitted_seen == place.next) {
+/// Waits until the member has submitted its next request, which must have the same kind.
+void LaunchGroup::wait_for_request(MemberSlot& slot, const IssueRequest& own, const Team& world) {
+  if (slot.submitted_seen == slot.next) {
     spin_until(
         [&] {
-          place.submitted_seen = place.submitted.load(std::memory_order_acquire);
-          return place.submitted_seen != place.next;
+          slot.submitted_seen = slot.submitted.load(std::memory_order_acquire);
+          return slot.submitted_seen != slot.next;
         },
         [&] {
           throw_if_aborted(world);
-          if (place.leaving.load(std::memory_order_acquire) &&
-              place.submitted.load(std::memory_order_acquire) == place.next)
-            throw std::logic_error(
-                fmt::format("a member of a launch group has ended, and the first asks for {}", name(own.kind)));
+          if (slot.leaving.load(std::memory_order_acquire) &&
+              slot.submitted.load(std::memory_order_acquire) == slot.next)
+            throw std::logic_error(fmt::format(
+                "a member of a launch group has ended before the first member submitted {}", name(own.kind)));
         });
   }
-  const IssueRequest::Kind theirs = place.at(place.next).kind;
+  const IssueRequest::Kind theirs = slot.at(slot.next).kind;
   if (theirs != own.kind)
-    throw std::logic_error(fmt::format("a member of a launch group asks for {} where the first asks for {}",
+    throw std::logic_error(fmt::format("a member of a launch group submitted {}, but the first member submitted {}",
                                        name(theirs), name(own.kind)));
 }
 
-void LaunchGroup::run_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world) {
+void LaunchGroup::issue_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world) {
   const auto run_each = [&] {
-    launcher.run(own);
-    for_siblings([](MemberSlot& place) { place.launcher.load(std::memory_order_relaxed)->run(place.at(place.next)); });
+    issuer.run(own);
+    for_siblings([](MemberSlot& slot) { slot.issuer.load(std::memory_order_relaxed)->run(slot.at(slot.next)); });
   };
   switch (own.kind) {
-    case IssueRequest::Kind::synchronize: wait_until_finished(launcher, world); return;
-    case IssueRequest::Kind::begin_group: begin_nccl_group(launcher); return;
-    case IssueRequest::Kind::end_group: end_nccl_group(launcher); return;
+    case IssueRequest::Kind::synchronize: wait_until_finished(issuer, world); return;
+    case IssueRequest::Kind::begin_group: begin_nccl_group(issuer); return;
+    case IssueRequest::Kind::end_group: end_nccl_group(issuer); return;
     default: break;
   }
-  if (size() == 1 || !starts_jointly(own.kind)) {
+  if (size() == 1 || !starts_in_nccl_group(own.kind)) {
     run_each();
     return;
   }
-  begin_nccl_group(launcher);
+  begin_nccl_group(issuer);
   run_each();
-  end_nccl_group(launcher);
+  end_nccl_group(issuer);
 }
 
-void LaunchGroup::begin_nccl_group(OperationIssuer& launcher) {
-  launcher.begin_nccl_group();
-  ++joint_depth_;
+void LaunchGroup::begin_nccl_group(OperationIssuer& issuer) {
+  issuer.begin_nccl_group();
+  ++nccl_group_depth_;
 }
 
-/// One that fails to start is over, too.
-void LaunchGroup::end_nccl_group(OperationIssuer& launcher) {
-  --joint_depth_;
-  launcher.end_nccl_group();
+/// A group that fails to start has ended as well.
+void LaunchGroup::end_nccl_group(OperationIssuer& issuer) {
+  --nccl_group_depth_;
+  issuer.end_nccl_group();
 }
 
-/// What this thread began it must end, joint starts before recordings: in an open one nothing else of NCCL is done at
-/// once, an abort neither.
-void LaunchGroup::recover_all(OperationIssuer& launcher) noexcept {
-  for (; joint_depth_ > 0; --joint_depth_) launcher.abort_nccl_group();
-  launcher.recover();
-  for_siblings([](MemberSlot& place) {
-    if (OperationIssuer* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
+/// Ends everything that this thread began: NCCL groups before captures, because within an open group NCCL defers all
+/// calls, even an abort.
+void LaunchGroup::recover_all(OperationIssuer& issuer) noexcept {
+  for (; nccl_group_depth_ > 0; --nccl_group_depth_) issuer.abort_nccl_group();
+  issuer.recover();
+  for_siblings([](MemberSlot& slot) {
+    if (OperationIssuer* const theirs = slot.issuer.load(std::memory_order_acquire)) theirs->recover();
   });
 }
 
-/// As nccl-tests waits: without sleeping, each device asked in its turn.
-void LaunchGroup::wait_until_finished(OperationIssuer& launcher, const Team& world) {
+/// Waits like nccl-tests: polls each device in turn without sleeping.
+void LaunchGroup::wait_until_finished(OperationIssuer& issuer, const Team& world) {
   std::ranges::fill(finished_, 0);
-  std::size_t missing = places_.size();
-  for (unsigned look = 1;; ++look) {
-    bool some = false;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      OperationIssuer& theirs = i == 0 ? launcher : *places_[i]->launcher.load(std::memory_order_relaxed);
+  std::size_t unfinished = slots_.size();
+  for (unsigned poll = 1;; ++poll) {
+    bool any = false;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      OperationIssuer& theirs = i == 0 ? issuer : *slots_[i]->issuer.load(std::memory_order_relaxed);
       if (finished_[i] || !theirs.finished()) continue;
       finished_[i] = 1;
-      some = true;
-      --missing;
+      any = true;
+      --unfinished;
     }
-    if (missing == 0) return;
-    if (some) continue;
-    if (look % kLooksPerYield == 0) throw_if_aborted(world);
+    if (unfinished == 0) return;
+    if (any) continue;
+    if (poll % kPollsPerYield == 0) throw_if_aborted(world);
     sched_yield();
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The ranks of one -t thread: each says from a thread of its own what it wants done, and the first of them does it for
-// all, operation by operation. As in nccl-tests one thread then drives its -g GPUs, and no other asks the driver
-// anything while operations are timed.
+// Issues the operations of all ranks of one -t thread. Each rank submits requests from its own thread; the first member
+// issues every operation for all ranks. As in nccl-tests, one thread drives its -g GPUs. No other thread calls the
+// driver while operations are timed.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace busbw {
 
-/// What one rank wants done, in the order of its stream. Whole cache lines, which go from one thread to another.
+/// A request of one rank, in stream order. It fills whole cache lines, because it moves from one thread to another.
 struct alignas(64) IssueRequest {
   enum class Kind : std::uint8_t {
     all_reduce,
@@ -30,11 +30,11 @@ struct alignas(64) IssueRequest {
     copy,  // `count` bytes
     begin_group,
     end_group,
-    stamp,  // number `count`
-    begin_recording,
-    end_recording,
-    instantiate_graph,  // what was recorded, once no rank of the group records
-    issue_recording,
+    stamp,  // timestamp number `count`
+    begin_capture,
+    end_capture,
+    instantiate_graph,  // of the captured operations, once no rank of the group captures any more
+    issue_graph,
     close_gate,  // for the `count`-th time
     synchronize,
   };
@@ -45,88 +45,89 @@ struct alignas(64) IssueRequest {
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   std::size_t count = 0;
-  std::shared_ptr<void> recording;  // of issue_recording
-  std::vector<Transfer> sends;      // of exchange
+  std::shared_ptr<void> graph;  // of issue_graph
+  std::vector<Transfer> sends;  // of exchange
   std::vector<Transfer> recvs;
 };
 
 /// "all_reduce", "copy", ...
 const char* name(IssueRequest::Kind);
 
-/// Does it, for one rank. Called by the thread of the group's first rank alone.
+/// Carries out the requests of one rank. Only the thread of the group's first member calls it.
 class OperationIssuer {
  public:
   virtual ~OperationIssuer() = default;
-  /// Any kind but begin_group, end_group and synchronize.
+  /// Runs a request of any kind except begin_group, end_group and synchronize.
   virtual void run(const IssueRequest&) = 0;
-  /// What any launchers of this thread run in between is started as one.
+  /// Requests that any issuers of this thread run between these two calls start as one.
   virtual void begin_nccl_group() = 0;
   virtual void end_nccl_group() = 0;
-  /// After a failure, in place of end_joint: what was run since begin_joint need not be started.
+  /// Ends the group instead of end_nccl_group after a failure: the requests since begin_nccl_group need not start.
   virtual void abort_nccl_group() noexcept = 0;
-  /// Whether all that was run has finished on the device.
+  /// True if all requests that were run have finished on the device.
   virtual bool finished() = 0;
-  /// After a failure: ends what was begun and cannot go on.
+  /// After a failure: ends open captures and gates.
   virtual void recover() noexcept = 0;
 };
 
-/// Made before its ranks' threads, for one communicator of each of them.
+/// The ranks of one -t thread. Create it before the threads of its ranks; it serves one communicator of each rank.
 class LaunchGroup {
  public:
   explicit LaunchGroup(int members);
   ~LaunchGroup();
   LaunchGroup(const LaunchGroup&) = delete;
   LaunchGroup& operator=(const LaunchGroup&) = delete;
-  int size() const { return static_cast<int>(places_.size()); }
+  int size() const { return static_cast<int>(slots_.size()); }
 
-  /// One rank's part in the group, from its own thread. All members submit the same kinds in the same order. Every wait
-  /// ends with Aborted once the job is; a member that asks for something else than the first one, or for less or more,
-  /// is a std::logic_error that says so.
+  /// One rank's handle to the group, used by its own thread. All members submit the same kinds in the same order. Waits
+  /// throw JobAborted if the job is aborted. A member that submits other, fewer or more requests than the first member
+  /// causes a std::logic_error.
   class Member {
    public:
-    /// `launcher` and `world` must outlive this.
-    Member(LaunchGroup& group, int index, OperationIssuer& launcher, const Team& world);
-    /// Of the first member: recovers all launchers. Of another: waits for that, because the first might use its
-    /// launcher.
+    /// `issuer` and `world` must outlive this.
+    Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world);
+    /// The first member recovers all issuers. Another member waits for that, because the first one may still use its
+    /// issuer.
     ~Member();
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    /// Where to write the next launch; only `kind` and what belongs to it need be set.
+    /// Storage for the next request. Set `kind` and the fields that belong to it.
     IssueRequest& next_request();
-    /// The first member returns when it is done for all, another as soon as it is noted (a bounded number of them).
+    /// The first member returns when the request is issued for all. Other members return when it is queued; the queue
+    /// is bounded.
     void submit();
-    /// Returns when all that was submitted is done, which with a `synchronize` means: has finished.
+    /// Returns when all submitted requests are issued. A `synchronize` counts as issued when the device has finished.
     void flush();
 
    private:
     LaunchGroup& group_;
     int index_;
-    OperationIssuer& launcher_;
+    OperationIssuer& issuer_;
     const Team& world_;
-    IssueRequest own_;  // the first member's draft
+    IssueRequest request_;  // the first member's request
     std::uint64_t submitted_ = 0;
-    std::uint64_t done_seen_ = 0;
+    std::uint64_t issued_seen_ = 0;
   };
 
  private:
   struct MemberSlot;
   enum class LeaderState : int { absent, joined, left, refused };
 
-  void do_for_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world);
-  void await(MemberSlot& place, const IssueRequest& own, const Team& world);
-  void run_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world);
-  void begin_nccl_group(OperationIssuer& launcher);
-  void end_nccl_group(OperationIssuer& launcher);
-  void recover_all(OperationIssuer& launcher) noexcept;
-  void wait_until_finished(OperationIssuer& launcher, const Team& world);
+  void issue_for_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world);
+  void wait_for_request(MemberSlot& slot, const IssueRequest& own, const Team& world);
+  void issue_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world);
+  void begin_nccl_group(OperationIssuer& issuer);
+  void end_nccl_group(OperationIssuer& issuer);
+  void recover_all(OperationIssuer& issuer) noexcept;
+  void wait_until_finished(OperationIssuer& issuer, const Team& world);
   template <class Each>
   void for_siblings(const Each& each);
 
-  std::vector<std::unique_ptr<MemberSlot>> places_;  // of the first member: unused
-  std::vector<unsigned char> finished_;         // while the first member waits
-  int joint_depth_ = 0;                         // joint starts that are begun, in the first member's thread
-  std::atomic<LeaderState> first_{LeaderState::absent};
+  std::vector<std::unique_ptr<MemberSlot>> slots_;  // entry 0, of the first member, is unused
+  std::vector<unsigned char> finished_;             // by member, while the first one waits
+  int nccl_group_depth_ = 0;                        // open NCCL groups, used by the first member's thread
+  std::atomic<LeaderState> leader_{LeaderState::absent};
 };
 
 }  // namespace busbw

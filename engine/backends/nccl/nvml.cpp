@@ -12,21 +12,21 @@
 namespace busbw {
 namespace {
 
-// Names and numbers of NVML's public header (nvml.h), which is not needed to build this.
+// Names and numbers from NVML's public header (nvml.h), which the build does not need.
 constexpr int kSuccess = 0;
 constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
 constexpr unsigned kActive = 1;             // NVML_FEATURE_ENABLED
-constexpr unsigned kMaxLinks = 36;         // more than any GPU has; asking for one too many is only refused
+constexpr unsigned kMaxLinks = 36;          // more than any GPU has; NVML refuses link numbers that do not exist
 constexpr double kHzPerMhz = 1e6;
 constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
 
 struct ThrottleReason {
   unsigned long long bit;
-  const char* words;
+  const char* text;
 };
 
-// nvmlClocksEventReasons. Left out: 0x1, the GPU is idle.
-constexpr std::array kReasons{
+// nvmlClocksEventReasons, without 0x1: the GPU is idle.
+constexpr std::array kThrottleReasons{
     ThrottleReason{0x2, "applications clocks setting"},
     ThrottleReason{0x4, "power limit"},
     ThrottleReason{0x8, "hardware slowdown"},
@@ -37,18 +37,18 @@ constexpr std::array kReasons{
     ThrottleReason{0x100, "display clock setting"},
 };
 
-/// nvmlProcessInfo_t of the functions' versions 2 and 3.
+/// nvmlProcessInfo_t for versions 2 and 3 of the functions.
 struct GpuProcess {
   unsigned pid;
   unsigned long long used_bytes;
   unsigned instances[2];
 };
 constexpr unsigned kMaxProcesses = 128;
-constexpr unsigned long long kNotTold = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
+constexpr unsigned long long kNotAvailable = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
 
 }  // namespace
 
-/// Null where the library does not have it. Its handles of GPUs are pointers, its results ints.
+/// NVML functions; null if the library lacks one. GPU handles are pointers, results are ints.
 struct NvmlFunctions {
   int (*shutdown)() = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
@@ -67,7 +67,7 @@ struct NvmlFunctions {
     load_symbol(library, "nvmlDeviceGetClockInfo", clock);
     load_symbol(library, "nvmlDeviceGetMaxClockInfo", max_clock);
     load_symbol(library, "nvmlDeviceGetCurrentClocksEventReasons", clock_event_reasons);
-    // Drivers before 535 have it under its old name.
+    // Drivers before 535 use the old name.
     if (!clock_event_reasons) load_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
     load_symbol(library, "nvmlDeviceGetUUID", uuid);
     load_symbol(library, "nvmlDeviceGetNvLinkState", nvlink_state);
@@ -82,11 +82,11 @@ struct NvmlFunctions {
 
 namespace {
 
-/// The text that NVML writes; `ask` calls it with the room for that.
-template <class Ask>
-std::optional<std::string> text_of(Ask ask) {
+/// Text that NVML writes; `query` gets the buffer and its size.
+template <class Query>
+std::optional<std::string> text_of(Query query) {
   std::array<char, kTextBytes> text{};
-  if (ask(text.data(), static_cast<unsigned>(text.size() - 1)) != kSuccess) return std::nullopt;
+  if (query(text.data(), static_cast<unsigned>(text.size() - 1)) != kSuccess) return std::nullopt;
   return std::string(text.data());
 }
 
@@ -102,7 +102,7 @@ DeviceClockState NvmlGpu::condition() const {
   DeviceClockState now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->max_clock, handle_), {}};
   unsigned long long reasons = 0;
   if (call_->clock_event_reasons && call_->clock_event_reasons(handle_, &reasons) == kSuccess)
-    now.throttle_reasons = clock_event_words(reasons);
+    now.throttle_reasons = clock_event_texts(reasons);
   return now;
 }
 
@@ -122,15 +122,15 @@ std::optional<int> NvmlGpu::nvlinks() const {
   return active;
 }
 
-std::optional<std::int64_t> NvmlGpu::used_here_bytes() const {
+std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   std::array<GpuProcess, kMaxProcesses> processes{};
   unsigned count = kMaxProcesses;
   if (!call_->processes || call_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
   const auto end = processes.begin() + std::min(count, kMaxProcesses);
   auto own = std::find_if(processes.begin(), end,
-                          [](const GpuProcess& each) { return each.pid == static_cast<unsigned>(getpid()); });
+                          [](const GpuProcess& process) { return process.pid == static_cast<unsigned>(getpid()); });
   if (own == end && count == 1) own = processes.begin();
-  if (own == end || own->used_bytes == kNotTold) return std::nullopt;
+  if (own == end || own->used_bytes == kNotAvailable) return std::nullopt;
   return static_cast<std::int64_t>(own->used_bytes);
 }
 
@@ -157,11 +157,11 @@ std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
   return NvmlGpu(call_, handle);
 }
 
-std::vector<std::string> clock_event_words(unsigned long long reasons) {
-  std::vector<std::string> words;
-  for (const ThrottleReason& reason : kReasons)
-    if (reasons & reason.bit) words.emplace_back(reason.words);
-  return words;
+std::vector<std::string> clock_event_texts(unsigned long long reasons) {
+  std::vector<std::string> texts;
+  for (const ThrottleReason& reason : kThrottleReasons)
+    if (reasons & reason.bit) texts.emplace_back(reason.text);
+  return texts;
 }
 
 }  // namespace busbw

@@ -15,18 +15,18 @@ namespace busbw {
 namespace {
 
 constexpr int kMinVersion = 21800;
-// NCCL counted 2804 up to 2.8.4 and 20906 from 2.9.6 on. Below that, and between, are counts of other libraries.
+// NCCL used 2804 up to 2.8.4 and 20906 from 2.9.6 on. Smaller numbers, and those between, belong to other libraries.
 constexpr int kFirstOldCount = 2000;
 constexpr int kLastOldCount = 2999;
 constexpr int kFirstNewCount = 20900;
 constexpr const char* kVariable = "BUSBW_NCCL_LIBRARY";
 
-/// Without these no collective can be run, and no rank can be ended.
-constexpr std::array kNeeded{"ncclGetVersion",     "ncclGetUniqueId", "ncclCommInitRank",
-                             "ncclCommDestroy",    "ncclCommAbort",   "ncclCommGetAsyncError",
-                             "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd"};
+/// Functions that every run needs, to run collectives and to end ranks.
+constexpr std::array kRequiredFunctions{"ncclGetVersion",     "ncclGetUniqueId", "ncclCommInitRank",
+                                        "ncclCommDestroy",    "ncclCommAbort",   "ncclCommGetAsyncError",
+                                        "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd"};
 
-/// The libraries of the wheel nvidia-nccl-cu* in the environment whose bin/ holds this program.
+/// Libraries of the wheel nvidia-nccl-cu* in the Python environment that contains this program.
 std::vector<std::string> in_python_environment() {
   const auto program = program_path();
   std::vector<std::string> found;
@@ -44,25 +44,25 @@ std::vector<std::string> in_python_environment() {
   return found;
 }
 
-void* open_or_throw(const std::string& place, const std::string& named_by) {
-  if (void* const handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  throw EnvironmentError(fmt::format("{} {} cannot be loaded: {}; name a NCCL library that can, or leave it out",
-                                     named_by, place, dlerror()));
+void* open_or_throw(const std::string& path, const std::string& named_by) {
+  if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  throw EnvironmentError(
+      fmt::format("{} {} cannot be loaded: {}; name another NCCL library, or leave it out", named_by, path, dlerror()));
 }
 
 void* open_first(const LibrarySearch& search) {
   if (!search.named.empty()) return open_or_throw(search.named, search.named_by);
-  // Preloaded libraries are among the program's own symbols.
+  // Symbols of a preloaded library are among the program's own.
   if (dlsym(RTLD_DEFAULT, "ncclGetVersion")) return dlopen(nullptr, RTLD_NOW);
-  // One that is installed beside the program is meant, and must not be passed over.
+  // A library that is installed with the program has precedence. If it cannot be loaded, that is an error.
   if (!search.wheel_files.empty()) return open_or_throw(search.wheel_files.front(), "the wheel's library");
   if (void* const handle = dlopen(search.system_library.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(fmt::format(
-      "there is no NCCL library: {}; install one (pip install nvidia-nccl-cu13), or name it with --library or {}",
+      "no NCCL library found: {}; install one (pip install nvidia-nccl-cu13), or name it with --library or {}",
       dlerror(), kVariable));
 }
 
-/// The file that holds a function, links followed.
+/// File that contains a function, with links resolved.
 std::string file_of(void* function) {
   Dl_info where{};
   if (!function || !dladdr(function, &where) || !where.dli_fname) return {};
@@ -101,20 +101,20 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
   void* const get_version = library.find("ncclGetVersion");
   library.path = file_of(get_version);
   std::vector<std::string> missing;
-  std::ranges::copy_if(kNeeded, std::back_inserter(missing), [&](auto name) { return !library.find(name); });
+  std::ranges::copy_if(kRequiredFunctions, std::back_inserter(missing), [&](auto name) { return !library.find(name); });
   if (!missing.empty())
     throw EnvironmentError(
-        fmt::format("{} is no library with NCCL's interface: it lacks {}; name another with --library",
+        fmt::format("{} is not a library with NCCL's interface: it lacks {}; name another with --library",
                     library.path.empty() ? search.named : library.path, fmt::join(missing, ", ")));
   const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version);
   if (result != 0)
     throw EnvironmentError(
-        fmt::format("{} does not tell its version (ncclGetVersion: error {}); name another library "
+        fmt::format("{} does not report its version (ncclGetVersion: error {}); name another library "
                     "with --library",
                     library.path, result));
   if (is_too_old(library.version))
     throw EnvironmentError(
-        fmt::format("{} is too old; allowed is 2.18 or later: name another with --library, or "
+        fmt::format("{} is too old; use 2.18 or later: name another with --library, or "
                     "install one (pip install nvidia-nccl-cu13)",
                     library.named()));
   return library;

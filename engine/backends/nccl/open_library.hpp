@@ -1,6 +1,6 @@
 #pragma once
-// Which library is measured: NCCL, or one with its interface, found and opened when the program runs. What can be said
-// of it without NCCL's header is said here.
+// Finds and opens the library to measure at run time: NCCL, or a library with its interface. This code does not need
+// NCCL's header.
 #include <string>
 #include <vector>
 
@@ -8,39 +8,39 @@
 
 namespace busbw {
 
-/// Where to look, in this order: what a person named, what LD_PRELOAD brought, the Python environment, the system.
+/// Places to search, in this order: the user's choice, LD_PRELOAD, the Python environment, the system.
 struct LibrarySearch {
-  std::string named;                         // a path, or empty
-  std::string named_by;                      // "--library", "BUSBW_NCCL_LIBRARY"
-  std::vector<std::string> wheel_files;   // of the wheel nvidia-nccl-cu*: files that exist
-  std::string system_library = "libnccl.so.2";    // what the loader looks for
+  std::string named;                            // path, or empty
+  std::string named_by;                         // "--library", "BUSBW_NCCL_LIBRARY"
+  std::vector<std::string> wheel_files;         // existing files of the wheel nvidia-nccl-cu*
+  std::string system_library = "libnccl.so.2";  // name for the loader
 };
 
-/// `option` (--library) goes before BUSBW_NCCL_LIBRARY; empty means not given.
+/// `option` (--library) has precedence over BUSBW_NCCL_LIBRARY. Empty means not set.
 LibrarySearch library_search(const std::string& option, Environment environment);
 
 /// A library that stays loaded.
 struct OpenedLibrary {
-  void* handle = nullptr;  // of the loader
-  int version = 0;         // as its ncclGetVersion gives it
-  std::string path;        // of the file, links followed
+  void* handle = nullptr;  // of dlopen
+  int version = 0;         // from its ncclGetVersion
+  std::string path;        // of the file, with links resolved
 
-  /// Null where it has no function of that name, and where it is an NCCL from before `since`, the version that brought
-  /// it: a library that stands before an older one may export it all the same.
+  /// Returns null if the library has no such function, or if it is an NCCL older than `since`, the first version with
+  /// the function. A library that is loaded in front of an older one may export the name nevertheless.
   void* find(const char* function, int since = 0) const;
   /// "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
   std::string named() const;
 };
 
-/// Throws EnvironmentError where there is no library, where it lacks what every collective needs, and where it is NCCL
-/// before 2.18. What only some collectives and flags need it may lack.
+/// Throws EnvironmentError if no library is found, if it lacks a function that every collective needs, or if it is NCCL
+/// before 2.18. Functions for some collectives and flags may be absent.
 OpenedLibrary open_nccl(const LibrarySearch& search);
 
-/// Whether a version is one of NCCL's. Other libraries with its interface may count in their own way, and then a
-/// version says nothing of what they can do.
+/// True if the number is a version of NCCL. Other libraries with its interface may use other numbers, which do not tell
+/// their features.
 bool is_nccl_version(int version);
 
-/// "2.28.9" of 22809, "2.8.4" of 2804. Libraries with NCCL's interface may count in their own way: "0.9.0" of 900.
+/// "2.28.9" for 22809, "2.8.4" for 2804. Other libraries may use other numbers: "0.9.0" for 900.
 std::string nccl_version_text(int version);
 
 }  // namespace busbw

@@ -23,8 +23,9 @@ std::optional<std::string> peer_access_warning(const std::vector<std::pair<std::
     named += fmt::format("{}{} and {}", i == 0 ? "" : ", ", pairs[i].first, pairs[i].second);
   if (pairs.size() > kNamedPairs) named += fmt::format(" and {} more pairs", pairs.size() - kNamedPairs);
   return fmt::format(
-      "GPUs {} have no access to each other's memory, so NCCL moves their data through the host's; see busbw topo and "
-      "nvidia-smi topo -p2p r, and turn PCIe ACS off where no virtual machine needs it",
+      "GPUs {} have no access to each other's memory, so NCCL moves their data through the host's; check busbw topo "
+      "and "
+      "nvidia-smi topo -p2p r, and turn PCIe ACS off if no virtual machine needs it",
       named);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// GPUs of one machine that cannot reach each other's memory.
+// Warnings about GPUs of one machine that cannot access each other's memory.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace busbw {
 
-/// What a person should know where some of a run's GPUs do not read and write each other's memory, because they cannot
-/// (`pairs`, by bus id) or may not (`p2p_disable`: the value of NCCL_P2P_DISABLE); nothing where all do.
+/// Warning if GPUs of a run cannot access each other's memory (`pairs`, by bus id) or must not (`p2p_disable`: value of
+/// NCCL_P2P_DISABLE). Nothing if all can.
 std::optional<std::string> peer_access_warning(const std::vector<std::pair<std::string, std::string>>& pairs,
                                                std::string_view p2p_disable);
 

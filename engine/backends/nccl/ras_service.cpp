@@ -12,91 +12,91 @@
 namespace busbw {
 namespace {
 
-// Of NCCL's documentation of the service: its address and the lines of its protocol.
+// Address and protocol lines from NCCL's documentation of the service.
 constexpr int kDefaultPort = 28028;
 constexpr const char* kDefaultHost = "localhost";
 constexpr std::string_view kGreeting = "CLIENT PROTOCOL 2\n";
-constexpr std::string_view kGreetingBack = "SERVER PROTOCOL ";
-// How long it waits for each of its peers, so that its answer comes in our time.
-constexpr std::string_view kQuestion = "TIMEOUT 1\nSTATUS\n";
-// All processes of a host listen at one port, and one that is stopped may be asked: then another may answer.
+constexpr std::string_view kGreetingReply = "SERVER PROTOCOL ";
+// The service waits 1 s for each of its peers, so that its answer arrives within our limit.
+constexpr std::string_view kStatusRequest = "TIMEOUT 1\nSTATUS\n";
+// All processes of a host listen on one port. If a stopped process was asked, another one may answer a second attempt.
 constexpr int kGreetingTicks = kTicksPerS;
 constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxLineBytes = 240;
 
-/// A conversation with what listens there, within a time that is given for all of it.
+/// A connection to the service, with one time limit for all its steps.
 class RasConnection {
  public:
-  explicit RasConnection(int ticks) : left_(ticks) {}
+  explicit RasConnection(int ticks) : ticks_left_(ticks) {}
 
-  bool is_over() {
-    left_ -= static_cast<int>(std::min<std::uint64_t>(ticker_.take_elapsed(), 1000));
-    return left_ <= 0;
+  bool is_expired() {
+    ticks_left_ -= static_cast<int>(std::min<std::uint64_t>(ticker_.take_elapsed(), 1000));
+    return ticks_left_ <= 0;
   }
-  int left() const { return std::max(left_, 0); }
+  int ticks_left() const { return std::max(ticks_left_, 0); }
 
   bool connect(const Endpoint& where) {
-    socket_ = connect_to(where, std::min(left_, kGreetingTicks), [this] { return is_over(); }).socket;
-    heard_.clear();
+    socket_ = connect_to(where, std::min(ticks_left_, kGreetingTicks), [this] { return is_expired(); }).socket;
+    received_.clear();
     return socket_.is_open();
   }
-  bool say(std::string_view text) {
+  bool send_text(std::string_view text) {
     return send(socket_.number(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
   }
-  /// Listens until `enough`, for `ticks` at most, or until the other side has said all. Whether it was enough.
-  template <class Enough>
-  bool listen(int ticks, Enough enough) {
-    const int until = left_ - ticks;
-    while (!is_over() && left_ > until && heard_.size() < kMaxBytes) {
-      if (enough(heard_)) return true;
+  /// Receives until `is_complete` holds, the other side closes or `ticks` have passed. Returns the last `is_complete`.
+  template <class IsComplete>
+  bool receive_until(int ticks, IsComplete is_complete) {
+    const int until = ticks_left_ - ticks;
+    while (!is_expired() && ticks_left_ > until && received_.size() < kMaxBytes) {
+      if (is_complete(received_)) return true;
       pollfd waiting{socket_.number(), POLLIN, 0};
       if (poll(&waiting, 1, kTickMs) <= 0) continue;
       char piece[4096];
-      const ssize_t got = recv(socket_.number(), piece, sizeof(piece), 0);
-      if (got <= 0) break;
-      heard_.append(piece, static_cast<std::size_t>(got));
+      const ssize_t bytes = recv(socket_.number(), piece, sizeof(piece), 0);
+      if (bytes <= 0) break;
+      received_.append(piece, static_cast<std::size_t>(bytes));
     }
-    return enough(heard_);
+    return is_complete(received_);
   }
-  const std::string& heard() const { return heard_; }
+  const std::string& received() const { return received_; }
 
  private:
   Ticker ticker_;
-  int left_;
+  int ticks_left_;
   Descriptor socket_;
-  std::string heard_;
+  std::string received_;
 };
 
-bool is_greeted_back(const std::string& heard) { return heard.find('\n') != heard.npos; }
+bool has_greeting_reply(const std::string& received) { return received.find('\n') != received.npos; }
 
-/// What comes from elsewhere is shown without anything that a terminal would take for a command.
-std::string shown(std::string_view line) {
+/// Text from outside, without characters that a terminal could interpret as a command.
+std::string printable(std::string_view line) {
   std::string text(line.substr(0, kMaxLineBytes));
   std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   return text;
 }
 
-bool is_ornament(std::string_view line) {
+bool is_heading(std::string_view line) {
   return line.find_first_not_of("= \r") == line.npos || line == "Errors" || line == "Warnings";
 }
 
-/// The lines after the headings of errors and warnings, which are the last of a whole answer.
+/// Lines after the headings "Errors" and "Warnings", the last sections of a complete answer.
 std::vector<std::string> findings(std::string_view answer) {
   const std::size_t start = answer.find("\nErrors\n");
   if (start == answer.npos) return {"its answer did not come in time"};
   std::vector<std::string> lines;
   std::size_t more = 0;
-  for (std::string_view left = answer.substr(start + 1); !left.empty();) {
-    const std::string_view line = left.substr(0, left.find('\n'));
-    left.remove_prefix(std::min(line.size() + 1, left.size()));
-    if (is_ornament(line)) continue;
+  for (std::string_view rest = answer.substr(start + 1); !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (is_heading(line)) continue;
     if (lines.size() + 1 < kMaxRasLines) {
-      lines.push_back(shown(line));
+      lines.push_back(printable(line));
     } else {
       ++more;
     }
   }
-  if (more > 0) lines.push_back(fmt::format("... and {} lines more", more));
+  if (more > 0) lines.push_back(fmt::format("... and {} more lines", more));
   if (lines.empty()) lines.emplace_back("no errors or warnings");
   return lines;
 }
@@ -120,22 +120,22 @@ std::optional<RasAddress> ras_address(Environment environment) {
 }
 
 std::vector<std::string> query_ras(const RasAddress& where, int ticks) {
-  std::string why;
-  const std::vector<Endpoint> endpoints = resolve_host(where.host, where.port, why);
-  RasConnection conversation(ticks);
-  while (!conversation.is_over()) {
-    bool is_there = false;
+  std::string error;
+  const std::vector<Endpoint> endpoints = resolve_host(where.host, where.port, error);
+  RasConnection connection(ticks);
+  while (!connection.is_expired()) {
+    bool is_reachable = false;
     for (const Endpoint& endpoint : endpoints) {
-      if (!conversation.connect(endpoint)) continue;
-      is_there = true;
-      if (!conversation.say(kGreeting) || !conversation.listen(kGreetingTicks, is_greeted_back)) continue;
-      if (!conversation.heard().starts_with(kGreetingBack)) return {};
-      if (!conversation.say(kQuestion)) return {};
-      conversation.listen(conversation.left(), [](const std::string&) { return false; });
-      return findings(conversation.heard());
+      if (!connection.connect(endpoint)) continue;
+      is_reachable = true;
+      if (!connection.send_text(kGreeting) || !connection.receive_until(kGreetingTicks, has_greeting_reply)) continue;
+      if (!connection.received().starts_with(kGreetingReply)) return {};
+      if (!connection.send_text(kStatusRequest)) return {};
+      connection.receive_until(connection.ticks_left(), [](const std::string&) { return false; });
+      return findings(connection.received());
     }
-    if (!is_there) break;
-    sleep_tick();  // who hangs up at once is not asked without a pause
+    if (!is_reachable) break;
+    sleep_tick();  // do not reconnect at once to a service that closes each connection
   }
   return {};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What NCCL's own service for such cases (RAS, NCCL 2.24 and later) says of a job that does not get on. Every process
-// of the job answers for all of them, over TCP on its own host.
+// Queries NCCL's RAS service (NCCL 2.24 and later) about a stalled job. Every process of the job serves it on its own
+// host over TCP, with answers about the whole job.
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,12 +16,12 @@ struct RasAddress {
   int port = 0;
 };
 
-/// NCCL_RAS_ADDR, localhost:28028 without. Missing where NCCL_RAS_ENABLE=0 switches the service off, and where the
-/// address is not one.
+/// NCCL_RAS_ADDR, or localhost:28028 if unset. Nothing if NCCL_RAS_ENABLE=0 disables the service, or if the address is
+/// invalid.
 std::optional<RasAddress> ras_address(Environment environment);
 
-/// The lines of its errors and warnings, or that it has none, or that it took too long; at most kMaxRasLines. Empty
-/// where nobody, or nobody like it, answers. Takes `ticks` at most.
+/// Returns at most kMaxRasLines lines: the service's errors and warnings, or that it has no findings, or that it took
+/// too long. Empty if the service does not answer. Takes at most `ticks`.
 inline constexpr std::size_t kMaxRasLines = 24;
 std::vector<std::string> query_ras(const RasAddress& where, int ticks = 6 * kTicksPerS);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which element types NCCL can do, by its version and by the GPUs.
+// Element types that NCCL supports, by its version and by the GPUs.
 #include <optional>
 #include <span>
 
@@ -8,9 +8,9 @@
 
 namespace busbw {
 
-/// What a type lacks to be moved, or reduced by the library where `reduces`. `gpus` are those of the ranks here, of
-/// which CUDA calls the first `first_gpu`.
-std::optional<Limitation> type_limitation(Dtype dtype, const OpenedLibrary& library, std::span<const Gpu> gpus, int first_gpu,
-                                 bool reduces);
+/// Reason why the library cannot move elements of a type, or cannot reduce them if `reduces`; nothing if it can.
+/// `gpus`: GPUs of the local ranks; `first_gpu`: CUDA's number of the first one.
+std::optional<Limitation> type_limitation(Dtype dtype, const OpenedLibrary& library, std::span<const Gpu> gpus,
+                                          int first_gpu, bool reduces);
 
 }  // namespace busbw

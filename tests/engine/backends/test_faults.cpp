@@ -15,16 +15,16 @@ using namespace busbw;
 
 namespace {
 
-/// Runs `body` in a forked process; its wait status after `patience_ms`, or 0 with `alive` set if it still runs.
+/// Runs `body` in a forked process. Returns its wait status, or 0 with `alive` set if it still runs after `limit_ms`.
 template <class Body>
-int status_of_child(Body body, int patience_ms, bool& alive) {
+int status_of_child(Body body, int limit_ms, bool& alive) {
   const pid_t child = fork();
   if (child == 0) {
     body();
     _exit(0);
   }
   int status = 0;
-  for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += 5) {
+  for (int waited_ms = 0; waited_ms < limit_ms; waited_ms += 5) {
     if (waitpid(child, &status, WNOHANG) == child) {
       alive = false;
       return status;
@@ -68,7 +68,7 @@ TEST_CASE("parse_fault: every kind") {
   CHECK(parse_fault("hang:rank=1,phase=timing").kind == Fault::Kind::hang);
 }
 
-TEST_CASE("parse_fault: what is in doubt is refused in a sentence that names the text and what is allowed") {
+TEST_CASE("parse_fault: an invalid text is an error that names the text and the allowed forms") {
   for (const char* text : {"",
                            "explode:rank=1",
                            "delay",
@@ -97,7 +97,7 @@ TEST_CASE("parse_fault: what is in doubt is refused in a sentence that names the
   }
 }
 
-TEST_CASE("strike: only the rank and the phase named die or hang") {
+TEST_CASE("trigger_faults: only the named rank dies or hangs, and only in the named phase") {
   const Faults die{parse_fault("die:rank=1,phase=warmup")};
   const Faults hang{parse_fault("hang:rank=1,phase=timing")};
   trigger_faults(die, Phase::warmup, 0);
@@ -145,7 +145,7 @@ TEST_CASE("RankFaults: an overrun changes the byte after the result, and a secon
   CHECK(memory[8] == std::byte{0xff});
   faults.after_operation(result, 4);
   CHECK(memory[8] == std::byte{0xff});
-  memory[8] = std::byte{0x55};  // the guard was written anew
+  memory[8] = std::byte{0x55};  // the guard was rewritten
   faults.after_operation(result, 4);
   CHECK(memory[8] == std::byte{0xaa});
   CHECK(memory[7] == std::byte{0});

@@ -30,13 +30,13 @@ std::unique_ptr<Backend> backend_of(int ranks) {
   return backend;
 }
 
-/// A backend of `ranks` threads that knows nothing of the faults; every copy is counted.
+/// A backend of `ranks` threads with one fault. Counts the copies.
 std::unique_ptr<Backend> faulty(int ranks, std::string_view fault, std::atomic<int>& copies) {
   return inject_faults(backend_of(ranks), {parse_fault(fault)},
-                     [&copies](std::byte* to, const std::byte* from, std::size_t bytes) {
-                       ++copies;
-                       std::memcpy(to, from, bytes);
-                     });
+                       [&copies](std::byte* to, const std::byte* from, std::size_t bytes) {
+                         ++copies;
+                         std::memcpy(to, from, bytes);
+                       });
 }
 
 using Names = std::set<std::string>;
@@ -56,92 +56,94 @@ Names virtuals_of(const std::string& name) {
   return names;
 }
 
-/// Notes what is called, and answers with something.
-class NotingCommunicator final : public Communicator {
+/// Records the names of the called functions and returns placeholder values.
+class RecordingCommunicator final : public Communicator {
  public:
-  explicit NotingCommunicator(Names& called) : called_(called) {}
-  int rank() const override { return note("rank"), 0; }
-  int size() const override { return note("size"), 1; }
-  std::span<std::byte> send_buffer() override { return note("send_buffer"), std::span<std::byte>(); }
-  std::span<std::byte> recv_buffer() override { return note("recv_buffer"), std::span<std::byte>(); }
-  void all_reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override { note("all_reduce"); }
-  void reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop, int) override { note("reduce"); }
-  void reduce_scatter(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override { note("reduce_scatter"); }
-  void all_gather(const std::byte*, std::byte*, std::size_t, Dtype) override { note("all_gather"); }
-  void broadcast(const std::byte*, std::byte*, std::size_t, Dtype, int) override { note("broadcast"); }
-  void gather(const std::byte*, std::byte*, std::size_t, Dtype, int) override { note("gather"); }
-  void scatter(const std::byte*, std::byte*, std::size_t, Dtype, int) override { note("scatter"); }
-  void alltoall(const std::byte*, std::byte*, std::size_t, Dtype) override { note("alltoall"); }
-  void exchange(std::span<const Transfer>, std::span<const Transfer>, Dtype) override { note("exchange"); }
-  void copy(std::byte*, const std::byte*, std::size_t) override { note("copy"); }
-  void begin_group() override { note("begin_group"); }
-  void end_group() override { note("end_group"); }
-  void begin_multi_step() override { note("begin_steps"); }
-  void end_multi_step(std::span<std::byte>, Dtype) override { note("end_steps"); }
-  void flush() override { note("flush"); }
-  void synchronize() override { note("synchronize"); }
-  Timestamps* stamps() override { return note("stamps"), nullptr; }
-  bool can_capture() const override { return note("can_record"), true; }
-  void begin_capture() override { note("begin_recording"); }
-  std::unique_ptr<OperationGraph> end_capture() override { return note("end_recording"), nullptr; }
-  Gate* gate() override { return note("gate"), nullptr; }
-  std::optional<DeviceClockState> condition() override { return note("condition"), std::nullopt; }
-  std::optional<MemoryUse> memory() override { return note("memory"), MemoryUse{{}, 7, {}, {}}; }
-  void fill(std::byte*, const DataStream&, std::uint64_t, std::size_t) override { note("fill"); }
+  explicit RecordingCommunicator(Names& called) : called_(called) {}
+  int rank() const override { return record("rank"), 0; }
+  int size() const override { return record("size"), 1; }
+  std::span<std::byte> send_buffer() override { return record("send_buffer"), std::span<std::byte>(); }
+  std::span<std::byte> recv_buffer() override { return record("recv_buffer"), std::span<std::byte>(); }
+  void all_reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override { record("all_reduce"); }
+  void reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop, int) override { record("reduce"); }
+  void reduce_scatter(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override { record("reduce_scatter"); }
+  void all_gather(const std::byte*, std::byte*, std::size_t, Dtype) override { record("all_gather"); }
+  void broadcast(const std::byte*, std::byte*, std::size_t, Dtype, int) override { record("broadcast"); }
+  void gather(const std::byte*, std::byte*, std::size_t, Dtype, int) override { record("gather"); }
+  void scatter(const std::byte*, std::byte*, std::size_t, Dtype, int) override { record("scatter"); }
+  void alltoall(const std::byte*, std::byte*, std::size_t, Dtype) override { record("alltoall"); }
+  void exchange(std::span<const Transfer>, std::span<const Transfer>, Dtype) override { record("exchange"); }
+  void copy(std::byte*, const std::byte*, std::size_t) override { record("copy"); }
+  void begin_group() override { record("begin_group"); }
+  void end_group() override { record("end_group"); }
+  void begin_multi_step() override { record("begin_multi_step"); }
+  void end_multi_step(std::span<std::byte>, Dtype) override { record("end_multi_step"); }
+  void flush() override { record("flush"); }
+  void synchronize() override { record("synchronize"); }
+  Timestamps* stamps() override { return record("stamps"), nullptr; }
+  bool can_capture() const override { return record("can_capture"), true; }
+  void begin_capture() override { record("begin_capture"); }
+  std::unique_ptr<OperationGraph> end_capture() override { return record("end_capture"), nullptr; }
+  Gate* gate() override { return record("gate"), nullptr; }
+  std::optional<DeviceClockState> condition() override { return record("condition"), std::nullopt; }
+  std::optional<MemoryUse> memory() override { return record("memory"), MemoryUse{{}, 7, {}, {}}; }
+  void fill(std::byte*, const DataStream&, std::uint64_t, std::size_t) override { record("fill"); }
   void compare(const std::byte*, const DataStream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
-    note("compare");
+    record("compare");
   }
-  void enter(Phase) override { note("enter"); }
+  void enter(Phase) override { record("enter"); }
 
  private:
-  void note(const char* name) const { called_.insert(name); }
+  void record(const char* name) const { called_.insert(name); }
   Names& called_;
 };
 
-class NotingBackend final : public Backend {
+class RecordingBackend final : public Backend {
  public:
-  NotingBackend(Names& called, Names& called_of_rank) : called_(called), called_of_rank_(called_of_rank) {}
-  std::string name() const override { return note("name"); }
-  std::string version() const override { return note("version"); }
-  std::optional<LibraryInfo> library() const override { return note("library"), std::nullopt; }
-  std::string headers() const override { return note("headers"); }
-  Device device(int) const override { return note("device"), Device(); }
-  std::size_t available_bytes(int) const override { return note("available_bytes"), 1; }
-  std::optional<Limitation> limitation_of(Dtype, bool) const override { return Limitation{note("lack_of"), {}}; }
-  std::string min_free_device() const override { return note("scarcest_memory"); }
-  std::size_t work_bytes(int) const override { return note("work_bytes"), 1; }
-  std::vector<std::pair<std::string, std::string>> facts() const override { return note("facts"), Pairs(); }
-  std::vector<std::string> warnings() const override { return {note("warnings")}; }
-  std::vector<std::string> diagnosis() const override { return {note("diagnosis")}; }
-  void reserve(int, std::size_t) override { note("reserve"); }
-  void enter(Phase, int) override { note("enter"); }
+  RecordingBackend(Names& called, Names& called_of_rank) : called_(called), called_of_rank_(called_of_rank) {}
+  std::string name() const override { return record("name"); }
+  std::string version() const override { return record("version"); }
+  std::optional<LibraryInfo> library() const override { return record("library"), std::nullopt; }
+  std::string headers() const override { return record("headers"); }
+  Device device(int) const override { return record("device"), Device(); }
+  std::size_t available_bytes(int) const override { return record("available_bytes"), 1; }
+  std::optional<Limitation> limitation_of(Dtype, bool) const override {
+    return Limitation{record("limitation_of"), {}};
+  }
+  std::string least_free_device() const override { return record("least_free_device"); }
+  std::size_t work_bytes(int) const override { return record("work_bytes"), 1; }
+  std::vector<std::pair<std::string, std::string>> facts() const override { return record("facts"), Pairs(); }
+  std::vector<std::string> warnings() const override { return {record("warnings")}; }
+  std::vector<std::string> diagnosis() const override { return {record("diagnosis")}; }
+  void reserve(int, std::size_t) override { record("reserve"); }
+  void enter(Phase, int) override { record("enter"); }
   std::unique_ptr<Communicator> connect(Team&, Team&) override {
-    note("connect");
-    return std::make_unique<NotingCommunicator>(called_of_rank_);
+    record("connect");
+    return std::make_unique<RecordingCommunicator>(called_of_rank_);
   }
 
  private:
   using Pairs = std::vector<std::pair<std::string, std::string>>;
-  std::string note(const char* name) const { return *called_.insert(name).first; }
+  std::string record(const char* name) const { return *called_.insert(name).first; }
   Names& called_;
   Names& called_of_rank_;
 };
 
 }  // namespace
 
-TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
+TEST_CASE("inject_faults: every call is forwarded to the wrapped backend") {
   Names called;
   Names called_of_rank;
-  const auto backend = inject_faults(std::make_unique<NotingBackend>(called, called_of_rank),
-                                   {parse_fault("flip:rank=0,index=0,bit=0")}, {});
+  const auto backend = inject_faults(std::make_unique<RecordingBackend>(called, called_of_rank),
+                                     {parse_fault("flip:rank=0,index=0,bit=0")}, {});
   CHECK(backend->name() == "name");
   CHECK(backend->version() == "version");
   CHECK_FALSE(backend->library());
   CHECK(backend->headers() == "headers");
   CHECK(backend->device(0).index == 0);
   CHECK(backend->available_bytes(1) == 1);
-  CHECK(backend->limitation_of(Dtype::uint8, true).value_or(Limitation()).why == "lack_of");
-  CHECK(backend->min_free_device() == "scarcest_memory");
+  CHECK(backend->limitation_of(Dtype::uint8, true).value_or(Limitation()).why == "limitation_of");
+  CHECK(backend->least_free_device() == "least_free_device");
   CHECK(backend->work_bytes(1) == 1);
   CHECK(backend->facts().empty());
   CHECK(backend->warnings().size() == 1);
@@ -187,7 +189,7 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   CHECK(called_of_rank == virtuals_of("Communicator"));
 }
 
-TEST_CASE("with_faults: a flipped bit is in the result of its rank, in the check phase alone") {
+TEST_CASE("inject_faults: a flip changes only its rank's result, and only in the check phase") {
   for (const std::string_view collective : kCollectives) {
     for (const bool in_place : {false, true}) {
       std::atomic<int> copies = 0;
@@ -196,11 +198,11 @@ TEST_CASE("with_faults: a flipped bit is in the result of its rank, in the check
       const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
         const auto communicator = backend->connect(world, world);
         communicator->enter(Phase::timing);
-        if (!CaseRunner(*communicator, of).run().empty() || copies != 0) return "struck too early; ";
+        if (!CaseRunner(*communicator, of).run().empty() || copies != 0) return "corrupted too early; ";
         world.barrier();
         communicator->enter(Phase::check);
         const bool wrong = !CaseRunner(*communicator, of).run().empty();
-        return wrong == (world.rank() == 1) ? "" : "not struck, or the wrong rank; ";
+        return wrong == (world.rank() == 1) ? "" : "not corrupted, or on the wrong rank; ";
       });
       CAPTURE(collective);
       CHECK(complaints == "");
@@ -209,7 +211,7 @@ TEST_CASE("with_faults: a flipped bit is in the result of its rank, in the check
   }
 }
 
-TEST_CASE("with_faults: a result is spoilt once, when its rank has waited for it") {
+TEST_CASE("inject_faults: a result is corrupted once, after its rank has waited for it") {
   std::atomic<int> copies = 0;
   const auto backend = faulty(1, "flip:rank=0,index=2,bit=0", copies);
   const std::string complaints = run_threads(1, [&](Team& world) -> std::string {
@@ -219,15 +221,15 @@ TEST_CASE("with_faults: a result is spoilt once, when its rank has waited for it
     std::byte* const recv = communicator->recv_buffer().data();
     std::memset(send, 4, 16);
     communicator->all_reduce(send, recv, 16, Dtype::uint8, Redop::sum);
-    if (recv[2] != std::byte{4}) return "struck before the wait; ";
+    if (recv[2] != std::byte{4}) return "corrupted before the wait; ";
     communicator->synchronize();
     communicator->synchronize();
-    return recv[1] == std::byte{4} && recv[2] == std::byte{5} ? "" : "not struck once; ";
+    return recv[1] == std::byte{4} && recv[2] == std::byte{5} ? "" : "not corrupted once; ";
   });
   CHECK(complaints == "");
 }
 
-TEST_CASE("with_faults: a write past the end of what was received") {
+TEST_CASE("inject_faults: an overrun changes the byte after the received data") {
   std::atomic<int> copies = 0;
   const auto backend = faulty(1, "overrun:rank=0", copies);
   const std::string complaints = run_threads(1, [&](Team& world) -> std::string {
@@ -240,12 +242,12 @@ TEST_CASE("with_faults: a write past the end of what was received") {
     const Transfer from_myself{0, recv, 8};
     communicator->exchange({&to_myself, 1}, {&from_myself, 1}, Dtype::uint8);
     communicator->synchronize();
-    return recv[8] == std::byte{0xff} ? "" : "not struck; ";
+    return recv[8] == std::byte{0xff} ? "" : "not corrupted; ";
   });
   CHECK(complaints == "");
 }
 
-TEST_CASE("with_faults: of several steps the result is struck, once and when it is whole") {
+TEST_CASE("inject_faults: a multi-step result is corrupted once, when it is complete") {
   std::atomic<int> copies = 0;
   const auto backend = faulty(4, "flip:rank=1,index=7,bit=3", copies);
   const auto hypercube = make_collective("hypercube", {});
@@ -268,14 +270,15 @@ TEST_CASE("with_faults: of several steps the result is struck, once and when it 
   CHECK(copies == 2);
 }
 
-TEST_CASE("with_faults: ranks that exist, and a backend without faults as it was") {
+TEST_CASE("inject_faults: an unknown rank is an error, and a backend without faults is returned unchanged") {
   std::atomic<int> copies = 0;
   const auto backend = faulty(2, "flip:rank=2,index=0,bit=0", copies);
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     try {
       backend->connect(world, world);
     } catch (const UsageError& error) {
-      return std::string(error.what()) == "--fault with rank=2: allowed is a rank from 0 to 1" ? "" : error.what();
+      return std::string(error.what()) == "--fault with rank=2: no such rank; use a rank from 0 to 1" ? ""
+                                                                                                      : error.what();
     }
     return "accepted; ";
   });

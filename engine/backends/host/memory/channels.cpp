@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 10;
 constexpr std::size_t kMinChunkBytes = 256;
-/// What the slots of all channels may take together, as long as chunks do not get too small.
+/// Target size of all channels' slots together. Many ranks exceed it, because chunks have a minimum size.
 constexpr std::size_t kSlotsBytes = std::size_t{32} << 20;
 
 std::size_t pairs(int ranks) { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
 
-/// The part of a transfer that its chunk `chunk` carries; empty beyond its end.
-std::span<std::byte> part_of(const Transfer& transfer, std::size_t element_bytes, std::size_t chunk,
-                             std::size_t chunk_bytes) {
+/// Bytes of a transfer that belong to chunk number `chunk`. Empty after the end of the transfer.
+std::span<std::byte> chunk_of(const Transfer& transfer, std::size_t element_bytes, std::size_t chunk,
+                              std::size_t chunk_bytes) {
   const std::size_t bytes = transfer.count * element_bytes;
   const std::size_t first = std::min(chunk * chunk_bytes, bytes);
   if (first == bytes) return {};
@@ -55,13 +55,13 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
          (index(source, destination) * ChannelCounters::kSlots + chunk % ChannelCounters::kSlots) * chunk_bytes_;
 }
 
-// In lock-step: every rank stages chunk 0 of all that it sends, takes chunk 0 of all that it receives, then chunk 1,
-// and so on. Hence
-// - in place is right: chunk k is written only after this rank's own chunk k, which lies there, was staged;
-// - there is no deadlock: among the ranks that wait, look at one that has come least far. If it waits to take chunk k,
-//   its sender has not staged chunk k and has come less far. If it waits to stage chunk k, both slots are full, so its
-//   receiver has not taken chunk k - 2 and has come less far. Either contradicts the choice. (Each send must have its
-//   receive of the same count, as NCCL demands too.)
+// The exchange runs in lockstep. Every rank stages chunk 0 of all its sends, takes chunk 0 of all its receives, and
+// continues with chunk 1.
+// - In-place exchanges are correct: chunk k is overwritten only after this rank's own chunk k was staged from there.
+// - Deadlock is impossible. Take the waiting rank with the least progress. If it waits to take chunk k, its sender has
+//   not staged chunk k and has made less progress. If it waits to stage chunk k, both slots are full, so its receiver
+//   has not taken chunk k - 2 and has made less progress. Both contradict the choice.
+// Each send needs a receive of the same count, as in NCCL.
 void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team) {
@@ -73,7 +73,7 @@ void exchange_chunks(const Channels& channels, const std::vector<int>& members, 
 
   for (std::size_t chunk = 0; chunk * chunk_bytes < max_bytes; ++chunk) {
     for (const Transfer& send : sends) {
-      const auto part = part_of(send, element_bytes, chunk, chunk_bytes);
+      const auto part = chunk_of(send, element_bytes, chunk, chunk_bytes);
       if (part.empty()) continue;
       const int peer = members[static_cast<std::size_t>(send.peer)];
       ChannelCounters& counters = channels.counters(self, peer);
@@ -84,7 +84,7 @@ void exchange_chunks(const Channels& channels, const std::vector<int>& members, 
       counters.staged.store(number + 1, std::memory_order_release);
     }
     for (const Transfer& recv : recvs) {
-      const auto part = part_of(recv, element_bytes, chunk, chunk_bytes);
+      const auto part = chunk_of(recv, element_bytes, chunk, chunk_bytes);
       if (part.empty()) continue;
       const int peer = members[static_cast<std::size_t>(recv.peer)];
       ChannelCounters& counters = channels.counters(peer, self);

@@ -1,5 +1,5 @@
 #pragma once
-// Point to point: one channel for every ordered pair of ranks, through which data is passed in chunks.
+// Point-to-point transfers: one channel for every ordered pair of ranks, through which data moves in chunks.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace busbw {
 
-/// The counters of one channel; they lie in shared memory. A chunk is staged by the sender and taken by the receiver;
-/// `staged - taken` chunks wait, at most kSlots. They never go back, so a channel outlives its communicators.
+/// Counters of one channel, in shared memory. The sender stages a chunk, the receiver takes it; `staged - taken` chunks
+/// are pending, at most kSlots. The counters only grow, so that later communicators can reuse the channel.
 struct ChannelCounters {
   static constexpr std::uint64_t kSlots = 2;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -21,15 +21,15 @@ struct ChannelCounters {
   alignas(64) std::atomic<std::uint64_t> taken{0};
 };
 
-/// All channels between `ranks` ranks, in memory that belongs to someone else.
+/// All channels between `ranks` ranks, in memory owned by the caller.
 class Channels {
  public:
-  /// Bytes that the channels of `ranks` ranks take.
+  /// Bytes that the channels of `ranks` ranks need.
   static std::size_t bytes(int ranks);
-  /// Bytes of one chunk: fewer with more ranks, so that ranks * ranks channels stay modest.
+  /// Bytes of one chunk. More ranks get smaller chunks, because the number of channels is ranks * ranks.
   static std::size_t chunk_bytes(int ranks);
 
-  /// Makes the channels in `memory`, Channels::bytes(ranks) long and aligned to 64 bytes.
+  /// Initializes the channels in `memory`, which has Channels::bytes(ranks) bytes and is aligned to 64 bytes.
   Channels(std::byte* memory, int ranks);
 
   ChannelCounters& counters(int source, int destination) const;
@@ -45,9 +45,9 @@ class Channels {
   std::byte* slots_;
 };
 
-/// Performs this rank's part of an exchange. `members` gives the channel rank of each rank of the communicator, `rank`
-/// is this one's in the communicator. What is received may lie where what is sent lies, if it starts at the same
-/// place: no chunk is overwritten before it was staged. Throws Aborted once the team is.
+/// Runs this rank's part of an exchange. `members` maps a rank of the communicator to its channel rank; `rank` is this
+/// rank in the communicator. A receive may overlap a send if both start at the same address: no chunk is overwritten
+/// before it was staged. Throws JobAborted if the team is aborted.
 void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team);

@@ -26,15 +26,16 @@ std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return a
 std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
 
 void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
-  if (workspace_) throw std::logic_error("HostBackend::reserve: called twice");
-  if (ranks != ranks_) throw std::logic_error("HostBackend::reserve: not the ranks that the backend was made for");
+  if (workspace_) throw std::logic_error("SharedMemoryBackend::reserve: called twice");
+  if (ranks != ranks_)
+    throw std::logic_error("SharedMemoryBackend::reserve: the rank count differs from the constructor's");
   workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads);
 }
 
 std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
-  if (!workspace_) throw std::logic_error("HostBackend::connect: nothing was reserved");
+  if (!workspace_) throw std::logic_error("SharedMemoryBackend::connect: call reserve first");
   return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(),
-                                            cache_bytes_, faults_);
+                                                    cache_bytes_, faults_);
 }
 
 }  // namespace busbw

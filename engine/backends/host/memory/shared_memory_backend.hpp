@@ -1,5 +1,6 @@
 #pragma once
-// Ranks as threads and forked processes of one machine, over shared memory: needs no GPU; the oracle of the tests.
+// Host backend for threads and forked processes of one machine, over shared memory. It needs no GPU and provides the
+// expected results in tests.
 #include <memory>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace busbw {
 
 class SharedMemoryBackend final : public Backend {
  public:
-  /// `version` is the program's own. Throws UsageError when a fault names a rank that does not exist.
+  /// `version` is the program's own version. Throws UsageError if a fault names a rank that does not exist.
   SharedMemoryBackend(int processes, int threads_per_process, std::string version, Faults faults = {});
 
   std::string name() const override { return "host"; }
@@ -21,7 +22,7 @@ class SharedMemoryBackend final : public Backend {
   std::size_t work_bytes(int ranks) const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
   void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
-  /// One communicator at a time for each rank. `world` and this must outlive it.
+  /// Each rank can have one communicator at a time. `world` and this backend must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
  private:

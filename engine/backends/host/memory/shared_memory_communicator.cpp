@@ -6,16 +6,17 @@
 namespace busbw {
 namespace {
 
-/// A reduction is claimed in pieces of this many bytes at most: large enough to read ahead, small enough that a rank
-/// which has a core to itself takes work from those that share one.
+/// Maximum bytes of a reduction that a rank claims at once. Large enough for hardware prefetching, small enough that a
+/// rank with its own core takes work from ranks that share one.
 constexpr std::size_t kMaxClaimBytes = std::size_t{64} << 10;
-/// And at least: a cache line belongs to one rank, and claiming must stay cheap.
+/// Minimum bytes of a claim: no cache line is shared between two ranks, and claims must stay rare.
 constexpr std::size_t kMinClaimBytes = std::size_t{2} << 10;
 
 }  // namespace
 
-SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
-                                   std::size_t cache_bytes, std::span<const Fault> faults)
+SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, const Team& world,
+                                                   std::vector<int> members, int rank, std::size_t cache_bytes,
+                                                   std::span<const Fault> faults)
     : HostMemoryCommunicator(std::move(members), rank, faults),
       workspace_(workspace),
       world_(world),
@@ -23,15 +24,16 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, c
       sources_(members_.size()),
       destinations_(members_.size()) {}
 
-// Small data is copied to the rank's staging area, large data is shown where it lies. Staged, one barrier is enough:
-// nobody's own memory is read, and there are two staging areas in turn. A rank writes to one again only two staged
-// operations later, past the barrier of the one between, at which no rank arrives before it is done with the first.
-void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t max_bytes) {
+// Small data is copied to the rank's staging area; large data is read from its own place. Staged operations need only
+// one barrier, because no rank reads another rank's buffers and two staging areas alternate. A rank reuses an area only
+// two staged operations later. The barrier between them guarantees that all ranks are done with the first one.
+void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv,
+                                                std::size_t max_bytes) {
   staged_ = max_bytes <= kStagingBytes;
   RankControl& mine = control(rank_);
   if (staged_) {
-    turn_ ^= 1;
-    move_bytes(mine.staging[turn_].data(), send, send_bytes);
+    staging_index_ ^= 1;
+    move_bytes(mine.staging[staging_index_].data(), send, send_bytes);
   } else {
     mine.send = send;
     mine.recv = recv;
@@ -40,7 +42,7 @@ void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size
   barrier();
   for (int peer = 0; peer < size(); ++peer) {
     const RankControl& theirs = control(peer);
-    sources_[static_cast<std::size_t>(peer)] = staged_ ? theirs.staging[turn_].data() : theirs.send;
+    sources_[static_cast<std::size_t>(peer)] = staged_ ? theirs.staging[staging_index_].data() : theirs.send;
     destinations_[static_cast<std::size_t>(peer)] = staged_ ? nullptr : theirs.recv;
   }
 }
@@ -49,10 +51,10 @@ void SharedMemoryCommunicator::leave_collective() {
   if (!staged_) barrier();
 }
 
-// Elements are claimed from a common counter. Each is read and written by the one rank that claimed it, which is why
-// in place is right.
-void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count, Dtype dtype,
-                                       Redop redop, WriteMode store) {
+// Ranks claim elements from a shared counter. Only the rank that claimed an element reads and writes it, so in-place
+// operation is correct.
+void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count,
+                                                    Dtype dtype, Redop redop, WriteMode store) {
   const std::size_t bytes = count * size_bytes(dtype);
   const std::size_t fair = bytes / (2 * members_.size()) / 64 * 64;
   const std::size_t claim = std::clamp(fair, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
@@ -64,26 +66,28 @@ void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> 
   }
 }
 
-// In place, the lines to write were just read. Where all fits into the cache, the next reader finds it there.
-WriteMode SharedMemoryCommunicator::store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const {
+// In place, the lines to write were just read. If all data fits into the cache, the next reader finds it there.
+WriteMode SharedMemoryCommunicator::write_mode_for(const std::byte* send, const std::byte* recv,
+                                                   std::size_t touched_bytes) const {
   return send == recv || touched_bytes <= cache_bytes_ ? WriteMode::cached : WriteMode::streamed;
 }
 
-void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
+void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+                                          Redop redop) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   if (staged_) {
     reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
   } else {
-    reduce_cooperatively(destinations_, count, dtype, redop, store_for(send, recv, 2 * bytes * members_.size()));
+    reduce_cooperatively(destinations_, count, dtype, redop, write_mode_for(send, recv, 2 * bytes * members_.size()));
   }
   leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
-                              int root) {
+void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+                                      Redop redop, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
@@ -97,13 +101,13 @@ void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, st
   if (rank_ == root) faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void SharedMemoryCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
-                                      Redop redop) {
+void SharedMemoryCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count,
+                                              Dtype dtype, Redop redop) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t send_bytes = bytes * members_.size();
   faults_.before_operation();
   enter_collective(send, send_bytes, recv, send_bytes);
-  // In place, recv is this rank's own share of send, which only this rank reads.
+  // In place, `recv` is this rank's segment of `send`, and only this rank reads it.
   for (const std::byte*& source : sources_) source += bytes * static_cast<std::size_t>(rank_);
   reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, WriteMode::cached);
   leave_collective();
@@ -115,14 +119,15 @@ void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv
   faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
-    // In place, this rank's own share is where it belongs, and peers are reading it: it must not be written.
+    // In place, this rank's segment is already in its place. It must not be written, because peers read it.
     if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
   }
   leave_collective();
   faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
 }
 
-void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
+void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+                                         int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   enter_collective(send, rank_ == root ? bytes : 0, recv, bytes);
@@ -131,7 +136,8 @@ void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv,
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
+void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype,
+                                      int root) {
   const std::size_t bytes = send_count * size_bytes(dtype);
   faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
@@ -144,7 +150,8 @@ void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, st
   if (rank_ == root) faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
 }
 
-void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
+void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
+                                       int root) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t send_bytes = bytes * members_.size();
   faults_.before_operation();
@@ -157,7 +164,7 @@ void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, s
 void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
   const std::size_t bytes = count * size_bytes(dtype);
   if (send == recv) {
-    // Peers would overwrite what others still have to read: through the channels, which hold copies.
+    // In place, direct copies would overwrite data that peers have not read. The channels hold copies.
     std::vector<Transfer> transfers;
     for (int peer = 0; peer < size(); ++peer)
       transfers.push_back({peer, recv + static_cast<std::size_t>(peer) * bytes, count});

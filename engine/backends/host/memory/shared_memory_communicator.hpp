@@ -1,5 +1,5 @@
 #pragma once
-// The collectives of the host backend. Each rank reads its peers' memory; there are no algorithms to speak of.
+// Collectives over shared memory. Each rank reads its peers' memory directly.
 #include <span>
 #include <vector>
 
@@ -9,13 +9,13 @@
 
 namespace busbw {
 
-/// What peers read or write must lie in the workspace where ranks are processes. All ranks of a collective are in
-/// place, or none.
+/// If ranks are processes, memory that peers access must lie in the workspace. Either all ranks of a collective are in
+/// place or none.
 class SharedMemoryCommunicator final : public HostMemoryCommunicator {
  public:
-  /// `members`: the world ranks of the communicator's ranks. The workspace and `world` must outlive this.
+  /// `members`: the job ranks of the communicator's ranks. The workspace and `world` must outlive this.
   SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
-                   std::size_t cache_bytes, std::span<const Fault> faults);
+                           std::size_t cache_bytes, std::span<const Fault> faults);
 
   std::span<std::byte> send_buffer() override { return workspace_.send_buffer(world_rank(rank_)); }
   std::span<std::byte> recv_buffer() override { return workspace_.recv_buffer(world_rank(rank_)); }
@@ -35,20 +35,20 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   GroupControl& group() const { return workspace_.group(world_rank(0)); }
   void barrier() { group().barrier.arrive_and_wait(size(), world_); }
 
-  /// From here to `part`, sources_[r] is rank r's data to send and, unless staged_, destinations_[r] where it receives.
-  /// `max_bytes`: the most that any rank sends; the same at all ranks.
+  /// Until `leave_collective`, sources_[r] is the data that rank r sends. Unless staged_, destinations_[r] is its
+  /// receive buffer. `max_bytes`: maximum that any rank sends; equal on all ranks.
   void enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t max_bytes);
   /// Returns when no peer uses this rank's memory any more.
   void leave_collective();
-  /// Reduces all sources into all `destinations`, shared out among the ranks.
+  /// Reduces all sources into all `destinations`. The ranks divide the elements among themselves.
   void reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count, Dtype, Redop, WriteMode);
-  WriteMode store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
+  WriteMode write_mode_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
 
   const Workspace& workspace_;
   const Team& world_;
   std::size_t cache_bytes_;
   bool staged_ = false;
-  std::size_t turn_ = 0;
+  std::size_t staging_index_ = 0;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> destinations_;
 };

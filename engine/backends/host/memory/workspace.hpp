@@ -1,5 +1,5 @@
 #pragma once
-// What the ranks share, and where it lies in the arena: control blocks, channels, buffers.
+// Layout of the memory that ranks share in the arena: control blocks, channels, buffers.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -12,29 +12,29 @@
 
 namespace busbw {
 
-/// Up to this many bytes a rank's data is copied to its control block, and one barrier does instead of two.
+/// Maximum bytes that a rank copies to its control block, so that one barrier is enough instead of two.
 inline constexpr std::size_t kStagingBytes = 8192;
 
-/// What the members of one communicator share.
+/// State that the ranks of one communicator share.
 struct GroupControl {
   Barrier barrier;
-  /// The first element of a reduction that nobody has claimed yet.
+  /// First element of a reduction that is not yet claimed.
   alignas(64) std::atomic<std::uint64_t> next_element{0};
 };
 
-/// What one rank shows to the others of its communicator.
+/// State of one rank that its peers in the communicator read.
 struct RankControl {
   alignas(64) const std::byte* send = nullptr;
   std::byte* recv = nullptr;
-  /// Small data to send, in turns: see HostCommunicator::meet.
+  /// Small data to send, in two alternating areas: see SharedMemoryCommunicator::enter_collective.
   alignas(64) std::array<std::array<std::byte, kStagingBytes>, 2> staging;
 };
 
-/// One per job. A rank is a member of one communicator at a time, so that its own control block, and its group's under
-/// the group's first rank, are enough. All ranks here are ranks of the world.
+/// One per job; `rank` counts the ranks of the job. A rank belongs to one communicator at a time, so it needs one
+/// control block. The group's state is stored under the group's first rank.
 class Workspace {
  public:
-  /// Bytes beside the buffers.
+  /// Bytes in addition to the buffers.
   static std::size_t control_bytes(int ranks);
 
   Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing);

@@ -13,10 +13,10 @@
 namespace busbw {
 namespace {
 
-/// However many knock, the peers that are here already get their turn.
-constexpr int kMaxAtOnce = 64;
+/// Maximum number of accepts per call, so that connected peers are served as well.
+constexpr int kMaxAcceptsPerCall = 64;
 
-/// IPv4's loopback, or IPv6's where a host has no IPv4.
+/// Listens on IPv4 loopback, or on IPv6 loopback if the host has no IPv4.
 Descriptor listen_on_loopback() {
   try {
     return listen_at(endpoint_of("127.0.0.1", 0));
@@ -27,92 +27,92 @@ Descriptor listen_on_loopback() {
 
 }  // namespace
 
-SocketAcceptor::SocketAcceptor(int rank, ListenScope where)
+SocketAcceptor::SocketAcceptor(int rank, ListenScope scope)
     : rank_(rank),
-      listener_(where == ListenScope::this_host ? listen_on_loopback() : listen_everywhere(0)),
-      door_(new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener_).port()))) {}
+      listener_(scope == ListenScope::this_host ? listen_on_loopback() : listen_everywhere(0)),
+      credentials_(new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener_).port()))) {}
 
 void SocketAcceptor::add_interests(std::vector<pollfd>& interests) const {
   interests.push_back({listener_.number(), POLLIN, 0});
-  for (const PendingConnection& visitor : visitors_) interests.push_back({visitor.connection.number(), POLLIN, 0});
+  for (const PendingConnection& pending : pending_) interests.push_back({pending.connection.number(), POLLIN, 0});
 }
 
-void SocketAcceptor::proceed(std::span<const pollfd> polled) {
-  std::vector<PendingConnection> staying;
-  for (std::size_t i = 0; i < visitors_.size(); ++i) {
-    const bool silent = polled[i + 1].revents == 0;  // the listener is the first
-    if (silent || receive(visitors_[i]) == Disposition::stays) staying.push_back(std::move(visitors_[i]));
+void SocketAcceptor::on_ready(std::span<const pollfd> polled) {
+  std::vector<PendingConnection> kept;
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    const bool is_idle = polled[i + 1].revents == 0;  // entry 0 is the listener
+    if (is_idle || receive(pending_[i]) == Disposition::keep) kept.push_back(std::move(pending_[i]));
   }
-  visitors_ = std::move(staying);
+  pending_ = std::move(kept);
   if (polled[0].revents != 0) accept_pending();
 }
 
 void SocketAcceptor::tick() {
-  shut_out_ +=
-      std::erase_if(visitors_, [](PendingConnection& visitor) { return visitor.rank < 0 && ++visitor.ticks >= kGreetingLimitTicks; });
+  rejected_ += std::erase_if(
+      pending_, [](PendingConnection& pending) { return pending.rank < 0 && ++pending.ticks >= kGreetingLimitTicks; });
 }
 
 void SocketAcceptor::accept_pending() {
-  for (int turn = 0; turn < kMaxAtOnce; ++turn) {
+  for (int turn = 0; turn < kMaxAcceptsPerCall; ++turn) {
     Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!connection.is_open()) {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error != EMFILE && error != ENFILE) return;
-      // Strangers must not take the descriptors away from those who belong here.
-      if (visitors_.empty()) throw_out_of_descriptors(error);
+      // Unauthenticated connections must not use up the descriptors that this job's ranks need.
+      if (pending_.empty()) throw_out_of_descriptors(error);
       reject_oldest();
       continue;
     }
     set_nonblocking_nodelay(connection);
-    if (visitors_.size() >= static_cast<std::size_t>(rank_) + kMaxPendingConnections) reject_oldest();
-    PendingConnection visitor;
-    visitor.connection = std::move(connection);
-    if (receive(visitor) == Disposition::stays) visitors_.push_back(std::move(visitor));
+    if (pending_.size() >= static_cast<std::size_t>(rank_) + kMaxPendingConnections) reject_oldest();
+    PendingConnection pending;
+    pending.connection = std::move(connection);
+    if (receive(pending) == Disposition::keep) pending_.push_back(std::move(pending));
   }
 }
 
-SocketAcceptor::Disposition SocketAcceptor::receive(PendingConnection& visitor) {
-  const bool greeted = visitor.rank >= 0;
-  // Not a byte more than belongs here: data may follow at once.
+SocketAcceptor::Disposition SocketAcceptor::receive(PendingConnection& pending) {
+  const bool is_answered = pending.rank >= 0;
+  // Read no byte beyond the handshake: the peer's data may follow at once.
   std::byte confirmation{};
-  std::byte* const into = greeted ? &confirmation : visitor.said.data() + visitor.said_bytes;
-  const std::size_t room = greeted ? 1 : visitor.said.size() - visitor.said_bytes;
-  const ssize_t got = recv(visitor.connection.number(), into, room, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Disposition::stays;
-  if (got <= 0 || (greeted && confirmation != kConfirmation)) {
-    ++shut_out_;
-    return Disposition::goes;
+  std::byte* const target = is_answered ? &confirmation : pending.received.data() + pending.received_bytes;
+  const std::size_t capacity = is_answered ? 1 : pending.received.size() - pending.received_bytes;
+  const ssize_t bytes = recv(pending.connection.number(), target, capacity, 0);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Disposition::keep;
+  if (bytes <= 0 || (is_answered && confirmation != kConfirmation)) {
+    ++rejected_;
+    return Disposition::remove;
   }
-  if (greeted) {
-    guests_.push_back({visitor.rank, std::move(visitor.connection)});
-    return Disposition::goes;
+  if (is_answered) {
+    accepted_.push_back({pending.rank, std::move(pending.connection)});
+    return Disposition::remove;
   }
-  visitor.said_bytes += static_cast<std::size_t>(got);
-  return visitor.said_bytes < visitor.said.size() ? Disposition::stays : answer(visitor);
+  pending.received_bytes += static_cast<std::size_t>(bytes);
+  return pending.received_bytes < pending.received.size() ? Disposition::keep : answer_request(pending);
 }
 
-SocketAcceptor::Disposition SocketAcceptor::answer(PendingConnection& visitor) {
-  const auto greeting = decode_connect_request(visitor.said);
-  const bool right = greeting && greeting->to == rank_ && greeting->from >= 0 && greeting->from < rank_ &&
-                     constant_time_equal(greeting->secret, door_.secret);
-  const auto& word = door_.answer;
-  // A new connection has room for so little.
-  if (!right ||
-      send(visitor.connection.number(), word.data(), word.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(word.size())) {
-    ++shut_out_;
-    return Disposition::goes;
+SocketAcceptor::Disposition SocketAcceptor::answer_request(PendingConnection& pending) {
+  const auto request = decode_connect_request(pending.received);
+  const bool is_valid = request && request->to == rank_ && request->from >= 0 && request->from < rank_ &&
+                        constant_time_equal(request->secret, credentials_.secret);
+  const auto& answer = credentials_.answer;
+  // The send buffer of a new connection has space for these few bytes.
+  if (!is_valid || send(pending.connection.number(), answer.data(), answer.size(), MSG_NOSIGNAL) !=
+                       static_cast<ssize_t>(answer.size())) {
+    ++rejected_;
+    return Disposition::remove;
   }
-  visitor.rank = greeting->from;
-  return Disposition::stays;
+  pending.rank = request->from;
+  return Disposition::keep;
 }
 
 void SocketAcceptor::reject_oldest() {
-  // Who has greeted rightly stays as long as there is anybody else.
-  auto first = std::ranges::find_if(visitors_, [](const PendingConnection& visitor) { return visitor.rank < 0; });
-  if (first == visitors_.end()) first = visitors_.begin();
-  visitors_.erase(first);
-  ++shut_out_;
+  // Reject an unauthenticated connection first, and an authenticated one only if all others are gone.
+  auto first = std::ranges::find_if(pending_, [](const PendingConnection& pending) { return pending.rank < 0; });
+  if (first == pending_.end()) first = pending_.begin();
+  pending_.erase(first);
+  ++rejected_;
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// The connections that others make to this rank: those of its job are let in, strangers are not.
+// Accepts the connections that lower ranks make to this rank and rejects all others.
 #include <poll.h>
 
 #include <array>
@@ -14,61 +14,61 @@
 
 namespace busbw {
 
-/// Where it listens.
+/// Addresses at which an acceptor listens.
 enum class ListenScope {
-  this_host,    // on loopback: all ranks are here
-  every_where,  // on all addresses, IPv6 and IPv4
+  this_host,      // on loopback only: all ranks are on this host
+  all_addresses,  // on all addresses, IPv6 and IPv4
 };
 
-/// A listening socket and those who came and did not yet show that they belong to the job. A stranger costs a
-/// descriptor for a while: who says something wrong is shut out at once, who says nothing after kPatienceTicks, and
-/// when there are too many the one who came first. Never blocks: its owner polls, and ticks ten times a second.
+/// A listening socket and the connections that are not yet authenticated. An invalid request is rejected at once, a
+/// silent connection after kGreetingLimitTicks. If too many are pending, the oldest one is rejected. Never blocks: the
+/// owner polls, and calls `tick` ten times a second.
 class SocketAcceptor {
  public:
   static constexpr int kGreetingLimitTicks = 50;
-  /// Beside as many as there are ranks.
+  /// Maximum number of pending connections, in addition to one for each lower rank.
   static constexpr std::size_t kMaxPendingConnections = 64;
 
-  /// Listens for the ranks below `rank`. Throws EnvironmentError where the system refuses.
-  SocketAcceptor(int rank, ListenScope where);
+  /// Listens for the ranks below `rank`. Throws EnvironmentError if the system refuses.
+  SocketAcceptor(int rank, ListenScope scope);
 
-  const ListenerCredentials& door() const { return door_; }
-  /// Adds what to poll for; `proceed` is given the same entries after the poll.
+  const ListenerCredentials& credentials() const { return credentials_; }
+  /// Appends the descriptors to poll. After the poll, pass the same entries to `on_ready`.
   void add_interests(std::vector<pollfd>& interests) const;
-  void proceed(std::span<const pollfd> polled);
+  void on_ready(std::span<const pollfd> polled);
   void tick();
 
-  /// A connection of a rank that was let in.
+  /// An authenticated connection of another rank.
   struct AcceptedConnection {
     int rank = 0;
     Descriptor connection;
   };
-  /// Those let in since the last call.
-  std::vector<AcceptedConnection> take_accepted() { return std::exchange(guests_, {}); }
-  /// Strangers shut out so far.
-  std::size_t rejected() const { return shut_out_; }
+  /// Returns the connections accepted since the last call.
+  std::vector<AcceptedConnection> take_accepted() { return std::exchange(accepted_, {}); }
+  /// Number of connections rejected so far.
+  std::size_t rejected() const { return rejected_; }
 
  private:
   struct PendingConnection {
     Descriptor connection;
-    ConnectRequest::Encoded said{};
-    std::size_t said_bytes = 0;
+    ConnectRequest::Encoded received{};
+    std::size_t received_bytes = 0;
     int ticks = 0;
-    int rank = -1;  // once the greeting was right
+    int rank = -1;  // of the peer after a valid request; -1 before
   };
-  enum class Disposition { stays, goes };
+  enum class Disposition { keep, remove };
 
   void accept_pending();
-  Disposition receive(PendingConnection& visitor);
-  Disposition answer(PendingConnection& visitor);
+  Disposition receive(PendingConnection& pending);
+  Disposition answer_request(PendingConnection& pending);
   void reject_oldest();
 
   int rank_;
   Descriptor listener_;
-  ListenerCredentials door_;
-  std::vector<PendingConnection> visitors_;  // the first came first
-  std::vector<AcceptedConnection> guests_;
-  std::size_t shut_out_ = 0;
+  ListenerCredentials credentials_;
+  std::vector<PendingConnection> pending_;  // in the order of arrival
+  std::vector<AcceptedConnection> accepted_;
+  std::size_t rejected_ = 0;
 };
 
 }  // namespace busbw

@@ -15,7 +15,7 @@
 namespace busbw {
 namespace {
 
-/// The address itself, in the order of the network: 4 bytes or 16.
+/// Address in network byte order: 4 or 16 bytes.
 std::span<const std::uint8_t> bytes_of(const Endpoint& endpoint) {
   if (endpoint.address.ss_family == AF_INET6)
     return reinterpret_cast<const sockaddr_in6&>(endpoint.address).sin6_addr.s6_addr;
@@ -26,15 +26,15 @@ std::span<const std::uint8_t> bytes_of(const Endpoint& endpoint) {
 bool same_ip(const Endpoint& a, const Endpoint& b) { return std::ranges::equal(bytes_of(a), bytes_of(b)); }
 
 bool in_subnet(const Endpoint& address, const Interface& of) {
-  const auto theirs = bytes_of(address), ours = bytes_of(of.address), mask = bytes_of(of.mask);
-  if (theirs.size() != ours.size()) return false;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if ((theirs[i] & mask[i]) != (ours[i] & mask[i])) return false;
+  const auto peer_interfaces = bytes_of(address), own_interfaces = bytes_of(of.address), mask = bytes_of(of.mask);
+  if (peer_interfaces.size() != own_interfaces.size()) return false;
+  for (std::size_t i = 0; i < own_interfaces.size(); ++i) {
+    if ((peer_interfaces[i] & mask[i]) != (own_interfaces[i] & mask[i])) return false;
   }
   return true;
 }
 
-/// What a socket for both families says of an IPv4 connection is "::ffff:192.0.2.2".
+/// Converts an IPv4-mapped address "::ffff:192.0.2.2" of a dual-stack socket to IPv4.
 Endpoint without_mapping(const Endpoint& endpoint) {
   constexpr std::string_view kMapped = "::ffff:";
   const std::string host = endpoint.host();
@@ -54,43 +54,44 @@ std::string names_of(std::span<const Interface> interfaces) {
 std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string_view prefixes,
                                          std::string_view variable) {
   if (prefixes.empty()) return all;
-  std::vector<Interface> chosen;
+  std::vector<Interface> selected;
   for (const Interface& interface : all) {
     const auto fits = [&](std::string_view prefix) { return !prefix.empty() && interface.name.starts_with(prefix); };
     std::string_view rest = prefixes;
-    bool wanted = false;
-    for (bool more = true; more && !wanted;) {
+    bool is_selected = false;
+    for (bool more = true; more && !is_selected;) {
       const std::size_t comma = rest.find(',');
-      wanted = fits(rest.substr(0, comma));
+      is_selected = fits(rest.substr(0, comma));
       more = comma != std::string_view::npos;
       if (more) rest.remove_prefix(comma + 1);
     }
-    if (wanted) chosen.push_back(interface);
+    if (is_selected) selected.push_back(interface);
   }
-  if (chosen.empty())
+  if (selected.empty())
     throw UsageError(
-        fmt::format("{}={}: no interface of this host that is up and has an address begins like that; "
-                    "there are: {}",
+        fmt::format("{}={}: no interface that is up and has an address matches; "
+                    "choose from: {}",
                     variable, printable_value(prefixes), names_of(all)));
-  return chosen;
+  return selected;
 }
 
-std::vector<Endpoint> candidate_addresses(std::span<const Interface> theirs, std::span<const Interface> ours, bool same_host) {
+std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
+                                          std::span<const Interface> own_interfaces, bool same_host) {
   const auto is_ours = [&](const Endpoint& address) {
-    return std::ranges::any_of(ours, [&](const Interface& own) { return same_ip(own.address, address); });
+    return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return same_ip(own.address, address); });
   };
   const auto is_near = [&](const Endpoint& address) {
     if (same_host) return address.is_loopback();
-    return std::ranges::any_of(ours, [&](const Interface& own) { return in_subnet(address, own); });
+    return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return in_subnet(address, own); });
   };
-  std::vector<Endpoint> tried;
+  std::vector<Endpoint> candidates;
   for (const bool near : {true, false}) {
-    for (const Interface& their : theirs) {
-      if (!same_host && (their.address.is_loopback() || is_ours(their.address))) continue;
-      if (is_near(their.address) == near) tried.push_back(their.address);
+    for (const Interface& peer_interface : peer_interfaces) {
+      if (!same_host && (peer_interface.address.is_loopback() || is_ours(peer_interface.address))) continue;
+      if (is_near(peer_interface.address) == near) candidates.push_back(peer_interface.address);
     }
   }
-  return tried;
+  return candidates;
 }
 
 std::string loopback_namespace_id() {
@@ -101,10 +102,11 @@ std::string loopback_namespace_id() {
   return boot + ' ' + network.data();
 }
 
-std::optional<Interface> local_interface(const Descriptor& connection, std::span<const Interface> ours) {
-  const Endpoint end = without_mapping(local_endpoint(connection));
-  const auto found = std::ranges::find_if(ours, [&](const Interface& own) { return same_ip(own.address, end); });
-  return found == ours.end() ? std::nullopt : std::optional(*found);
+std::optional<Interface> local_interface(const Descriptor& connection, std::span<const Interface> own_interfaces) {
+  const Endpoint local_end = without_mapping(local_endpoint(connection));
+  const auto found =
+      std::ranges::find_if(own_interfaces, [&](const Interface& own) { return same_ip(own.address, local_end); });
+  return found == own_interfaces.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace busbw

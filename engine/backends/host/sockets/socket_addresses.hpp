@@ -1,5 +1,5 @@
 #pragma once
-// Under which addresses ranks on other hosts may reach this one, and which of a peer's addresses to try first.
+// Selects the addresses that this host offers to its peers, and the order in which to try a peer's addresses.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,21 +11,22 @@
 
 namespace busbw {
 
-/// Those of `all` whose name begins with a prefix in the comma list `prefixes`; all for an empty list. Throws
-/// UsageError where none does, naming `variable`, which holds the list.
+/// Returns the interfaces of `all` with names that begin with a prefix of the comma list `prefixes`, or all if the list
+/// is empty. Throws UsageError if none matches; the message names `variable`, the source of the list.
 std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string_view prefixes,
                                          std::string_view variable);
 
-/// Of the addresses of a peer those worth trying, in that order: on the same host loopback first; on another one what
-/// lies in a subnet of ours, then the others, but no loopback, and no address that we have ourselves (that of a bridge
-/// for containers is the same on every host).
-std::vector<Endpoint> candidate_addresses(std::span<const Interface> theirs, std::span<const Interface> ours, bool same_host);
+/// Returns the addresses of a peer to try, in order. On the same host, loopback comes first. On another host, addresses
+/// in a local subnet come first; loopback and this host's own addresses are left out. For example, a container bridge
+/// has the same address on every host.
+std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
+                                          std::span<const Interface> own_interfaces, bool same_host);
 
-/// Equal for two processes exactly if a loopback address of one reaches the other: which boot of which kernel, and
-/// which network namespace. Empty where the system does not say.
+/// Equal for two processes exactly if one reaches the other's loopback address: identifies the kernel's boot and the
+/// network namespace. Empty if the system does not report them.
 std::string loopback_namespace_id();
 
-/// The interface of `ours` whose address this end of a connection has; missing where there is none.
-std::optional<Interface> local_interface(const Descriptor& connection, std::span<const Interface> ours);
+/// Returns the local interface that has the address of this end of a connection, or nothing if none has it.
+std::optional<Interface> local_interface(const Descriptor& connection, std::span<const Interface> own_interfaces);
 
 }  // namespace busbw

@@ -16,10 +16,10 @@
 namespace busbw {
 namespace {
 
-/// Files, strangers, the job's own connections.
+/// Descriptors for files, unauthenticated connections and the job's own connections.
 constexpr int kOtherDescriptors = 1024;
 
-std::string wanted_prefixes() {
+std::string interface_prefixes() {
   const char* const value = std::getenv(std::string(kInterfacesVariable).c_str());
   return value == nullptr ? "" : value;
 }
@@ -31,7 +31,7 @@ SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, Fau
       ranks_(ranks),
       version_(std::move(version)),
       faults_(std::move(faults)),
-      interfaces_(select_interfaces(interfaces(), wanted_prefixes(), kInterfacesVariable)),
+      interfaces_(select_interfaces(interfaces(), interface_prefixes(), kInterfacesVariable)),
       cpu_name_(busbw::cpu_name()) {}
 
 Device SocketBackend::device(int index) const { return {index, "cpu", cpu_name_}; }
@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, std::string>> SocketBackend::facts() const {
   std::vector<std::pair<std::string, std::string>> facts{{"transport", "tcp sockets"}};
   const std::lock_guard lock(mutex_);
   std::string used;
-  for (const Interface& one : used_)
+  for (const Interface& one : used_interfaces_)
     used += fmt::format("{}{} ({})", used.empty() ? "" : ", ", one.address.host(), one.name);
   if (!used.empty()) facts.emplace_back("transport_addresses", used);
   return facts;
@@ -54,30 +54,31 @@ std::vector<std::pair<std::string, std::string>> SocketBackend::facts() const {
 
 void SocketBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (buffers_) throw std::logic_error("SocketBackend::reserve: called twice");
-  if (ranks != ranks_) throw std::logic_error("SocketBackend::reserve: not the ranks that the backend was made for");
+  if (ranks != ranks_) throw std::logic_error("SocketBackend::reserve: the rank count differs from the constructor's");
   buffers_ = std::make_unique<RankBuffers>(ranks, buffer_bytes, 0, Sharing::threads);
 }
 
 std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
-  if (!buffers_) throw std::logic_error("SocketBackend::connect: nothing was reserved");
+  if (!buffers_) throw std::logic_error("SocketBackend::connect: call reserve first");
   require_ranks(faults_, world.size());
   {
     const std::lock_guard lock(mutex_);
-    // Where that is too few, the socket that cannot be made is the error.
-    raise_open_file_limit(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);
+    // If the limit cannot be raised far enough, creating a socket throws the error.
+    raise_open_file_limit(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) +
+                          kOtherDescriptors);
   }
   SocketMesh mesh(group, world.rank(), interfaces_);
-  remember(mesh.local_ends());
+  add_used_interfaces(mesh.local_ends());
   const int local = world.rank() - first_rank_;
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local),
                                               buffers_->recv_buffer(local), faults_);
 }
 
-void SocketBackend::remember(const std::vector<Interface>& local_ends) {
+void SocketBackend::add_used_interfaces(const std::vector<Interface>& local_ends) {
   const std::lock_guard lock(mutex_);
   for (const Interface& end : local_ends) {
     const auto same = [&](const Interface& other) { return end.address.host() == other.address.host(); };
-    if (std::ranges::none_of(used_, same)) used_.push_back(end);
+    if (std::ranges::none_of(used_interfaces_, same)) used_interfaces_.push_back(end);
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The host backend between processes that were started apart, on one host or on several: ranks in this process's
-// memory, their data over TCP.
+// Host backend for processes that were started separately, on one or several hosts. Ranks use their process's memory
+// and exchange data over TCP.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,8 +16,8 @@ namespace busbw {
 
 class SocketBackend final : public Backend {
  public:
-  /// This process holds the world's ranks `first_rank` to `first_rank + ranks - 1`. `version` is the program's own.
-  /// Looks at BUSBW_SOCKET_IFNAME; throws UsageError where no interface fits it.
+  /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
+  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it.
   SocketBackend(int first_rank, int ranks, std::string version, Faults faults = {});
 
   std::string name() const override { return "host"; }
@@ -25,16 +25,16 @@ class SocketBackend final : public Backend {
   Device device(int index) const override;
   std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int ranks) const override;
-  /// The transport and, once ranks are connected, over which addresses of this host.
+  /// The transport and, after ranks are connected, the local addresses that they use.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
   void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
-  /// One communicator at a time for each rank. `world` and this must outlive it. Throws UsageError when a fault names a
-  /// rank that does not exist, and what SocketMesh throws.
+  /// Each rank can have one communicator at a time. `world` and this backend must outlive it. Throws UsageError if a
+  /// fault names a rank that does not exist, and the errors of SocketMesh.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
  private:
-  void remember(const std::vector<Interface>& local_ends);
+  void add_used_interfaces(const std::vector<Interface>& local_ends);
 
   int first_rank_;
   int ranks_;
@@ -44,7 +44,7 @@ class SocketBackend final : public Backend {
   std::string cpu_name_;
   std::unique_ptr<RankBuffers> buffers_;
   mutable std::mutex mutex_;
-  std::vector<Interface> used_;  // by the ranks' threads
+  std::vector<Interface> used_interfaces_;  // of the connections so far, added by the ranks' threads
 };
 
 }  // namespace busbw

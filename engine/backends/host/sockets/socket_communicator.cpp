@@ -9,13 +9,13 @@
 namespace busbw {
 namespace {
 
-/// A share starts on a cache line of its own if its array does.
+/// Alignment of shares: a share starts on a cache line if its array does.
 constexpr std::size_t kLineBytes = 64;
-/// Up to here, counted over all ranks, every rank is sent all data: fewer steps matter more than bytes.
+/// Up to this total over all ranks, every rank receives all data, because the number of steps dominates the time.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
-/// Data that is passed on in whole up to here, in pieces beyond.
+/// Maximum bytes of a broadcast that ranks forward as a whole. Larger data is forwarded while it arrives.
 constexpr std::size_t kWholeBytes = std::size_t{32} << 10;
-/// Received before it is reduced: little enough to be in the cache still.
+/// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
 std::size_t rounded_up(std::size_t number, std::size_t to) { return (number + to - 1) / to * to; }
@@ -56,10 +56,10 @@ void SocketCommunicator::reduce_all(std::span<const std::byte* const> sources, s
   reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, WriteMode::cached);
 }
 
-// Every rank sends every other one its part of that rank's share. The bytes are as many as round a ring, but nothing is
-// rounded on the way, and averages and scalars are applied once.
-void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* result, const RankShares& shares, Dtype dtype,
-                                          Redop redop) {
+// Every rank sends every other rank its part of that rank's share. The traffic equals that of a ring, but values are
+// rounded only once, and averages and scalars are applied only once.
+void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* result, const RankShares& shares,
+                                          Dtype dtype, Redop redop) {
   for (int distance = 1; distance < size(); ++distance) {
     const int to = peer(distance);
     exchange_.send(to, send + shares.first_byte(to), shares.bytes(to));
@@ -80,11 +80,10 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
 }
 
 void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares) {
-  shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares)
-                                                    : all_gather_ring(all, shares);
+  shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares) : all_gather_ring(all, shares);
 }
 
-// After each step a rank holds the shares of twice as many ranks: its own and those that follow.
+// After each step, a rank holds the shares of twice as many ranks: its own and those of the ranks after it.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   const auto pieces = [&](int first, int ranks, const auto& move) {
     const int end = first + ranks;
@@ -104,31 +103,31 @@ void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& s
   }
 }
 
-// Shares go round as a stream: each rank passes on what it receives while it comes.
+// Shares travel around the ring: each rank forwards data while it receives it.
 void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& shares) {
   const int next = peer(1);
   const int previous = peer(size() - 1);
   exchange_.send(next, all + shares.first_byte(rank_), shares.bytes(rank_));
   for (int distance = 1; distance < size(); ++distance) {
-    const int of = peer(size() - distance);
-    std::byte* const share = all + shares.first_byte(of);
-    const auto flow = exchange_.receive(previous, share, shares.bytes(of));
-    if (of != next) exchange_.forward(next, share, shares.bytes(of), flow);
+    const int owner = peer(size() - distance);
+    std::byte* const share = all + shares.first_byte(owner);
+    const auto flow = exchange_.receive(previous, share, shares.bytes(owner));
+    if (owner != next) exchange_.forward(next, share, shares.bytes(owner), flow);
   }
   exchange_.finish();
 }
 
 void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int root) {
-  const int place = (rank_ - root + size()) % size();  // counted from the root
+  const int position = (rank_ - root + size()) % size();  // relative to the root
   const auto rank_at = [&](int at) { return (at + root) % size(); };
   int bit = 1;
-  while (bit < size() && (place & bit) == 0) bit *= 2;
-  if (place != 0) {
-    exchange_.receive(rank_at(place - bit), data, bytes);
+  while (bit < size() && (position & bit) == 0) bit *= 2;
+  if (position != 0) {
+    exchange_.receive(rank_at(position - bit), data, bytes);
     exchange_.finish_receives();
   }
   while ((bit /= 2) > 0) {
-    if (place + bit < size()) exchange_.send(rank_at(place + bit), data, bytes);
+    if (position + bit < size()) exchange_.send(rank_at(position + bit), data, bytes);
   }
   exchange_.finish();
 }
@@ -160,13 +159,13 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
   } else {
     const RankShares shares = even_shares(count, width);
     reduce_own_share(send, recv + shares.first_byte(rank_), shares, dtype, redop);
-    exchange_.finish();  // in place, what comes next overwrites what is sent
+    exchange_.finish();  // in place, the gather overwrites data that must be sent before
     gather_shares(recv, shares);
   }
   faults_.after_operation({recv, bytes}, width);
 }
 
-// Block by block: each rank reduces its share of a block and sends it to the root.
+// Each rank reduces its share of a block and sends it to the root, block by block.
 void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
                                 int root) {
   const std::size_t width = size_bytes(dtype);
@@ -175,7 +174,7 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
   const std::size_t block = slot_bytes_ / width * members_.size();
   for (std::size_t first = 0; first < count; first += block) {
     const std::size_t part = std::min(block, count - first);
-    // A small block is all the root's.
+    // The root reduces a small block alone.
     const bool small = part * width <= kSmallBytes / members_.size();
     const std::byte* const data = send + first * width;
     std::byte* const result = recv + first * width;
@@ -281,18 +280,18 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
 void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const std::size_t width = size_bytes(dtype);
   faults_.before_operation();
-  const auto with_itself = [&](const Transfer& transfer) { return transfer.peer == rank_; };
-  const auto own_send = std::ranges::find_if(sends, with_itself);
-  const auto own_recv = std::ranges::find_if(recvs, with_itself);
+  const auto is_self = [&](const Transfer& transfer) { return transfer.peer == rank_; };
+  const auto own_send = std::ranges::find_if(sends, is_self);
+  const auto own_recv = std::ranges::find_if(recvs, is_self);
   bool in_place = false;
   for (const Transfer& send : sends) {
-    if (!with_itself(send)) exchange_.send(send.peer, send.data, send.count * width);
+    if (!is_self(send)) exchange_.send(send.peer, send.data, send.count * width);
     for (const Transfer& recv : recvs) in_place |= overlap(send, recv, width);
   }
   for (const Transfer& recv : recvs) {
-    if (!with_itself(recv)) exchange_.receive(recv.peer, recv.data, recv.count * width);
+    if (!is_self(recv)) exchange_.receive(recv.peer, recv.data, recv.count * width);
   }
-  // What a rank sends to itself is taken before anything is received, and put in its place after all was sent.
+  // Data from a rank to itself is saved before anything is received, and stored after everything was sent.
   std::vector<std::byte> kept;
   const bool to_itself = own_send != sends.end() && own_recv != recvs.end() && own_send->data != own_recv->data;
   if (to_itself && in_place) kept.assign(own_send->data, own_send->data + own_send->count * width);

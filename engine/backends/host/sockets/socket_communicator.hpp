@@ -1,5 +1,6 @@
 #pragma once
-// The collectives of the host backend between processes that share no memory: over TCP, from and to the ranks' buffers.
+// Collectives of the host backend between processes without shared memory: over TCP, directly from and to the ranks'
+// buffers.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -10,12 +11,12 @@
 
 namespace busbw {
 
-/// Every element is reduced once, by one rank or by each that wants it, from all ranks' data in rank order: results
-/// have the same bits at every rank and are those of ranks that share memory. All ranks of a collective are in place,
-/// or none.
+/// Every element is reduced once, from all ranks' data in rank order, by one rank or by each rank that needs it.
+/// Results therefore have the same bits on every rank and over shared memory. Either all ranks of a collective are in
+/// place or none.
 class SocketCommunicator final : public HostMemoryCommunicator {
  public:
-  /// Memory beside the buffers.
+  /// Bytes of work memory in addition to the buffers.
   static constexpr std::size_t kWorkBytes = std::size_t{1} << 20;
 
   /// `world` must outlive this.
@@ -38,7 +39,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void enter(Phase phase) override;
 
  private:
-  /// What each rank has of an array of `count` elements: `per_rank`, the last ones fewer or none.
+  /// Shares of an array of `count` elements: each rank has `per_rank`, the last ranks fewer or none.
   struct RankShares {
     std::size_t count;
     std::size_t per_rank;
@@ -49,9 +50,9 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   };
   RankShares even_shares(std::size_t count, std::size_t element_bytes) const;
 
-  /// The other ranks, the next one first, so that not all turn to the same one at once.
+  /// Other ranks by distance, the next rank first, so that not all ranks address the same peer at once.
   int peer(int distance) const { return (rank_ + distance) % size(); }
-  /// Where data of a rank may lie for a while: kWorkBytes over all ranks.
+  /// Temporary memory for the data of one rank; all slots together have kWorkBytes.
   std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
 
   void reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);

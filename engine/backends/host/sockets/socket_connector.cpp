@@ -12,11 +12,13 @@
 
 namespace busbw {
 
-SocketConnector::SocketConnector(const std::vector<Endpoint>& addresses, const ListenerCredentials& door, int from, int to)
-    : door_(door), greeting_{from, to, door.secret} {
-  for (const Endpoint& address : addresses) tries_.push_back({endpoint_of(address.host(), door.port), "not tried"});
-  if (tries_.size() == 1) ++round_;
-  call();
+SocketConnector::SocketConnector(const std::vector<Endpoint>& addresses, const ListenerCredentials& credentials,
+                                 int from, int to)
+    : credentials_(credentials), request_{from, to, credentials.secret} {
+  for (const Endpoint& address : addresses)
+    attempts_.push_back({endpoint_of(address.host(), credentials.port), "not tried"});
+  if (attempts_.size() == 1) ++round_;
+  try_next_address();
 }
 
 pollfd SocketConnector::interest() const {
@@ -28,86 +30,88 @@ void SocketConnector::on_ready() {
     int error = 0;
     socklen_t length = sizeof error;
     getsockopt(connection_.number(), SOL_SOCKET, SO_ERROR, &error, &length);
-    error == 0 ? greet() : give_up(std::strerror(error));
+    error == 0 ? send_request() : fail_attempt(std::strerror(error));
   } else if (state_ == State::waiting) {
-    hear();
+    receive_answer();
   }
 }
 
 void SocketConnector::tick() {
   ++ticks_;
-  if (state_ == State::pausing && ticks_ >= kPauseTicks) call();
+  if (state_ == State::pausing && ticks_ >= kPauseTicks) try_next_address();
   if (state_ == State::connecting && ticks_ >= kConnectTicks[round_]) {
-    // The ticks of a process that had no turn meanwhile come all at once.
-    pollfd made = interest();
-    poll(&made, 1, 0) > 0 ? on_ready() : give_up("no answer");
+    // After a pause of this process, several ticks arrive at once. Check whether the connection was established
+    // meanwhile.
+    pollfd polled = interest();
+    poll(&polled, 1, 0) > 0 ? on_ready() : fail_attempt("no answer");
   }
-  if (state_ == State::waiting && ticks_ >= kAnswerTicks) give_up("connected, but no answer");
+  if (state_ == State::waiting && ticks_ >= kAnswerTicks) fail_attempt("connected, but no answer");
 }
 
-std::string SocketConnector::tried() const {
-  if (tries_.empty()) return "it has no address to try";
+std::string SocketConnector::attempts_text() const {
+  if (attempts_.empty()) return "no address to try";
   std::string text;
-  for (const ConnectAttempt& tried : tries_)
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", tried.endpoint.text(), tried.outcome);
+  for (const ConnectAttempt& attempt : attempts_)
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", attempt.endpoint.text(), attempt.outcome);
   return text;
 }
 
-/// Tries the next address; those that fail at once are passed over. After the last one comes a pause, then another
+/// Tries the next address and skips addresses that fail at once. After the last address comes a pause, then the next
 /// round.
-void SocketConnector::call() {
-  for (; next_ < tries_.size(); ++next_) {
-    const Endpoint& to = tries_[next_].endpoint;
+void SocketConnector::try_next_address() {
+  for (; next_ < attempts_.size(); ++next_) {
+    const Endpoint& to = attempts_[next_].endpoint;
     connection_ = Descriptor(socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!connection_.is_open() && (errno == EMFILE || errno == ENFILE)) throw_out_of_descriptors(errno);
     ticks_ = 0;
-    heard_bytes_ = 0;
+    received_bytes_ = 0;
     state_ = State::connecting;
     if (connection_.is_open()) {
       const auto* const address = reinterpret_cast<const sockaddr*>(&to.address);
-      if (connect(connection_.number(), address, to.length) == 0) return greet();
+      if (connect(connection_.number(), address, to.length) == 0) return send_request();
       if (errno == EINPROGRESS) return;
     }
-    tries_[next_].outcome = std::strerror(errno);
+    attempts_[next_].outcome = std::strerror(errno);
   }
   connection_.close();
   next_ = 0;
   ticks_ = 0;
-  state_ = tries_.empty() || ++round_ == kConnectTicks.size() ? State::failed : State::pausing;
+  state_ = attempts_.empty() || ++round_ == kConnectTicks.size() ? State::failed : State::pausing;
 }
 
-void SocketConnector::give_up(std::string outcome) {
-  tries_[next_].outcome = std::move(outcome);
+void SocketConnector::fail_attempt(std::string outcome) {
+  attempts_[next_].outcome = std::move(outcome);
   ++next_;
-  call();
+  try_next_address();
 }
 
-void SocketConnector::greet() {
+void SocketConnector::send_request() {
   set_nonblocking_nodelay(connection_);
-  const auto greeting = greeting_.encoded();
-  const ssize_t sent = send(connection_.number(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
-  // A new connection has room for so little.
-  if (sent != static_cast<ssize_t>(greeting.size())) return give_up("closed the connection at once");
+  const auto request = request_.encoded();
+  const ssize_t sent = send(connection_.number(), request.data(), request.size(), MSG_NOSIGNAL);
+  // The send buffer of a new connection has space for these few bytes.
+  if (sent != static_cast<ssize_t>(request.size())) return fail_attempt("closed the connection at once");
   state_ = State::waiting;
   ticks_ = 0;
 }
 
-void SocketConnector::hear() {
-  const ssize_t got = recv(connection_.number(), answer_.data() + heard_bytes_, answer_.size() - heard_bytes_, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got < 0) return give_up(std::strerror(errno));
-  if (got == 0) return give_up("closed the connection");
-  heard_bytes_ += static_cast<std::size_t>(got);
-  if (heard_bytes_ < answer_.size()) return;
-  if (!constant_time_equal(answer_, door_.answer)) return give_up("something else answers there");
-  if (send(connection_.number(), &kConfirmation, 1, MSG_NOSIGNAL) != 1) return give_up("closed the connection");
+void SocketConnector::receive_answer() {
+  const ssize_t bytes =
+      recv(connection_.number(), answer_.data() + received_bytes_, answer_.size() - received_bytes_, 0);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (bytes < 0) return fail_attempt(std::strerror(errno));
+  if (bytes == 0) return fail_attempt("closed the connection");
+  received_bytes_ += static_cast<std::size_t>(bytes);
+  if (received_bytes_ < answer_.size()) return;
+  if (!constant_time_equal(answer_, credentials_.answer)) return fail_attempt("the answer is not from this job");
+  if (send(connection_.number(), &kConfirmation, 1, MSG_NOSIGNAL) != 1) return fail_attempt("closed the connection");
   state_ = State::connected;
 }
 
 void throw_out_of_descriptors(int error) {
   throw EnvironmentError(
-      fmt::format("no socket for another connection: {}; every rank is connected to every other one, "
-                  "so raise the limit on open files (ulimit -n), or use fewer ranks",
+      fmt::format("cannot open a socket: {}; every rank needs a connection to every other rank: "
+                  "raise the limit on open files (ulimit -n), or use fewer ranks",
                   std::strerror(error)));
 }
 

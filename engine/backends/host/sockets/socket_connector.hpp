@@ -1,5 +1,5 @@
 #pragma once
-// The way of one connection that this rank makes: which address is tried, how long, and what came of it.
+// Makes one connection from this rank to a higher rank: tries its addresses in turn and records the outcomes.
 #include <poll.h>
 
 #include <array>
@@ -13,32 +13,32 @@
 
 namespace busbw {
 
-/// Calls the addresses of a peer one after the other until somebody answers who knows the peer's secret. Never blocks:
-/// its owner polls, and ticks ten times a second.
+/// Tries a peer's addresses in turn until a listener answers with the peer's secret. Never blocks: the owner polls, and
+/// calls `tick` ten times a second.
 class SocketConnector {
  public:
-  /// Ticks until a connection that is not made is given up, in each round over all addresses; between two rounds; and
-  /// until a peer that is connected must have answered. The first round passes quickly over addresses that lead
-  /// nowhere; where there is only one there is no such round.
+  /// Time limits in ticks: of a connection attempt, by round over all addresses; of the pause between two rounds; of
+  /// the peer's answer. The short first round skips unreachable addresses quickly; it is left out if there is only one
+  /// address.
   static constexpr std::array kConnectTicks{3, 20, 50, 50};
   static constexpr int kPauseTicks = 5;
   static constexpr int kAnswerTicks = 100;
 
-  SocketConnector(const std::vector<Endpoint>& addresses, const ListenerCredentials& door, int from, int to);
+  SocketConnector(const std::vector<Endpoint>& addresses, const ListenerCredentials& credentials, int from, int to);
 
-  /// What to poll for; negative descriptors are no error to poll.
+  /// Descriptor and events to poll. The descriptor may be negative, which poll ignores.
   pollfd interest() const;
-  /// After poll said that something happened.
+  /// Call after poll has reported an event.
   void on_ready();
   void tick();
 
-  int to() const { return greeting_.to; }
+  int to() const { return request_.to; }
   bool connected() const { return state_ == State::connected; }
-  /// Every address was tried in every round.
+  /// True if every address has failed in every round.
   bool failed() const { return state_ == State::failed; }
   Descriptor take_connection() { return std::move(connection_); }
   /// "192.0.2.3:4711 (no answer), 10.0.0.3:4711 (Connection refused)"
-  std::string tried() const;
+  std::string attempts_text() const;
 
  private:
   enum class State { pausing, connecting, waiting, connected, failed };
@@ -47,24 +47,24 @@ class SocketConnector {
     std::string outcome;
   };
 
-  void call();
-  void give_up(std::string outcome);
-  void greet();
-  void hear();
+  void try_next_address();
+  void fail_attempt(std::string outcome);
+  void send_request();
+  void receive_answer();
 
-  std::vector<ConnectAttempt> tries_;
-  ListenerCredentials door_;
-  ConnectRequest greeting_;
+  std::vector<ConnectAttempt> attempts_;
+  ListenerCredentials credentials_;
+  ConnectRequest request_;
   State state_ = State::pausing;
   std::size_t next_ = 0;
   std::size_t round_ = 0;
   int ticks_ = 0;
   Descriptor connection_;
   ListenerCredentials::Secret answer_{};
-  std::size_t heard_bytes_ = 0;
+  std::size_t received_bytes_ = 0;
 };
 
-/// The process may have no more sockets.
+/// Throws the error of a process that has reached its limit on sockets.
 [[noreturn]] void throw_out_of_descriptors(int error);
 
 }  // namespace busbw

@@ -13,15 +13,15 @@
 namespace busbw {
 namespace {
 
-/// Moved by one call at most, so that sends and receives take turns.
-constexpr std::size_t kMaxBytesAtOnce = std::size_t{256} << 10;
+/// Maximum bytes of one system call, so that sends and receives alternate.
+constexpr std::size_t kMaxBytesPerCall = std::size_t{256} << 10;
 
 }  // namespace
 
-SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team, int ticks_for_reason)
-    : mesh_(mesh), team_(team), ticks_for_reason_(ticks_for_reason) {}
+SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team, int peer_loss_grace_ticks)
+    : mesh_(mesh), team_(team), peer_loss_grace_ticks_(peer_loss_grace_ticks) {}
 
-void SocketExchange::add(std::vector<FlowState>& streams, int peer, std::byte* data, std::size_t bytes,
+void SocketExchange::add(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
                          std::optional<FlowId> source) {
   FlowState added;
   added.peer = peer;
@@ -29,12 +29,12 @@ void SocketExchange::add(std::vector<FlowState>& streams, int peer, std::byte* d
   added.data = data;
   added.bytes = bytes;
   added.source = source;
-  for (std::size_t i = streams.size(); i-- > 0;) {
-    if (streams[i].peer != peer) continue;
+  for (std::size_t i = flows.size(); i-- > 0;) {
+    if (flows[i].peer != peer) continue;
     added.previous = i;
     break;
   }
-  streams.push_back(added);
+  flows.push_back(added);
 }
 
 void SocketExchange::send(int peer, const std::byte* data, std::size_t bytes) {
@@ -54,22 +54,22 @@ void SocketExchange::finish_receives() { run(false); }
 
 void SocketExchange::finish() { run(true); }
 
-// There is no deadlock: look at that of all ranks' unfinished sends which has come least far. If there is no room for
-// more of it, its receiver has taken less of it, so the receiver is not held back: what holds back is an unfinished
-// send of its own that has come less far. Once there is no such send, nothing is held back. (What is received starts
-// where something to send starts, or touches nothing to send.)
+// Deadlock is impossible. Take the unfinished send of all ranks with the least progress. If the system accepts no more
+// of it, its receiver has taken less, so that receive is not held back. A receive is held back only by an unfinished
+// send of the same rank that has made less progress. The send with the least progress has no such obstacle. A receive
+// either starts at the address of a send or overlaps none.
 void SocketExchange::finish_in_place() {
   in_place_ = true;
   run(true);
   in_place_ = false;
 }
 
-bool SocketExchange::complete(const std::vector<FlowState>& streams) const {
-  return std::ranges::all_of(streams, [](const FlowState& stream) { return stream.done == stream.bytes; });
+bool SocketExchange::is_complete(const std::vector<FlowState>& flows) const {
+  return std::ranges::all_of(flows, [](const FlowState& flow) { return flow.done == flow.bytes; });
 }
 
 void SocketExchange::run(bool sends_too) {
-  while (!complete(recvs_) || (sends_too && !complete(sends_))) {
+  while (!is_complete(recvs_) || (sends_too && !is_complete(sends_))) {
     if (team_.aborted()) throw JobAborted{};
     if (!progress()) wait();
   }
@@ -92,8 +92,8 @@ std::size_t SocketExchange::receivable(const FlowState& recv) const {
   return std::less{}(limit, recv.data + recv.done) ? recv.done : static_cast<std::size_t>(limit - recv.data);
 }
 
-bool SocketExchange::is_next(const std::vector<FlowState>& streams, const FlowState& stream) const {
-  return !stream.previous || streams[*stream.previous].done == streams[*stream.previous].bytes;
+bool SocketExchange::is_next(const std::vector<FlowState>& flows, const FlowState& flow) const {
+  return !flow.previous || flows[*flow.previous].done == flows[*flow.previous].bytes;
 }
 
 bool SocketExchange::progress() {
@@ -107,52 +107,52 @@ bool SocketExchange::progress() {
   return any;
 }
 
-bool SocketExchange::progress(FlowState& stream, bool sending, std::size_t limit) {
-  if (stream.done >= limit) return false;
-  const std::size_t wanted = std::min(limit - stream.done, kMaxBytesAtOnce);
-  std::byte* const at = stream.data + stream.done;
+bool SocketExchange::progress(FlowState& flow, bool sending, std::size_t limit) {
+  if (flow.done >= limit) return false;
+  const std::size_t wanted = std::min(limit - flow.done, kMaxBytesPerCall);
+  std::byte* const at = flow.data + flow.done;
   const ssize_t moved =
-      sending ? ::send(stream.connection, at, wanted, MSG_NOSIGNAL) : ::recv(stream.connection, at, wanted, 0);
+      sending ? ::send(flow.connection, at, wanted, MSG_NOSIGNAL) : ::recv(flow.connection, at, wanted, 0);
   if (moved > 0) {
-    stream.done += static_cast<std::size_t>(moved);
-    stream.ready = static_cast<std::size_t>(moved) == wanted;
+    flow.done += static_cast<std::size_t>(moved);
+    flow.ready = static_cast<std::size_t>(moved) == wanted;
     return true;
   }
-  if (moved == 0) throw_peer_lost(stream.peer, "it closed the connection");
+  if (moved == 0) throw_peer_lost(flow.peer, "it closed the connection");
   if (errno == EINTR) return true;
-  if (errno != EAGAIN) throw_peer_lost(stream.peer, std::strerror(errno));
-  stream.ready = false;
+  if (errno != EAGAIN) throw_peer_lost(flow.peer, std::strerror(errno));
+  flow.ready = false;
   return false;
 }
 
 void SocketExchange::wait() {
   polled_.clear();
-  polled_streams_.clear();
-  const auto look_at = [&](FlowState& stream, short event) {
-    polled_.push_back({stream.connection, event, 0});
-    polled_streams_.push_back(&stream);
+  polled_flows_.clear();
+  const auto poll_for = [&](FlowState& flow, short event) {
+    polled_.push_back({flow.connection, event, 0});
+    polled_flows_.push_back(&flow);
   };
   for (FlowState& send : sends_) {
-    if (send.done < sendable(send) && is_next(sends_, send)) look_at(send, POLLOUT);
+    if (send.done < sendable(send) && is_next(sends_, send)) poll_for(send, POLLOUT);
   }
   for (FlowState& recv : recvs_) {
-    if (recv.done < receivable(recv) && is_next(recvs_, recv)) look_at(recv, POLLIN);
+    if (recv.done < receivable(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
   }
   if (poll(polled_.data(), polled_.size(), kTickMs) <= 0) return;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
-    if (polled_[i].revents != 0) polled_streams_[i]->ready = true;
+    if (polled_[i].revents != 0) polled_flows_[i]->ready = true;
   }
 }
 
-void SocketExchange::throw_peer_lost(int peer, const char* how) const {
-  // The end of a process reaches its peers faster than the job's word for it; that word says more.
-  for (int tick = 0; tick < ticks_for_reason_; ++tick) {
+void SocketExchange::throw_peer_lost(int peer, const char* reason) const {
+  // A lost process closes its connections before the job reports why it ended. The job's message has more details.
+  for (int tick = 0; tick < peer_loss_grace_ticks_; ++tick) {
     if (team_.aborted()) throw JobAborted{};
     poll(nullptr, 0, kTickMs);
   }
   throw Error(ExitCode::rank_lost,
-              fmt::format("{} was lost in phase {}: {}; look at its messages and whether its host is up",
-                          mesh_.name_of(peer), name(phase_), how));
+              fmt::format("{} was lost in phase {}: {}; check its output and whether its host is up",
+                          mesh_.name_of(peer), name(phase_), reason));
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// All of an operation's sends and receives over sockets, progressing together.
+// All sends and receives of one operation over sockets, progressing together.
 #include <poll.h>
 
 #include <cstddef>
@@ -13,33 +13,33 @@
 
 namespace busbw {
 
-/// Flows of bytes between this rank and its peers, straight from and to the memory of operations. The flows between two
-/// ranks in one direction are one stream in the order in which they were added at either end, so nothing but data goes
-/// over the wire: as for a collective, both ends add flows of the same sizes in the same order.
+/// Flows of bytes between this rank and its peers, directly from and to the memory of operations. All flows from one
+/// rank to another form one TCP stream, in the order in which they were added. Only data is sent, without headers, so
+/// both ends must add flows of the same sizes in the same order.
 class SocketExchange {
  public:
   using FlowId = std::size_t;
 
-  /// So long a rank that lost a peer lets the job say why.
+  /// Grace period after a lost peer; the job's own failure message usually arrives first.
   static constexpr int kPeerLossGraceTicks = 10 * kTicksPerS;
 
   /// Mesh and team must outlive this.
-  SocketExchange(const SocketMesh& mesh, const Team& team, int ticks_for_reason = kPeerLossGraceTicks);
+  SocketExchange(const SocketMesh& mesh, const Team& team, int peer_loss_grace_ticks = kPeerLossGraceTicks);
 
   void send(int peer, const std::byte* data, std::size_t bytes);
   FlowId receive(int peer, std::byte* data, std::size_t bytes);
-  /// Sends what `source` receives, as it comes; both have the same size.
+  /// Sends the data that flow `source` receives, as it arrives. Both flows have the same size.
   void forward(int peer, const std::byte* data, std::size_t bytes, FlowId source);
 
-  /// Return when all that was added is received, or received and handed to the system to send. Throw Aborted once the
-  /// team is, and Error(Exit::rank_lost) when a peer is gone and the job does not end by itself.
+  /// Return when all added flows are received, or when they are received and handed to the system for sending. Throw
+  /// JobAborted if the team is aborted, and Error(ExitCode::rank_lost) if a peer is lost and the job does not abort in
+  /// time.
   void finish_receives();
   void finish();
-  /// As `finish`, where what is received may lie where something to send still lies: a byte is overwritten only after
-  /// it was sent.
+  /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent.
   void finish_in_place();
 
-  /// For messages.
+  /// Sets the phase that error messages name.
   void enter(Phase phase) { phase_ = phase; }
 
  private:
@@ -49,32 +49,32 @@ class SocketExchange {
     std::byte* data = nullptr;  // sends only read it
     std::size_t bytes = 0;
     std::size_t done = 0;
-    std::optional<FlowId> previous;  // to the same peer in the same direction: goes first
-    std::optional<FlowId> source;    // of a forwarded send: the receive that it follows
-    bool ready = true;             // as far as is known
+    std::optional<FlowId> previous;  // previous flow with the same peer and direction, which goes first
+    std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
+    bool ready = true;               // the socket may be ready, as far as is known
   };
 
-  void add(std::vector<FlowState>& streams, int peer, std::byte* data, std::size_t bytes, std::optional<FlowId> source);
+  void add(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes, std::optional<FlowId> source);
   void run(bool sends_too);
-  bool complete(const std::vector<FlowState>& streams) const;
-  /// Bytes of a stream that may be moved by now.
+  bool is_complete(const std::vector<FlowState>& flows) const;
+  /// Bytes of a flow that may be moved now.
   std::size_t sendable(const FlowState& send) const;
   std::size_t receivable(const FlowState& recv) const;
-  bool is_next(const std::vector<FlowState>& streams, const FlowState& stream) const;
+  bool is_next(const std::vector<FlowState>& flows, const FlowState& flow) const;
   bool progress();
   bool progress(FlowState& send_or_recv, bool sending, std::size_t limit);
   void wait();
-  [[noreturn]] void throw_peer_lost(int peer, const char* how) const;
+  [[noreturn]] void throw_peer_lost(int peer, const char* reason) const;
 
   const SocketMesh& mesh_;
   const Team& team_;
-  int ticks_for_reason_;
+  int peer_loss_grace_ticks_;
   Phase phase_ = Phase::initialisation;
   bool in_place_ = false;
   std::vector<FlowState> sends_;
   std::vector<FlowState> recvs_;
   std::vector<pollfd> polled_;
-  std::vector<FlowState*> polled_streams_;
+  std::vector<FlowState*> polled_flows_;
 };
 
 }  // namespace busbw

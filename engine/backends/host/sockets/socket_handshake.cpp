@@ -9,14 +9,14 @@
 namespace busbw {
 namespace {
 
-/// Begins every greeting; its last character is the version of what follows.
+/// Start of every connect request. The last character is the format version.
 constexpr std::string_view kMagic = "busbwhi1";
 
 }  // namespace
 
 Bytes PeerInfo::encoded() const {
   MessageWriter writer;
-  writer.add(world_rank).add(host).add(place).add(interfaces.size());
+  writer.add(world_rank).add(host).add(loopback_namespace).add(interfaces.size());
   for (const Interface& one : interfaces) writer.add(one.name).add(one.address.host()).add(one.mask.host());
   return writer.bytes();
 }
@@ -26,7 +26,7 @@ PeerInfo decode_peer_info(std::span<const std::byte> bytes) {
   PeerInfo read;
   read.world_rank = reader.take<int>();
   read.host = reader.take_text();
-  read.place = reader.take_text();
+  read.loopback_namespace = reader.take_text();
   for (auto left = reader.take<std::size_t>(); left > 0; --left) {
     std::string name = reader.take_text();
     const Endpoint address = endpoint_of(reader.take_text(), 0);
@@ -39,15 +39,16 @@ Bytes ListenerCredentials::encoded() const { return MessageWriter().add(port).ad
 
 ListenerCredentials decode_listener_credentials(std::span<const std::byte> bytes) {
   MessageReader reader(bytes);
-  ListenerCredentials door;
-  door.port = reader.take<std::uint16_t>();
-  door.secret = reader.take<ListenerCredentials::Secret>();
-  door.answer = reader.take<ListenerCredentials::Secret>();
-  return door;
+  ListenerCredentials credentials;
+  credentials.port = reader.take<std::uint16_t>();
+  credentials.secret = reader.take<ListenerCredentials::Secret>();
+  credentials.answer = reader.take<ListenerCredentials::Secret>();
+  return credentials;
 }
 
 ListenerCredentials new_listener_credentials(std::uint16_t port) {
-  return {port, random_bytes<sizeof(ListenerCredentials::Secret)>(), random_bytes<sizeof(ListenerCredentials::Secret)>()};
+  return {port, random_bytes<sizeof(ListenerCredentials::Secret)>(),
+          random_bytes<sizeof(ListenerCredentials::Secret)>()};
 }
 
 ConnectRequest::Encoded ConnectRequest::encoded() const {

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks tell each other before they are connected, through their team and as the first bytes of a connection.
+// Messages that connect two ranks: those sent through the team, and the first bytes of a connection.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,41 +13,43 @@
 
 namespace busbw {
 
-/// Who a rank is and where; told through the team.
+/// Identity and location of a rank, sent through the team.
 struct PeerInfo {
   int world_rank = 0;
   std::string host;
-  std::string place;  // see loopback_place
+  std::string loopback_namespace;  // see loopback_namespace_id
   std::vector<Interface> interfaces;
 
   Bytes encoded() const;
-  bool same_host(const PeerInfo& other) const { return !place.empty() && place == other.place; }
+  bool same_host(const PeerInfo& other) const {
+    return !loopback_namespace.empty() && loopback_namespace == other.loopback_namespace;
+  }
 };
-/// Throws BrokenMessage or EnvironmentError when the bytes are no introduction.
+/// Throws BrokenMessage or EnvironmentError if the bytes are not a valid PeerInfo.
 PeerInfo decode_peer_info(std::span<const std::byte> bytes);
 
-/// Where a rank is called, and what proves that caller and called are of this job; told through the team, which
-/// strangers cannot read.
+/// Port of a rank's listener, and the secrets that prove that both ends belong to this job. Sent through the team,
+/// which is authenticated.
 struct ListenerCredentials {
   using Secret = std::array<std::byte, 16>;
   std::uint16_t port = 0;
-  Secret secret{};  // the caller says it
-  Secret answer{};  // the called says it in return: an address may lead to another host than it was meant for
+  Secret secret{};  // sent by the connecting rank
+  Secret answer{};  // sent back by the listener, because an address may lead to a wrong host
 
   Bytes encoded() const;
 };
-/// Throws BrokenMessage when the bytes are no door.
+/// Throws BrokenMessage if the bytes are not valid credentials.
 ListenerCredentials decode_listener_credentials(std::span<const std::byte> bytes);
 
-/// A door with new random secrets.
+/// Creates credentials with new random secrets.
 ListenerCredentials new_listener_credentials(std::uint16_t port);
 
-/// The first bytes of a connection, from the caller. The called returns its door's answer, and then the caller sends
-/// one byte, kConfirmation: only now do both know that this is the connection to use.
+/// First bytes of a connection, from the connecting rank. The listener replies with its `answer`, and the connecting
+/// rank then sends one byte, kConfirmation. Only then do both ends know that they use this connection.
 struct ConnectRequest {
   static constexpr std::size_t kBytes = 32;
   using Encoded = std::array<std::byte, kBytes>;
-  int from = 0;  // ranks in the communicator
+  int from = 0;  // rank in the communicator, as is `to`
   int to = 0;
   ListenerCredentials::Secret secret{};
 
@@ -55,7 +57,7 @@ struct ConnectRequest {
 };
 inline constexpr std::byte kConfirmation{'!'};
 
-/// Missing where the bytes are no greeting.
+/// Returns nothing if the bytes are not a connect request.
 std::optional<ConnectRequest> decode_connect_request(const ConnectRequest::Encoded& bytes);
 
 }  // namespace busbw

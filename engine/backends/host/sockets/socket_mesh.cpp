@@ -29,57 +29,63 @@ bool all_on_this_host(const std::vector<PeerInfo>& members) {
 
 }  // namespace
 
-SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> ours)
-    : ours_(ours.begin(), ours.end()), rank_(group.rank()), connections_(static_cast<std::size_t>(group.size())) {
-  const PeerInfo mine{world_rank, host_name(), loopback_namespace_id(), ours_};
-  for (const Bytes& theirs : all_gather_bytes(group, mine.encoded())) members_.push_back(decode_peer_info(theirs));
+SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces)
+    : own_interfaces_(own_interfaces.begin(), own_interfaces.end()),
+      rank_(group.rank()),
+      connections_(static_cast<std::size_t>(group.size())) {
+  const PeerInfo mine{world_rank, host_name(), loopback_namespace_id(), own_interfaces_};
+  for (const Bytes& encoded : all_gather_bytes(group, mine.encoded())) members_.push_back(decode_peer_info(encoded));
 
-  SocketAcceptor visitors(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::every_where);
-  std::vector<ListenerCredentials> doors;
-  for (const Bytes& theirs : all_gather_bytes(group, visitors.door().encoded())) doors.push_back(decode_listener_credentials(theirs));
-  connect_all(group, visitors, doors);
+  SocketAcceptor acceptor(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
+  std::vector<ListenerCredentials> credentials;
+  for (const Bytes& encoded : all_gather_bytes(group, acceptor.credentials().encoded()))
+    credentials.push_back(decode_listener_credentials(encoded));
+  connect_all(group, acceptor, credentials);
 }
 
-void SocketMesh::connect_all(const Team& group, SocketAcceptor& visitors, std::span<const ListenerCredentials> doors) {
+void SocketMesh::connect_all(const Team& group, SocketAcceptor& acceptor,
+                             std::span<const ListenerCredentials> credentials) {
   const PeerInfo& mine = members_[static_cast<std::size_t>(rank_)];
-  std::vector<SocketConnector> callers;
+  std::vector<SocketConnector> connectors;
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
-    const PeerInfo& theirs = members_[index];
-    callers.emplace_back(candidate_addresses(theirs.interfaces, ours_, theirs.same_host(mine)), doors[index], rank_, peer);
+    const PeerInfo& peer_info = members_[index];
+    connectors.emplace_back(candidate_addresses(peer_info.interfaces, own_interfaces_, peer_info.same_host(mine)),
+                            credentials[index], rank_, peer);
   }
 
   const Ticker ticker;
   std::vector<pollfd> polled;
-  const auto waited_for = [&] {
-    return !callers.empty() || !std::ranges::all_of(connections_.begin(), connections_.begin() + rank_,
-                                                    [](const Descriptor& connection) { return connection.is_open(); });
+  const auto is_incomplete = [&] {
+    return !connectors.empty() ||
+           !std::ranges::all_of(connections_.begin(), connections_.begin() + rank_,
+                                [](const Descriptor& connection) { return connection.is_open(); });
   };
-  while (waited_for()) {
+  while (is_incomplete()) {
     if (group.aborted()) throw JobAborted{};
     polled.assign({{ticker.number(), POLLIN, 0}});
-    for (const SocketConnector& caller : callers) polled.push_back(caller.interest());
-    visitors.add_interests(polled);
-    if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // a signal
+    for (const SocketConnector& connector : connectors) polled.push_back(connector.interest());
+    acceptor.add_interests(polled);
+    if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // interrupted by a signal
 
-    for (std::size_t i = 0; i < callers.size(); ++i)
-      if (polled[i + 1].revents != 0) callers[i].on_ready();
-    visitors.proceed(std::span(polled).subspan(1 + callers.size()));
+    for (std::size_t i = 0; i < connectors.size(); ++i)
+      if (polled[i + 1].revents != 0) connectors[i].on_ready();
+    acceptor.on_ready(std::span(polled).subspan(1 + connectors.size()));
     for (std::uint64_t ticks = ticker.take_elapsed(); ticks > 0; --ticks) {
-      for (SocketConnector& caller : callers) caller.tick();
-      visitors.tick();
+      for (SocketConnector& connector : connectors) connector.tick();
+      acceptor.tick();
     }
 
-    for (auto& guest : visitors.take_accepted())
-      connections_[static_cast<std::size_t>(guest.rank)] = std::move(guest.connection);
-    std::erase_if(callers, [&](SocketConnector& caller) {
-      if (caller.failed())
+    for (auto& accepted : acceptor.take_accepted())
+      connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
+    std::erase_if(connectors, [&](SocketConnector& connector) {
+      if (connector.failed())
         throw EnvironmentError(
-            fmt::format("cannot reach {} over TCP: {}; let the hosts connect to each other on all ports "
-                        "(a firewall?), or name the interfaces to use by {}",
-                        name_of(caller.to()), caller.tried(), kInterfacesVariable));
-      if (!caller.connected()) return false;
-      connections_[static_cast<std::size_t>(caller.to())] = caller.take_connection();
+            fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "
+                        "or set {} to the interfaces to use",
+                        name_of(connector.to()), connector.attempts_text(), kInterfacesVariable));
+      if (!connector.connected()) return false;
+      connections_[static_cast<std::size_t>(connector.to())] = connector.take_connection();
       return true;
     });
   }
@@ -99,7 +105,7 @@ std::string SocketMesh::name_of(int peer) const {
 std::vector<Interface> SocketMesh::local_ends() const {
   std::vector<Interface> ends;
   for (const Descriptor& connection : connections_) {
-    const auto end = connection.is_open() ? local_interface(connection, ours_) : std::nullopt;
+    const auto end = connection.is_open() ? local_interface(connection, own_interfaces_) : std::nullopt;
     const auto same = [&](const Interface& other) { return end->address.host() == other.address.host(); };
     if (end && std::ranges::none_of(ends, same)) ends.push_back(*end);
   }

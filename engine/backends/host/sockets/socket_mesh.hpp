@@ -11,32 +11,32 @@
 
 namespace busbw {
 
-/// The variable that holds the comma list of prefixes of interface names; see chosen_interfaces.
+/// Environment variable with a comma list of prefixes of interface names; see select_interfaces.
 inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
 
-/// One rank's connections, nonblocking, without delay of small messages. They close with it. What goes over them is not
-/// encrypted.
+/// One rank's connections: nonblocking, without delay for small messages (TCP_NODELAY), not encrypted. The destructor
+/// closes them.
 class SocketMesh {
  public:
-  /// Listens, tells the others where, is called by the lower ranks and calls the higher ones. Called by all members of
-  /// `group`. `ours`: this host's interfaces. Throws EnvironmentError where a rank cannot be reached, naming it, its
-  /// host, what was tried and the remedy; Aborted once the team is.
-  SocketMesh(Team& group, int world_rank, std::span<const Interface> ours);
+  /// Connects all ranks of `group`; every member calls it. Each rank listens, accepts the lower ranks and connects to
+  /// the higher ones. `own_interfaces`: interfaces of this host. Throws EnvironmentError if a rank cannot be reached,
+  /// with its name, its host, the tried addresses and the remedy. Throws JobAborted if the team is aborted.
+  SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
-  /// The connection to a rank of the communicator; negative for this rank itself.
+  /// Descriptor of the connection to a rank of the communicator. Negative for this rank itself.
   int connection(int peer) const { return connections_[static_cast<std::size_t>(peer)].number(); }
   std::vector<int> world_ranks() const;
   /// "rank 3 on host node07"
   std::string name_of(int peer) const;
-  /// This host's ends of the connections, each once.
+  /// Local interfaces that the connections use, without duplicates.
   std::vector<Interface> local_ends() const;
 
  private:
-  void connect_all(const Team& group, class SocketAcceptor& visitors, std::span<const ListenerCredentials> doors);
+  void connect_all(const Team& group, class SocketAcceptor& acceptor, std::span<const ListenerCredentials> credentials);
 
-  std::vector<Interface> ours_;
+  std::vector<Interface> own_interfaces_;
   int rank_;
   std::vector<PeerInfo> members_;
   std::vector<Descriptor> connections_;

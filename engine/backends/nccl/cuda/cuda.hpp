@@ -1,5 +1,5 @@
 #pragma once
-// CUDA's runtime with owners and exceptions.
+// RAII types and exceptions for CUDA's runtime.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -13,13 +13,13 @@
 
 namespace busbw {
 
-/// Throws EnvironmentError: where (such as "rank 3 on GPU 0000:0f:00"), in doing what, what CUDA says, the remedy.
+/// Throws EnvironmentError with location ("rank 3 on GPU 0000:0f:00"), activity, CUDA's description and remedy.
 inline void check_cuda(cudaError_t error, std::string_view where, const char* doing) {
   if (error == cudaSuccess) return;
   throw EnvironmentError(device_error_message(where, doing, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
-/// Another current device of this thread, for as long as this lives.
+/// Makes another device current in this thread, until destroyed.
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {
@@ -40,16 +40,16 @@ class ScopedDevice {
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// `what` it is for, as in "a send buffer".
-  DeviceMemory(std::size_t bytes, std::string_view where, const char* what) : bytes_(bytes) {
+  /// `purpose`: "a send buffer", for errors.
+  DeviceMemory(std::size_t bytes, std::string_view where, const char* purpose) : bytes_(bytes) {
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, bytes);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is told here
+      cudaGetLastError();  // clears the error, which is reported here
       std::size_t free = 0, total = 0;
       const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
       throw EnvironmentError(
-          out_of_memory_message(where, what, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
+          out_of_memory_message(where, purpose, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
     }
     check_cuda(error, where, "allocating GPU memory");
     memory_ = static_cast<std::byte*>(memory);
@@ -72,7 +72,7 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// A stream of the current device that waits for no other, or the null stream, which waits for all.
+/// A stream of the current device that waits for no other stream, or the null stream, which waits for all.
 class CudaStream {
  public:
   CudaStream(bool null_stream, std::string_view where) {
@@ -91,7 +91,7 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A point in a stream's order, with a time.
+/// A point in a stream's order that records a time.
 class CudaEvent {
  public:
   explicit CudaEvent(std::string_view where) { check_cuda(cudaEventCreate(&event_), where, "making a CUDA event"); }
@@ -106,24 +106,24 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Operations of one stream that were recorded, ready to be launched as often as wanted.
+/// Captured operations of one stream, which can be launched any number of times.
 class CudaGraph {
  public:
-  /// Brings what was recorded to the current device; `recorded` stays the caller's.
-  CudaGraph(cudaGraph_t recorded, cudaStream_t stream, std::string_view where) {
-    check_cuda(cudaGraphInstantiate(&launched_, recorded, 0), where, "instantiating a CUDA graph");
-    const cudaError_t uploaded = cudaGraphUpload(launched_, stream);
+  /// Instantiates the captured graph on the current device and uploads it. The caller keeps `captured`.
+  CudaGraph(cudaGraph_t captured, cudaStream_t stream, std::string_view where) {
+    check_cuda(cudaGraphInstantiate(&executable_, captured, 0), where, "instantiating a CUDA graph");
+    const cudaError_t uploaded = cudaGraphUpload(executable_, stream);
     if (uploaded == cudaSuccess) return;
-    cudaGraphExecDestroy(launched_);
+    cudaGraphExecDestroy(executable_);
     check_cuda(uploaded, where, "uploading a CUDA graph");
   }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
-  ~CudaGraph() { cudaGraphExecDestroy(launched_); }
-  cudaGraphExec_t get() const { return launched_; }
+  ~CudaGraph() { cudaGraphExecDestroy(executable_); }
+  cudaGraphExec_t get() const { return executable_; }
 
  private:
-  cudaGraphExec_t launched_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
 };
 
 }  // namespace busbw

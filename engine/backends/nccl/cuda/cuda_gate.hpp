@@ -1,5 +1,5 @@
 #pragma once
-// The words through which the host opens a gate in one device's stream.
+// Gate in one device's stream that the host opens through shared memory.
 #include <new>
 #include <string>
 #include <utility>
@@ -9,22 +9,22 @@
 
 namespace busbw {
 
-/// Opens by itself when it goes, so that no device waits for ever.
+/// A gate's shared memory and kernels. The destructor opens the gate, so that the device cannot wait forever.
 class CudaGate {
  public:
-  /// For a stream of the current device. `where`: who, for errors.
+  /// Creates a gate for a stream of the current device. `where`: the rank, for errors.
   CudaGate(std::string where, cudaStream_t stream) : where_(std::move(where)) {
     void* words = nullptr;
     check_cuda(cudaHostAlloc(&words, sizeof(GateWords), cudaHostAllocMapped | cudaHostAllocPortable), where_,
                "allocating memory that host and GPU share");
     words_ = new (words) GateWords{0, 0};
-    void* seen = nullptr;
-    const cudaError_t error = cudaHostGetDevicePointer(&seen, words_, 0);
+    void* device_pointer = nullptr;
+    const cudaError_t error = cudaHostGetDevicePointer(&device_pointer, words_, 0);
     if (error != cudaSuccess) cudaFreeHost(words_);
     check_cuda(error, where_, "mapping memory that host and GPU share");
-    seen_by_device_ = static_cast<GateWords*>(seen);
-    // An open gate, so that the kernel is loaded: loading one may wait for all that runs on the device.
-    const cudaError_t launched = launch_gate(seen_by_device_, 0, stream);
+    device_words_ = static_cast<GateWords*>(device_pointer);
+    // Launch an open gate to load the kernel now: loading it later may wait for all work on the device.
+    const cudaError_t launched = launch_gate(device_words_, 0, stream);
     if (launched != cudaSuccess) cudaFreeHost(words_);
     check_cuda(launched, where_, "launching a kernel");
   }
@@ -35,19 +35,19 @@ class CudaGate {
     cudaFreeHost(words_);  // waits for the device
   }
 
-  /// What comes after this in `stream`, which belongs to the current device, waits for `open` of that closing.
+  /// Later work in `stream`, a stream of the current device, waits for `open` of this closing.
   void close(unsigned long long closing, cudaStream_t stream) {
-    check_cuda(launch_gate(seen_by_device_, closing, stream), where_, "closing a gate");
+    check_cuda(launch_gate(device_words_, closing, stream), where_, "closing a gate");
   }
-  /// From any thread: all closings up to this one are over.
+  /// Opens all closings up to this one. Callable from any thread.
   void open(unsigned long long closing) { __atomic_store_n(&words_->opened, closing, __ATOMIC_RELEASE); }
   void open_for_good() { open(~0ULL); }
-  /// Throws where a closing took so long that the device went on without having been told.
+  /// Throws if a closing exceeded the kernel's time limit, so that the device went on too early.
   void check_in_time() const {
     if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
       throw EnvironmentError(
-          fmt::format("{}: operations were held back on the GPU for so long that it went on by itself, so their times "
-                      "mean nothing; see what stopped or starved this process (its other ranks, swapping, a debugger), "
+          fmt::format("{}: operations were held back on the GPU for so long that its time limit passed, so their times "
+                      "are invalid; find what delayed this process (its other ranks, swapping, a debugger), "
                       "and run again",
                       where_));
   }
@@ -55,7 +55,7 @@ class CudaGate {
  private:
   std::string where_;
   GateWords* words_ = nullptr;
-  GateWords* seen_by_device_ = nullptr;
+  GateWords* device_words_ = nullptr;
 };
 
 }  // namespace busbw

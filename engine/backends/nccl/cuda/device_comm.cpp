@@ -18,10 +18,10 @@ std::string flag_of(const DeviceKernelInfo& kernel) {
   return fmt::format("-D {} (--device_implementation)", kernel.number);
 }
 
-/// The first sentence that a member has, at every member: all give up together, and none while others still talk to
-/// NCCL.
-std::string first_of_all(Team& group, const std::string& mine) {
-  const auto all = group.gather(MessageWriter().add(mine).bytes());
+/// Gives every member the first nonempty message in rank order. All members then fail together, and none fails while
+/// others still use NCCL.
+std::string first_message(Team& group, const std::string& own) {
+  const auto all = group.gather(MessageWriter().add(own).bytes());
   std::string first;
   for (const Bytes& sentence : all)
     if (first.empty()) first = MessageReader(sentence).take_text();
@@ -60,46 +60,46 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
       kernel_(*flags.kernel),
       ctas_(flags.kernel_ctas),
       device_(std::make_unique<ncclDevComm>()) {
-  std::string why = first_of_all(group, kernel_error(group.size()));
-  if (!why.empty()) throw EnvironmentError(why);
+  std::string reason = first_message(group, kernel_error(group.size()));
+  if (!reason.empty()) throw EnvironmentError(reason);
   const ncclDevCommRequirements needs = requirements_of(kernel_, ctas_);
   const ncclResult_t result = library.call.dev_comm_create(comm.get(), &needs, device_.get());
   if (result != ncclSuccess) {
-    const std::string said = library.last_error();
-    why = fmt::format(": {}{}{}", library.call.get_error_string(result), said.empty() ? "" : ": ", said);
+    const std::string message = library.last_error();
+    reason = fmt::format(": {}{}{}", library.call.get_error_string(result), message.empty() ? "" : ": ", message);
   }
-  // NCCL may hand out a device communicator without what was asked for.
-  const bool lacks =
+  // NCCL may create a device communicator that does not meet all requirements.
+  const bool is_incomplete =
       (kernel_.gin && device_->ginContextCount == 0) || (kernel_.multimem && !device_->lsaMultimem.mcBasePtr);
-  if (result != ncclSuccess || lacks) {
-    const char* const needed = kernel_.gin        ? "a network whose transfers a GPU starts itself (GIN)"
+  if (result != ncclSuccess || is_incomplete) {
+    const char* const needed = kernel_.gin        ? "a network with transfers that the GPU starts (GIN)"
                                : kernel_.multimem ? "NVLink multicast"
                                                   : "a device communicator";
-    why = fmt::format(
-        "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN for NCCL's own "
-        "account",
-        where_, flag_of(kernel_), needed, why);
+    reason = fmt::format(
+        "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN to see NCCL's "
+        "message",
+        where_, flag_of(kernel_), needed, reason);
   }
-  why = first_of_all(group, why);
-  if (!why.empty()) throw EnvironmentError(why);
+  reason = first_message(group, reason);
+  if (!reason.empty()) throw EnvironmentError(reason);
 }
 
 std::string DeviceComm::kernel_error(int ranks) const {
-  if (const int near = library_.call.team_lsa(comm_.get()).nRanks; kernel_.needs_peer_memory && near != ranks)
+  if (const int reachable = library_.call.team_lsa(comm_.get()).nRanks; kernel_.needs_peer_memory && reachable != ranks)
     return fmt::format(
-        "{}: {} loads and stores the memory of all {} ranks, of which this one reaches {}; use GPUs that "
-        "reach each other (see nvidia-smi topo -p2p r), or leave -D out",
-        where_, flag_of(kernel_), ranks, near);
+        "{}: {} accesses the memory of all {} ranks, but this rank reaches only {}; use GPUs that "
+        "reach each other (nvidia-smi topo -p2p r), or leave -D out",
+        where_, flag_of(kernel_), ranks, reachable);
   if (!kernel_.multimem) return "";
   int device = 0;
   int major = 0;
-  check_cuda(cudaGetDevice(&device), where_, "asking for the current GPU");
+  check_cuda(cudaGetDevice(&device), where_, "querying the current GPU");
   check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), where_,
-             "asking what the GPU can");
+             "querying the compute capability");
   if (major >= 9) return "";
   return fmt::format(
       "{}: {} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one has "
-      "{}; use -D 1 or 2",
+      "{}.x; use -D 1 or 2",
       where_, flag_of(kernel_), major);
 }
 
@@ -112,8 +112,8 @@ void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, 
   const WindowAddress from = buffers_.locate(send);
   const WindowAddress to = buffers_.locate(recv);
   const KernelArguments call{from.window, from.offset_bytes,           to.window, to.offset_bytes, count, dtype,
-                        redop,       static_cast<unsigned>(ctas_)};
-  const auto launch = [&] {
+                             redop,       static_cast<unsigned>(ctas_)};
+  const auto launch_kernel = [&] {
     switch (kernel_.kernel) {
       case DeviceKernel::all_reduce_lsa: return launch_all_reduce_lsa(call, *device_, stream);
       case DeviceKernel::all_reduce_lsa_vectors: return launch_all_reduce_lsa_vectors(call, *device_, stream);
@@ -126,7 +126,7 @@ void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, 
     }
     return cudaErrorInvalidValue;
   };
-  check_cuda(launch(), where_, "launching a kernel of -D");
+  check_cuda(launch_kernel(), where_, "launching a kernel of -D");
 }
 
 }  // namespace busbw

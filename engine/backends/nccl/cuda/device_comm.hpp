@@ -1,5 +1,5 @@
 #pragma once
-// A communicator as kernels see it, and the kernel of -D that runs instead of NCCL's own operation.
+// A device communicator for kernels, and the kernel of -D that replaces NCCL's own operation.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -14,25 +14,25 @@
 
 namespace busbw {
 
-/// Made by all ranks of a communicator at the same time, once its buffers are in symmetric windows; ends before it
-/// does.
+/// All ranks of a communicator create it at the same time, after their buffers are in symmetric windows. Destroy it
+/// before the communicator.
 class DeviceComm {
  public:
-  /// Throws EnvironmentError on all ranks where one of them cannot run the kernel. Everything named must outlive this.
-  /// `flags.kernel` is there.
+  /// Throws EnvironmentError on all ranks if one of them cannot run the kernel. All arguments except `flags` must
+  /// outlive this. `flags.kernel` must be set.
   DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where, const NcclOptions& flags,
              const NcclRegistration& buffers);
   ~DeviceComm();
   DeviceComm(const DeviceComm&) = delete;
   DeviceComm& operator=(const DeviceComm&) = delete;
 
-  /// Issues the kernel on the current device, the rank's: `count` as the collective counts, addresses in the rank's
-  /// buffers.
+  /// Issues the kernel on the rank's device, which must be current. `count` has the collective's meaning; the addresses
+  /// must lie in the rank's buffers.
   void run(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
            cudaStream_t stream) const;
 
  private:
-  /// Why this rank's machine cannot run the kernel, as far as that is known before NCCL is asked; empty where it can.
+  /// Reason why this rank's machine cannot run the kernel, as far as known before NCCL is called. Empty if it can.
   std::string kernel_error(int ranks) const;
 
   const NcclLibrary& library_;

@@ -1,6 +1,5 @@
 #pragma once
-// The communicators of this process that are in use, so that a thread that is none of theirs can ask NCCL about them
-// while they hang.
+// Open communicators of this process. A monitoring thread queries NCCL about them if the ranks hang.
 #include <nccl.h>
 
 #include <map>
@@ -8,7 +7,7 @@
 
 namespace busbw {
 
-/// Each communicator is in here from its making until just before its end; both wait while somebody asks.
+/// Contains each communicator from its creation until just before its destruction. Both wait while `for_each` runs.
 class LiveCommunicators {
  public:
   void add(int rank, ncclComm_t communicator) {
@@ -19,11 +18,11 @@ class LiveCommunicators {
     const std::scoped_lock lock(mutex_);
     by_rank_.erase(rank);
   }
-  /// Calls `ask` with each rank of the job and its communicator.
-  template <class Ask>
-  void for_each(Ask ask) const {
+  /// Calls `query` with the job rank and the handle of each communicator.
+  template <class Query>
+  void for_each(Query query) const {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [rank, communicator] : by_rank_) ask(rank, communicator);
+    for (const auto& [rank, communicator] : by_rank_) query(rank, communicator);
   }
 
  private:

@@ -34,52 +34,53 @@
 namespace busbw {
 namespace {
 
-// What NCCL takes for itself of each GPU: channels and their buffers, a few hundred MB with many peers.
+// Memory that NCCL itself may use on each GPU: channels with their buffers, a few hundred MB with many peers.
 constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 
-/// Throws where a rank would have no GPU of its own.
-std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclBackendConfig& request) {
+/// Returns the GPUs. Throws if a rank would have no GPU of its own.
+std::vector<Gpu> require_gpus(const std::vector<Gpu>& gpus, const NcclBackendConfig& request) {
   if (request.first_device > static_cast<int>(gpus.size()) - request.ranks)
     throw EnvironmentError(fmt::format(
-        "GPUs {} to {} are needed for the ranks here, one each, and this process sees {}{}; ask for fewer ranks "
+        "GPUs {} to {} are needed for the local ranks, one each, but this process sees {}{}; use fewer ranks "
         "or processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
         request.first_device, std::int64_t{request.first_device} + request.ranks - 1, gpus.size(),
         visible_devices_hint(process_environment("CUDA_VISIBLE_DEVICES"), static_cast<int>(gpus.size()))));
   return gpus;
 }
 
-/// CUDA's own switch, with which a launch returns when what was launched has ended: held back, it would hold back the
-/// thread that is to release it.
-bool launching_waits() {
+/// True if CUDA_LAUNCH_BLOCKING is set: a launch then returns only when its work has ended. A gate would deadlock,
+/// because the blocked thread is the one that must open it.
+bool launches_block() {
   const std::string value = process_environment("CUDA_LAUNCH_BLOCKING").value_or("");
   return !value.empty() && value != "0";
 }
 
-/// Whether any rank says so. Collective.
-bool any_says(Team& world, bool mine) {
+/// True on all ranks if it is true on any rank. Collective.
+bool any_rank(Team& world, bool is_set) {
   bool any = false;
-  for (const Bytes& one : world.gather(MessageWriter().add(mine).bytes())) any |= MessageReader(one).take<bool>();
-  const Bytes told = world.broadcast(MessageWriter().add(any).bytes());
-  return MessageReader(told).take<bool>();
+  for (const Bytes& one : world.gather(MessageWriter().add(is_set).bytes())) any |= MessageReader(one).take<bool>();
+  const Bytes shared = world.broadcast(MessageWriter().add(any).bytes());
+  return MessageReader(shared).take<bool>();
 }
 
 class NcclBackend final : public Backend {
  public:
-  /// Where no forks follow, CUDA's contexts are made while the library is loaded.
+  /// If no forks follow, CUDA contexts are created while the library loads.
   NcclBackend(const NcclBackendConfig& request, const GpuSurvey& survey)
       : request_(request),
-        gpus_(enough(survey.gpus, request)),
+        gpus_(require_gpus(survey.gpus, request)),
         without_access_(survey.pairs_without_access),
         memory_(start_free_memory_queries(request.first_device, request.forks ? 0 : request.ranks)),
         library_(load_nccl(request.library)),
         hash_(library_.path) {
     if (request.forks) hash_.get();
-    const std::string why_not = unmet_requirement(flag_requirements(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
-                                        [&](const char* function) { return library_.find(function) != nullptr; });
-    if (!why_not.empty()) throw EnvironmentError(why_not);
-    if (const std::string off = disabled_by_environment(request.flags, process_environment); !off.empty())
-      throw EnvironmentError(off);
-    // Waited for here, where somebody watches the time: of a GPU that is sick NVML may never answer.
+    const std::string unmet =
+        unmet_requirement(flag_requirements(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
+                          [&](const char* function) { return library_.find(function) != nullptr; });
+    if (!unmet.empty()) throw EnvironmentError(unmet);
+    if (const std::string disabled = disabled_by_environment(request.flags, process_environment); !disabled.empty())
+      throw EnvironmentError(disabled);
+    // NVML may never answer for a faulty GPU. Open it here, where a time limit applies.
     std::future<void> nvml_opening;
     if (!request_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml(); });
     for (std::size_t i = 0; i < memory_.size(); ++i)
@@ -100,29 +101,29 @@ class NcclBackend final : public Backend {
     return {number, gpu.bus_id, gpu.name};
   }
   std::size_t available_bytes(int ranks) const override {
-    std::size_t least = std::numeric_limits<std::size_t>::max();
+    std::size_t minimum = std::numeric_limits<std::size_t>::max();
     for (int rank = 0; rank < request_.ranks; ++rank) {
       const Gpu& gpu = gpus_.at(static_cast<std::size_t>(request_.first_device + rank));
       if (!gpu.free_bytes)
         throw EnvironmentError(fmt::format(
-            "CUDA does not say what memory is free on GPU {} ({}); see nvidia-smi for its state and its compute mode",
+            "CUDA does not report the free memory of GPU {} ({}); check its state and compute mode in nvidia-smi",
             request_.first_device + rank, gpu.bus_id));
-      least = std::min(least, *gpu.free_bytes);
+      minimum = std::min(minimum, *gpu.free_bytes);
     }
-    return least * static_cast<std::size_t>(ranks);
+    return minimum * static_cast<std::size_t>(ranks);
   }
   std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
     const auto gpus = std::span(gpus_).subspan(static_cast<std::size_t>(request_.first_device),
                                                static_cast<std::size_t>(request_.ranks));
-    // A kernel of -D reduces by itself.
+    // A kernel of -D reduces without the library.
     return type_limitation(dtype, library_, gpus, request_.first_device, reduces && !request_.flags.kernel);
   }
-  std::string min_free_device() const override {
+  std::string least_free_device() const override {
     const auto first = gpus_.begin() + request_.first_device;
-    const auto least = std::min_element(first, first + request_.ranks, [](const Gpu& one, const Gpu& other) {
+    const auto minimum = std::min_element(first, first + request_.ranks, [](const Gpu& one, const Gpu& other) {
       return one.free_bytes.value_or(0) < other.free_bytes.value_or(0);
     });
-    return fmt::format("GPU {} ({}), which has the least free", least - gpus_.begin(), least->bus_id);
+    return fmt::format("GPU {} ({}), which has the least free", minimum - gpus_.begin(), minimum->bus_id);
   }
   std::size_t work_bytes(int ranks) const override { return kNcclBytes * static_cast<std::size_t>(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
@@ -150,12 +151,12 @@ class NcclBackend final : public Backend {
     });
     std::vector<std::string> sentences;
     for (const auto& [state, ranks] : ranks_by_state)
-      if (is_first || state != ncclSuccess)  // many processes that all say that they are well help nobody
+      if (is_first || state != ncclSuccess)  // other processes report only errors
         sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", number_list_text(ranks),
                                         library_.call.get_error_string(state)));
     if (const std::string last = library_.last_error(); !last.empty())
       sentences.push_back("NCCL's last error: " + last);
-    // It speaks for the whole job, so that one process asks.
+    // The service reports on the whole job, so only one process queries it.
     const auto ras = is_first ? ras_address(process_environment) : std::nullopt;
     if (ras)
       for (const std::string& line : query_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
@@ -171,10 +172,11 @@ class NcclBackend final : public Backend {
     const auto warning = request_.ranks > 1 ? peer_access_warning(pairs, disable ? disable : "") : std::nullopt;
     std::vector<std::string> warnings;
     if (warning) warnings.push_back(*warning);
-    if (launching_waits())
+    if (launches_block())
       warnings.emplace_back(
-          "CUDA_LAUNCH_BLOCKING is set: every launch waits for its end, so times hold that waiting and device times of "
-          "short operations are not measured; unset it to measure what runs without it");
+          "CUDA_LAUNCH_BLOCKING is set: every launch waits until its work has ended, so times include this wait, and "
+          "device "
+          "times of short operations are not measured; unset it to measure without the wait");
     return warnings;
   }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
@@ -185,10 +187,10 @@ class NcclBackend final : public Backend {
     rank.buffer_bytes = buffer_bytes_;
     rank.flags = request_.flags;
     rank.null_stream = request_.null_stream;
-    rank.gate_enabled = !any_says(world, launching_waits());
+    rank.gate_enabled = !any_rank(world, launches_block());
     rank.is_single_machine = world.size() == request_.ranks;
     rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / request_.gpus_per_thread)).get();
-    rank.place = index % request_.gpus_per_thread;
+    rank.group_index = index % request_.gpus_per_thread;
     rank.live = &live_;
     if (nvml()) rank.nvml = nvml()->gpu(rank.device.bus_id);
     check_cuda(cudaSetDevice(rank.device.index), fmt::format("rank {} on GPU {}", world.rank(), rank.device.bus_id),
@@ -197,7 +199,7 @@ class NcclBackend final : public Backend {
   }
 
  private:
-  /// Opened by the first that asks, so that no fork carries it over.
+  /// Opens NVML at the first use, so that no fork inherits it.
   const std::optional<Nvml>& nvml() const {
     std::call_once(nvml_once_, [this] { nvml_ = Nvml::open(); });
     return nvml_;
@@ -212,7 +214,7 @@ class NcclBackend final : public Backend {
   LiveCommunicators live_;
   mutable std::once_flag nvml_once_;
   mutable std::optional<Nvml> nvml_;
-  std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread here
+  std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread of this process and its forks
   std::size_t buffer_bytes_ = 0;
 };
 
@@ -224,7 +226,7 @@ std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& request, con
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.no_gpu_reason);
   const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {
     check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "--fault", "copying a result");
-    // To a GPU it returns before the data have arrived there, and the ranks' streams do not wait for this one.
+    // A copy to the GPU returns before the data has arrived, and the ranks' streams do not wait for this one.
     check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "--fault", "copying a result");
   };
   return inject_faults(std::make_unique<NcclBackend>(request, survey), request.faults, copy);

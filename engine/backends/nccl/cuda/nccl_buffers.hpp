@@ -1,5 +1,5 @@
 #pragma once
-// A rank's send and receive buffer as NCCL likes them, and their registration with a communicator (-R).
+// A rank's send and receive buffer, allocated for NCCL, and their registration with a communicator (-R).
 #include <nccl.h>
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace busbw {
 
-/// Memory of the current device from ncclMemAlloc, as in nccl-tests; from cudaMalloc where the library is older than
-/// it.
+/// Memory of the current device from ncclMemAlloc, as in nccl-tests, or from cudaMalloc if the library has no
+/// ncclMemAlloc.
 class NcclBuffer {
  public:
-  /// `what` it is for, as in "a send buffer". Throws EnvironmentError with what to do. `library` must outlive this.
-  NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view where, const char* what);
+  /// `purpose`: "a send buffer", for errors. Throws EnvironmentError with a remedy. `library` must outlive this.
+  NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view where, const char* purpose);
   ~NcclBuffer();
   NcclBuffer(const NcclBuffer&) = delete;
   NcclBuffer& operator=(const NcclBuffer&) = delete;
@@ -34,24 +34,24 @@ class NcclBuffer {
   std::size_t bytes_;
 };
 
-/// A place in a registered buffer, as kernels name it.
+/// Address in a registered buffer, in the form that kernels use.
 struct WindowAddress {
   ncclWindow_t window = nullptr;
   std::size_t offset_bytes = 0;
 };
 
-/// Both buffers' registration with one communicator. All ranks of the communicator make theirs at the same time. Ends
-/// before the communicator does; one that is aborted takes it along.
+/// Registration of both buffers with one communicator. All ranks of the communicator create theirs at the same time.
+/// Destroy it before the communicator; aborting a communicator removes its registrations.
 class NcclRegistration {
  public:
-  /// Throws EnvironmentError. Everything named must outlive this.
+  /// Throws EnvironmentError. All arguments must outlive this.
   NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where, RegistrationMode kind,
                    const NcclBuffer& send, const NcclBuffer& recv);
   ~NcclRegistration();
   NcclRegistration(const NcclRegistration&) = delete;
   NcclRegistration& operator=(const NcclRegistration&) = delete;
 
-  /// Where in a symmetric window an address lies. Throws std::logic_error for one in neither buffer.
+  /// Window and offset of an address. Throws std::logic_error if it lies in neither buffer.
   WindowAddress locate(const std::byte* at) const;
 
  private:
@@ -61,7 +61,7 @@ class NcclRegistration {
     ncclWindow_t window = nullptr;  // -R 2
   };
 
-  void enter(RegisteredBuffer& one);
+  void register_buffer(RegisteredBuffer& registered);
 
   const NcclLibrary& library_;
   const NcclComm& comm_;

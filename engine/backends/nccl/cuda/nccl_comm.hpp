@@ -1,5 +1,5 @@
 #pragma once
-// An ncclComm_t with an owner, and NCCL's errors as exceptions.
+// Owner of an ncclComm_t that turns NCCL's errors into exceptions.
 #include <string>
 #include <utility>
 
@@ -15,22 +15,23 @@ ncclDataType_t nccl_type(Dtype dtype);
 
 class NcclComm {
  public:
-  /// Joins `group` under the id that its first member makes, on the current device. The library, `world`, `live` and
-  /// what is in `where`, "rank 3 on GPU 0000:0f:00", are for as long as this lives.
+  /// Joins `group`, on the current device, under the id that the group's first member creates. `library`, `world` and
+  /// `live` must outlive this. `where`: "rank 3 on GPU 0000:0f:00", for errors.
   NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string where,
            LiveCommunicators& live);
-  /// Of an aborted job: aborts, which waits for nobody. Where this rank failed before it had joined for good, nobody
-  /// knows why yet: nothing is done to the communicator, which goes with the process.
+  /// Destroys the communicator. In an aborted job it aborts instead, which waits for no other rank. If this rank failed
+  /// before the job was aborted, it leaves the communicator alone, which then ends with the process.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
   ncclComm_t get() const { return comm_; }
-  /// Whether it would be destroyed now and not aborted: what belongs to it is given back first then.
+  /// True if the destructor would destroy the communicator rather than abort it. Release its registrations only in this
+  /// case.
   bool ends_in_order() const;
-  /// Throws EnvironmentError with NCCL's own words.
+  /// Throws EnvironmentError with NCCL's error text.
   void check(ncclResult_t result, const char* doing) const;
-  /// What NCCL has noticed since: throws as `check`, but Error (Exit::rank_lost) where it has lost a peer.
+  /// Checks for asynchronous errors. Throws like `check`, but Error(ExitCode::rank_lost) if NCCL has lost a peer.
   void check_async() const;
 
  private:

@@ -12,32 +12,32 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMaxTiles = 256;                      // of up to 128 KiB each
-constexpr std::size_t kCopiedBytes = std::size_t{64} << 20;  // of a wrong result at a time
-constexpr unsigned kLooksPerAbortCheck = 64;
+constexpr std::size_t kMaxTiles = 256;                       // of up to 128 KiB each
+constexpr std::size_t kCopiedBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
+constexpr unsigned kPollsPerAbortCheck = 64;
 
-// A stream takes about 1,024 launches before the next one waits, and an operation of NCCL is a few: the kernel, and
-// where it needs its own streams a record and a wait of an event for each; with copy engines a copy and a signal for
-// each peer, some 20 with 8 GPUs. NCCL's own ring of work, a MiB, holds no fewer. Where proxies move data over a
-// network, each operation takes several of their some thousand slots for every channel and peer.
-constexpr std::size_t kRoomHere = 40;
-constexpr std::size_t kRoomOverNetwork = 8;
+// A stream accepts about 1,024 launches before the next one blocks. A NCCL operation needs a few: the kernel, and an
+// event record and wait for each of NCCL's own streams. With copy engines it needs a copy and a signal per peer, some
+// 20 with 8 GPUs. NCCL's own work ring of 1 MiB holds at least as many. If proxies move data over a network, each
+// operation takes several of their about 1,000 slots for every channel and peer.
+constexpr std::size_t kCapacityOnOneMachine = 40;
+constexpr std::size_t kCapacityOverNetwork = 8;
 
-std::string place_of(const Team& world, const Device& device) {
+std::string rank_text(const Team& world, const Device& device) {
   return fmt::format("rank {} on GPU {}", world.rank(), device.bus_id);
 }
 
 }  // namespace
 
-/// What `end_recording` hands out.
-class NcclCommunicator::GraphRecording final : public OperationGraph {
+/// Graph that `end_capture` returns.
+class NcclCommunicator::CapturedGraph final : public OperationGraph {
  public:
-  GraphRecording(std::shared_ptr<CudaGraph> graph, LaunchGroup::Member& member)
+  CapturedGraph(std::shared_ptr<CudaGraph> graph, LaunchGroup::Member& member)
       : graph_(std::move(graph)), member_(member) {}
   void issue() override {
-    IssueRequest& launch = member_.next_request();
-    launch.kind = IssueRequest::Kind::issue_recording;
-    launch.recording = graph_;
+    IssueRequest& request = member_.next_request();
+    request.kind = IssueRequest::Kind::issue_graph;
+    request.graph = graph_;
     member_.submit();
   }
 
@@ -49,9 +49,9 @@ class NcclCommunicator::GraphRecording final : public OperationGraph {
 NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank)
     : world_(world),
       group_(group),
-      where_(place_of(world, rank.device)),
-      all_here_(rank.is_single_machine),
-      holds_back_(rank.gate_enabled),
+      where_(rank_text(world, rank.device)),
+      is_single_machine_(rank.is_single_machine),
+      gate_enabled_(rank.gate_enabled),
       nvml_(rank.nvml),
       memory_(rank.flags.reports_memory, rank.nvml),
       send_(library, rank.buffer_bytes, where_, "a send buffer"),
@@ -62,9 +62,9 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       comm_(join(library, rank)),
       registration_(register_buffers(library, rank.flags)),
       kernel_(make_kernel(library, rank.flags)),
-      launcher_(library, comm_,
-                {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_, kernel_.get()}, gate_),
-      member_(*rank.launch_group, rank.place, launcher_, world) {}
+      issuer_(library, comm_,
+              {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_, kernel_.get()}, gate_),
+      member_(*rank.launch_group, rank.group_index, issuer_, world) {}
 
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank) {
   memory_.buffers_made();
@@ -75,16 +75,16 @@ std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclL
                                                                      const NcclOptions& flags) {
   memory_.library_joined();
   if (flags.registration == RegistrationMode::none) return nullptr;
-  auto made = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
+  auto created = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
   memory_.buffers_made();
-  return made;
+  return created;
 }
 
 std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclOptions& flags) {
   if (!flags.kernel) return nullptr;
-  auto made = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
+  auto created = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
   memory_.library_joined();
-  return made;
+  return created;
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -93,22 +93,22 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::submit(IssueRequest::Kind kind, std::size_t count) {
-  IssueRequest& launch = member_.next_request();
-  launch.kind = kind;
-  launch.count = count;
+  IssueRequest& request = member_.next_request();
+  request.kind = kind;
+  request.count = count;
   member_.submit();
 }
 
-void NcclCommunicator::submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
-                              Redop redop, int root) {
-  IssueRequest& launch = member_.next_request();
-  launch.kind = kind;
-  launch.send = send;
-  launch.recv = recv;
-  launch.count = count;
-  launch.dtype = dtype;
-  launch.redop = redop;
-  launch.root = root;
+void NcclCommunicator::submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count,
+                              Dtype dtype, Redop redop, int root) {
+  IssueRequest& request = member_.next_request();
+  request.kind = kind;
+  request.send = send;
+  request.recv = recv;
+  request.count = count;
+  request.dtype = dtype;
+  request.redop = redop;
+  request.root = root;
   member_.submit();
 }
 
@@ -147,11 +147,11 @@ void NcclCommunicator::alltoall(const std::byte* send, std::byte* recv, std::siz
 }
 
 void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
-  IssueRequest& launch = member_.next_request();
-  launch.kind = IssueRequest::Kind::exchange;
-  launch.dtype = dtype;
-  launch.sends.assign(sends.begin(), sends.end());
-  launch.recvs.assign(recvs.begin(), recvs.end());
+  IssueRequest& request = member_.next_request();
+  request.kind = IssueRequest::Kind::exchange;
+  request.dtype = dtype;
+  request.sends.assign(sends.begin(), sends.end());
+  request.recvs.assign(recvs.begin(), recvs.end());
   member_.submit();
 }
 
@@ -165,15 +165,15 @@ void NcclCommunicator::synchronize() {
 }
 
 std::unique_ptr<OperationGraph> NcclCommunicator::end_capture() {
-  submit(IssueRequest::Kind::end_recording);
+  submit(IssueRequest::Kind::end_capture);
   submit(IssueRequest::Kind::instantiate_graph);
   member_.flush();
-  return std::make_unique<GraphRecording>(launcher_.take_graph(), member_);
+  return std::make_unique<CapturedGraph>(issuer_.take_graph(), member_);
 }
 
 void NcclCommunicator::reset(std::size_t count) {
   if (events_.size() >= count) return;
-  member_.flush();  // whoever launches for this rank looks at the events
+  member_.flush();  // the thread that issues for this rank reads the events
   while (events_.size() < count) events_.emplace_back(where_);
 }
 
@@ -183,14 +183,16 @@ double NcclCommunicator::seconds_between(std::size_t from, std::size_t to) const
   return elapsed_ms * 1e-3;
 }
 
-std::size_t NcclCommunicator::capacity() const { return all_here_ ? kRoomHere : kRoomOverNetwork; }
+std::size_t NcclCommunicator::capacity() const {
+  return is_single_machine_ ? kCapacityOnOneMachine : kCapacityOverNetwork;
+}
 
 void NcclCommunicator::wait_for_own_stream() {
-  for (unsigned look = 1;; ++look) {
+  for (unsigned poll = 1;; ++poll) {
     const cudaError_t state = cudaStreamQuery(stream_.get());
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) check_cuda(state, where_, "waiting for the GPU");
-    if (look % kLooksPerAbortCheck == 0 && world_.aborted()) throw JobAborted();
+    if (poll % kPollsPerAbortCheck == 0 && world_.aborted()) throw JobAborted();
     std::this_thread::yield();
   }
 }
@@ -203,8 +205,8 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
       tiles_.clear();
     }
     DeviceMemory copy(tile->size() + kTilePaddingBytes, where_, "a tile of data");
-    // In the stream that reads it: a copy from ordinary memory returns before its data have arrived, and this stream
-    // waits for no other.
+    // Copy in the stream that reads the tile. A copy from pageable memory returns before the data has arrived, and this
+    // stream waits for no other.
     check_cuda(cudaMemcpyAsync(copy.data(), tile->data(), tile->size(), cudaMemcpyHostToDevice, stream_.get()), where_,
                "copying to the GPU");
     tiles_.emplace(tile, std::move(copy));
@@ -213,7 +215,7 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
 }
 
 void NcclCommunicator::fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) {
-  member_.flush();  // what was issued before comes before this
+  member_.flush();  // earlier operations must be issued first
   const DeviceRange range{
       reinterpret_cast<unsigned char*>(at),       tile_on_device(stream.tile), stream.seed, first, elements,
       static_cast<unsigned>(stream.element_bytes)};
@@ -224,7 +226,7 @@ void NcclCommunicator::compare(const std::byte* at, const DataStream& stream, st
                                std::uint64_t index_base, Mismatches& mismatches) {
   if (elements == 0) return;
   member_.flush();
-  // Kernels only read it.
+  // The kernels only read the data.
   auto* const data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(at));
   const DeviceRange range{
       data, tile_on_device(stream.tile), stream.seed, first, elements, static_cast<unsigned>(stream.element_bytes)};
@@ -236,7 +238,8 @@ void NcclCommunicator::compare(const std::byte* at, const DataStream& stream, st
              "reading a counter");
   wait_for_own_stream();
   if (differing == 0) return;
-  // Something is wrong: the host, which has time now, says what, by the same definition as everywhere.
+  // The data is wrong: let the host find the wrong elements, with the same definition of the stream. Time does not
+  // matter now.
   const std::uint64_t known = mismatches.count;
   const std::size_t chunk = kCopiedBytes / stream.element_bytes;
   std::vector<std::byte> copy(std::min(chunk, elements) * stream.element_bytes);
@@ -247,7 +250,7 @@ void NcclCommunicator::compare(const std::byte* at, const DataStream& stream, st
         where_, "copying from the GPU");
     compare_host(copy.data(), stream, first + done, now, index_base + done, mismatches);
   }
-  // Data that arrive after the operation has ended are wrong, though nobody can say any more which.
+  // Data that arrived after the operation had ended was wrong at first, but its elements are no longer known.
   const std::uint64_t found = mismatches.count - known;
   if (found < differing) mismatches.add_vanished(index_base, differing - found);
 }

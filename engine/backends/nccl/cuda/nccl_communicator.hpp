@@ -1,5 +1,5 @@
 #pragma once
-// One rank's membership in one NCCL communicator, on one GPU.
+// One rank's handle to one NCCL communicator, on one GPU.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,26 +21,26 @@
 
 namespace busbw {
 
-/// What the backend decides for one rank.
+/// Settings of one rank from the backend.
 struct NcclRankConfig {
   Device device;
   std::size_t buffer_bytes = 0;
   bool null_stream = false;
-  bool gate_enabled = true;  // operations can be held back: launching does not wait for what is launched, on any rank
+  bool gate_enabled = true;  // false if launches block on any rank, so that a gate would deadlock
   NcclOptions flags;
-  bool is_single_machine = true;  // the communicator has no ranks but those that this process, and what it forks, runs
+  bool is_single_machine = true;  // the communicator has only ranks of this process and its forks
   LaunchGroup* launch_group = nullptr;
-  int place = 0;  // in the launch group
+  int group_index = 0;  // position in the launch group
   std::optional<NvmlGpu> nvml;
   LiveCommunicators* live = nullptr;
 };
 
-/// Belongs to the thread that made it, whose current device is the rank's GPU. What is issued goes through the rank's
-/// launch group; filling and comparing, which nobody times, is this thread's own. Every call throws EnvironmentError
-/// with NCCL's or CUDA's own words, and waits throw Aborted once the job is.
+/// Use it only in the thread that created it, with the rank's GPU as current device. Operations go through the rank's
+/// launch group. Filling and comparing are not timed and run in this thread. Every call throws EnvironmentError with
+/// NCCL's or CUDA's error text. Waits throw JobAborted if the job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
-  /// Allocates both buffers and joins `group` under NCCL. All but `rank` must outlive this.
+  /// Allocates both buffers and joins `group` with NCCL. All arguments except `rank` must outlive this.
   NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -70,10 +70,10 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
     return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
   }
   std::optional<MemoryUse> memory() override { return memory_.use(); }
-  Gate* gate() override { return holds_back_ ? this : nullptr; }
-  /// The null stream cannot be recorded.
+  Gate* gate() override { return gate_enabled_ ? this : nullptr; }
+  /// The null stream cannot be captured.
   bool can_capture() const override { return !stream_.is_null(); }
-  void begin_capture() override { submit(IssueRequest::Kind::begin_recording); }
+  void begin_capture() override { submit(IssueRequest::Kind::begin_capture); }
   std::unique_ptr<OperationGraph> end_capture() override;
 
   void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
@@ -81,7 +81,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
                std::uint64_t index_base, Mismatches&) override;
 
  private:
-  class GraphRecording;
+  class CapturedGraph;
 
   void reset(std::size_t count) override;
   void set(std::size_t index) override { submit(IssueRequest::Kind::stamp, index); }
@@ -94,9 +94,9 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void submit(IssueRequest::Kind kind, std::size_t count = 0);
   void submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
               Redop redop = Redop::sum, int root = 0);
-  /// Waits for what this rank's own thread has put into its stream.
+  /// Waits for the work that this rank's own thread has put into its stream.
   void wait_for_own_stream();
-  // The steps of joining, in this order.
+  // Steps of joining, in this order.
   NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
   std::unique_ptr<DeviceComm> make_kernel(const NcclLibrary& library, const NcclOptions& flags);
@@ -105,23 +105,23 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   Team& world_;
   Team& group_;
   std::string where_;
-  bool all_here_;
-  bool holds_back_;
+  bool is_single_machine_;
+  bool gate_enabled_;
   std::optional<NvmlGpu> nvml_;
   MemoryTracker memory_;
   NcclBuffer send_;
   NcclBuffer recv_;
-  DeviceMemory differing_;  // one counter of `compare`
+  DeviceMemory differing_;  // counter of `compare`
   std::map<Tile, DeviceMemory> tiles_;
   CudaStream stream_;
-  std::vector<CudaEvent> events_;  // the stamps, kept for the next batch
+  std::vector<CudaEvent> events_;  // timestamps, kept for the next batch
   CudaGate gate_;
   std::uint64_t closings_ = 0;
   NcclComm comm_;
   std::unique_ptr<NcclRegistration> registration_;  // with -R
   std::unique_ptr<DeviceComm> kernel_;              // with -D
-  NcclIssuer launcher_;
-  LaunchGroup::Member member_;  // goes first: until then the launcher may be at work
+  NcclIssuer issuer_;
+  LaunchGroup::Member member_;  // must be destroyed first: until then the issuer may be in use
 };
 
 }  // namespace busbw

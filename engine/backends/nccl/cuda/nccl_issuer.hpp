@@ -1,5 +1,5 @@
 #pragma once
-// Carries out on one GPU what a rank wants done: calls of NCCL and CUDA, nothing else.
+// Carries out one rank's requests on its GPU, by calls of NCCL and CUDA.
 #include <map>
 #include <memory>
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace busbw {
 
-/// A rank's things on its GPU, all of them owned by its communicator.
+/// Resources of a rank on its GPU, all owned by its communicator.
 struct RankResources {
   int device;
   std::string where;  // "rank 3 on GPU 0000:0f:00"
@@ -22,13 +22,13 @@ struct RankResources {
   int ranks;
   cudaStream_t stream;
   const std::vector<CudaEvent>& stamps;
-  const DeviceComm* kernel;  // what runs instead of NCCL's operation; null without -D
+  const DeviceComm* kernel;  // replaces NCCL's operation; null without -D
 };
 
 class NcclIssuer final : public OperationIssuer {
  public:
-  /// All must outlive this.
-  NcclIssuer(const NcclLibrary& library, const NcclComm& comm, RankResources seat, CudaGate& gate);
+  /// All arguments must outlive this.
+  NcclIssuer(const NcclLibrary& library, const NcclComm& comm, RankResources resources, CudaGate& gate);
   ~NcclIssuer() override;
   NcclIssuer(const NcclIssuer&) = delete;
   NcclIssuer& operator=(const NcclIssuer&) = delete;
@@ -40,7 +40,7 @@ class NcclIssuer final : public OperationIssuer {
   bool finished() override;
   void recover() noexcept override;
 
-  /// What the last end_recording made; once.
+  /// Returns the graph of the last capture, once.
   std::shared_ptr<CudaGraph> take_graph() { return std::move(graph_); }
 
  private:
@@ -51,20 +51,20 @@ class NcclIssuer final : public OperationIssuer {
   void scatter(const IssueRequest&);
   void alltoall(const IssueRequest&);
   void stamp(std::size_t number);
-  void begin_recording();
-  void end_recording();
-  void make_ready();
+  void begin_capture();
+  void end_capture();
+  void instantiate_graph();
   ncclRedOp_t redop_of(Redop redop, Dtype dtype);
 
   const NcclFunctions& call_;
   const NcclComm& comm_;
-  RankResources seat_;
+  RankResources resources_;
   CudaGate& gate_;
-  bool recording_ = false;
-  cudaGraph_t recorded_ = nullptr;  // until it is made ready
+  bool is_capturing_ = false;
+  cudaGraph_t captured_ = nullptr;  // until it is instantiated
   std::shared_ptr<CudaGraph> graph_;
   std::map<Dtype, ncclRedOp_t> premulsums_;
-  std::vector<Transfer> sends_;  // of the operations that are made of them
+  std::vector<Transfer> sends_;  // of operations that are made of sends and receives
   std::vector<Transfer> recvs_;
   unsigned poll_count_ = 0;
 };

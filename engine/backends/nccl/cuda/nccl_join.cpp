@@ -8,14 +8,14 @@ namespace {
 
 constexpr int kHasCtaPolicy = 22700;
 constexpr int kHasNvlinkSchedule = 22800;
-constexpr int kHasMostPeers = 23000;
+constexpr int kHasMaxPeers = 23000;
 
-/// ncclConfig_t of NCCL 2.30, which older headers do not have. It only ever grows at its end, and a library reads of it
-/// what `version` says.
+/// ncclConfig_t of NCCL 2.30, which older headers lack. New versions only append members, and a library reads the
+/// members that `version` covers.
 struct NcclConfigV2_30 {
   std::size_t size = sizeof(NcclConfigV2_30);
   unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
-  unsigned version = kHasMostPeers;
+  unsigned version = kHasMaxPeers;
   int blocking = NCCL_CONFIG_UNDEF_INT;
   int cga_cluster_size = NCCL_CONFIG_UNDEF_INT;
   int min_ctas = NCCL_CONFIG_UNDEF_INT;
@@ -33,7 +33,7 @@ struct NcclConfigV2_30 {
   int graph_usage_mode = NCCL_CONFIG_UNDEF_INT;
   int rma_contexts = NCCL_CONFIG_UNDEF_INT;
   int max_p2p_peers = NCCL_CONFIG_UNDEF_INT;
-  int of_later_versions = NCCL_CONFIG_UNDEF_INT;
+  int reserved = NCCL_CONFIG_UNDEF_INT;
 };
 static_assert(offsetof(NcclConfigV2_30, cta_policy) == offsetof(ncclConfig_t, CTAPolicy));
 static_assert(sizeof(NcclConfigV2_30) == 96);
@@ -42,15 +42,15 @@ static_assert(sizeof(NcclConfigV2_30) == 96);
 
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
                                int ranks, ncclComm_t* comm) {
-  // A library reads of a longer configuration what it knows, from 2.27 on for sure.
+  // A library reads the members that it knows from a longer configuration, reliably from 2.27 on.
   if (!library.call.comm_init_rank_config || library.version < kHasCtaPolicy)
     return library.call.comm_init_rank(comm, ranks, id, rank);
   NcclConfigV2_30 config;
-  config.version = static_cast<unsigned>(std::min(library.version, kHasMostPeers));
+  config.version = static_cast<unsigned>(std::min(library.version, kHasMaxPeers));
   if (flags.cta_policy) config.cta_policy = *flags.cta_policy;
-  // nccl-tests sets both, too; without them the same library is measured in another way.
+  // nccl-tests sets both as well; without them the same library would be measured differently.
   if (library.version >= kHasNvlinkSchedule) config.nvlink_centric_sched = 1;
-  if (library.version >= kHasMostPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
+  if (library.version >= kHasMaxPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
   return library.call.comm_init_rank_config(comm, ranks, id, rank, reinterpret_cast<ncclConfig_t*>(&config));
 }
 

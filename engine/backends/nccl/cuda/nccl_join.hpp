@@ -1,5 +1,5 @@
 #pragma once
-// Joining a communicator as nccl-tests does, with what the command line adds to its configuration.
+// Joins a communicator as nccl-tests does, with the configuration from the command line.
 #include <nccl.h>
 
 #include "backends/nccl/cuda/nccl_library.hpp"
@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-/// Joins under `id`; all `ranks` do so at the same time. The current device is the rank's. Returns NCCL's own result.
+/// Joins under `id`, on the current device; all `ranks` call it at the same time. Returns NCCL's result.
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
                                int ranks, ncclComm_t* comm);
 

@@ -5,13 +5,13 @@
 namespace busbw {
 
 std::string missing_function_error(const OpenedLibrary& library, const char* name) {
-  return fmt::format("{} is needed here, and {} lacks it; name another library with --library", name, library.named());
+  return fmt::format("{} is required, but {} lacks it; name another library with --library", name, library.named());
 }
 
 std::string NcclLibrary::last_error() const {
   if (!call.get_last_error) return {};
-  const char* const said = call.get_last_error(nullptr);
-  return said ? said : "";
+  const char* const text = call.get_last_error(nullptr);
+  return text ? text : "";
 }
 
 NcclLibrary load_nccl(const std::string& option) {
@@ -36,7 +36,7 @@ NcclLibrary load_nccl(const std::string& option) {
   call.recv.take(library, "ncclRecv");
   call.redop_create_premulsum.take(library, "ncclRedOpCreatePreMulSum");
   call.redop_destroy.take(library, "ncclRedOpDestroy");
-  // What only some flags need, or what is made of other functions without it.
+  // Functions that only some flags need, or that are replaced by other functions if absent.
   call.mem_alloc.take(library, "ncclMemAlloc", 21900);
   call.mem_free.take(library, "ncclMemFree", 21900);
   call.comm_register.take(library, "ncclCommRegister", 21900);

@@ -1,5 +1,5 @@
 #pragma once
-// libnccl, loaded when the program runs: NCCL itself, or a library with its interface.
+// libnccl, loaded at run time: NCCL itself, or a library with its interface.
 #include <nccl.h>
 
 #include <string>
@@ -8,20 +8,20 @@
 #include "backends/nccl/open_library.hpp"
 #include "common/support/error.hpp"
 
-// The device API's, of nccl_device.h, which few files need.
+// Types of the device API from nccl_device.h, which few files need.
 struct ncclDevComm;
 struct ncclDevCommRequirements;
 struct ncclTeam;
 
 namespace busbw {
 
-/// What is said where `library` lacks a function that is called.
+/// Error message for a call of a function that `library` lacks.
 std::string missing_function_error(const OpenedLibrary& library, const char* name);
 
 template <class Pointer>
 class NcclFunction;
 
-/// One function of the library, which may not have it. Calling it then throws EnvironmentError that names both.
+/// One function of the library, which may lack it. A call then throws EnvironmentError with both names.
 template <class Result, class... Arguments>
 class NcclFunction<Result (*)(Arguments...)> {
  public:
@@ -30,7 +30,7 @@ class NcclFunction<Result (*)(Arguments...)> {
     if (!function_) throw EnvironmentError(missing_error_);
     return function_(arguments...);
   }
-  /// Takes the function of that name, which NCCL has since that version.
+  /// Loads the function, which NCCL has since version `since`.
   void take(const OpenedLibrary& library, const char* name, int since = 0) {
     function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name, since));
     if (!function_) missing_error_ = missing_function_error(library, name);
@@ -41,7 +41,7 @@ class NcclFunction<Result (*)(Arguments...)> {
   std::string missing_error_;
 };
 
-/// The functions that the backend calls. Those that every collective needs are there.
+/// NCCL functions that the backend calls. Those that every collective needs are always present.
 struct NcclFunctions {
   NcclFunction<decltype(&::ncclGetVersion)> get_version;
   NcclFunction<decltype(&::ncclGetUniqueId)> get_unique_id;
@@ -62,7 +62,7 @@ struct NcclFunctions {
   NcclFunction<decltype(&::ncclRecv)> recv;
   NcclFunction<decltype(&::ncclRedOpCreatePreMulSum)> redop_create_premulsum;
   NcclFunction<decltype(&::ncclRedOpDestroy)> redop_destroy;
-  // Where the library is too old for them, a flag that needs them says so (flag_needs.hpp).
+  // A flag that needs these functions is refused if the library lacks them (flag_requirements.hpp).
   NcclFunction<decltype(&::ncclMemAlloc)> mem_alloc;
   NcclFunction<decltype(&::ncclMemFree)> mem_free;
   NcclFunction<decltype(&::ncclCommRegister)> comm_register;
@@ -78,15 +78,15 @@ struct NcclFunctions {
   NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;
 };
 
-/// A library that stays loaded.
+/// NCCL, which stays loaded.
 struct NcclLibrary : OpenedLibrary {
   NcclFunctions call;
 
-  /// What it says of the last error of this process; empty where it says nothing.
+  /// NCCL's text about the last error of this process, or empty.
   std::string last_error() const;
 };
 
-/// Finds and opens the library (open_library.hpp says where and what is refused) and takes its functions.
+/// Finds and opens the library as open_library.hpp describes, and loads its functions.
 NcclLibrary load_nccl(const std::string& option);
 
 }  // namespace busbw

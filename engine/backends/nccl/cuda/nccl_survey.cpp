@@ -21,11 +21,11 @@
 namespace busbw {
 namespace {
 
-/// A GPU as it comes through a pipe.
+/// A GPU in the form that is sent through a pipe.
 struct PackedGpu {
   char name[256];
   char bus_id[16];
-  int compute_capability;  // 0: not known
+  int compute_capability;  // 0: unknown
   bool free_known;
   std::size_t free_bytes;
 };
@@ -33,10 +33,10 @@ struct PackedGpu {
 struct PackedSurvey {
   int count;  // negative: CUDA's error
   PackedGpu gpus[64];
-  bool out_of_reach[64][64];  // neither sees the other's memory
+  bool without_access[64][64];  // the two GPUs cannot access each other's memory
 };
 
-/// Whether two GPUs lack access, in either direction. Asking makes no context.
+/// True if two GPUs lack access in either direction. The query creates no CUDA context.
 bool without_access(int one, int other) {
   for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
     int can = 0;
@@ -51,8 +51,8 @@ std::optional<std::size_t> free_memory(int device) {
   return free;
 }
 
-/// Everything here may initialise CUDA.
-PackedSurvey look(bool with_memory) {
+/// Surveys the GPUs in this process. May initialize CUDA.
+PackedSurvey take_survey(bool with_memory) {
   PackedSurvey survey{};
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
@@ -66,7 +66,7 @@ PackedSurvey look(bool with_memory) {
     std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
     gpu.compute_capability = 10 * properties.major + properties.minor;
     cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
-    for (int other = 0; other < i; ++other) survey.out_of_reach[other][i] = without_access(other, i);
+    for (int other = 0; other < i; ++other) survey.without_access[other][i] = without_access(other, i);
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const auto free = memory[i].get();
@@ -76,15 +76,15 @@ PackedSurvey look(bool with_memory) {
   return survey;
 }
 
-/// The same from a child process; nothing where that could not be made or did not come back.
-std::optional<PackedSurvey> look_in_child() {
+/// Surveys the GPUs in a child process. Returns nothing if the child cannot be created or sends no result.
+std::optional<PackedSurvey> survey_in_child() {
   int ends[2];
   if (pipe(ends) != 0) return std::nullopt;
   const pid_t child = fork();
   if (child == 0) {
-    // A driver that does not answer would keep it for ever, and it would keep the parent's output open.
+    // If the driver never answers, the child must not survive the parent and keep its output open.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const PackedSurvey survey = look(true);
+    const PackedSurvey survey = take_survey(true);
     const bool whole = write(ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
     _exit(whole ? 0 : 1);
   }
@@ -102,7 +102,7 @@ std::optional<PackedSurvey> look_in_child() {
   return survey;
 }
 
-/// "0000:0F:00.0" as "0000:0f:00", the form that nccl-tests prints.
+/// Converts "0000:0F:00.0" to "0000:0f:00", the form that nccl-tests prints.
 std::string printed_bus_id(std::string bus_id) {
   std::ranges::transform(bus_id, bus_id.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return bus_id.substr(0, bus_id.find('.'));
@@ -117,16 +117,17 @@ std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(i
 }
 
 GpuSurvey survey_gpus(bool forks_follow) {
-  const std::optional<PackedSurvey> found = forks_follow ? look_in_child() : look(false);
+  const std::optional<PackedSurvey> found = forks_follow ? survey_in_child() : take_survey(false);
   if (!found)
-    return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says", true};
+    return {{}, "the child process that looks for GPUs sent no result; check the driver with nvidia-smi", true};
   if (found->count < 0) {
     const auto error = static_cast<cudaError_t>(-found->count);
-    GpuProbe look{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0, process_environment("CUDA_VISIBLE_DEVICES")};
-    // Asking for versions starts nothing that a fork could not carry.
-    if (cudaDriverGetVersion(&look.driver_version) != cudaSuccess) look.driver_version = 0;
-    if (cudaRuntimeGetVersion(&look.runtime_version) != cudaSuccess) look.runtime_version = 0;
-    return {{}, no_gpu_message(look), true};
+    GpuProbe probe{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0,
+                   process_environment("CUDA_VISIBLE_DEVICES")};
+    // These queries do not initialize CUDA, so that later forks still work.
+    if (cudaDriverGetVersion(&probe.driver_version) != cudaSuccess) probe.driver_version = 0;
+    if (cudaRuntimeGetVersion(&probe.runtime_version) != cudaSuccess) probe.runtime_version = 0;
+    return {{}, no_gpu_message(probe), true};
   }
   GpuSurvey survey;
   survey.has_gpu_support = true;
@@ -138,7 +139,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
   }
   for (int i = 0; i < found->count; ++i)
     for (int other = 0; other < i; ++other)
-      if (found->out_of_reach[other][i]) survey.pairs_without_access.emplace_back(other, i);
+      if (found->without_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
   if (survey.gpus.empty())
     survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", 1, 1, process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;

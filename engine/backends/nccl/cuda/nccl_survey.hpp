@@ -1,5 +1,5 @@
 #pragma once
-// What memory is free on GPUs, in this process.
+// Queries of the free memory of GPUs, in this process.
 #include <cstddef>
 #include <future>
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace busbw {
 
-/// Begins to look, each GPU in a thread of its own: the first look makes CUDA's context on it, which takes a fraction
-/// of a second and is needed anyway. Nothing where CUDA does not say.
+/// Starts one query per GPU, each in its own thread. The first query creates CUDA's context, which takes a fraction of
+/// a second and is needed anyway. A query returns nothing if CUDA does not report the memory.
 std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(int first_device, int devices);
 
 }  // namespace busbw

@@ -1,6 +1,7 @@
-// All-reduce by loads and stores of the peers' memory, an element at a time: -D 1. All ranks within reach of each
-// other; every type; sum, prod, max, min, avg; any alignment; in place too. Each element belongs to one thread of one
-// rank, which loads it from all ranks, reduces it, and stores the result to all.
+// All-reduce kernel -D 1: loads and stores the peers' memory, one element at a time. Each element belongs to one thread
+// of one rank, which loads it from all ranks, reduces it and stores the result to all ranks.
+// Requires that all ranks reach each other's memory. Supports every type, any alignment, in-place
+// buffers, and the operators sum, prod, max, min and avg.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -16,7 +17,8 @@ __global__ void __launch_bounds__(kKernelThreads)
                    const Reduction reduction) {
   using Element = typename Reduction::Element;
   using Stored = typename Element::Stored;
-  // All ranks have arrived before any peer's memory is touched, and none leaves before all have stored.
+  // The barrier ensures that all ranks have started before peer memory is accessed, and that all have stored before any
+  // rank ends.
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
@@ -42,10 +44,10 @@ __global__ void __launch_bounds__(kKernelThreads)
 }  // namespace
 
 cudaError_t launch_all_reduce_lsa(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
-  const bool can = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
+  const bool is_supported = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
     all_reduce_lsa<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
   });
-  return can ? cudaGetLastError() : cudaErrorInvalidValue;
+  return is_supported ? cudaGetLastError() : cudaErrorInvalidValue;
 }
 
 }  // namespace busbw

@@ -1,6 +1,8 @@
-// All-reduce by loads and stores of the peers' memory, 16 bytes at a time: -D 2. All ranks within reach of each other;
-// every type; sum, prod, max, min, avg; any alignment, by single elements where send and receive buffer are aligned
-// differently; in place too. As -D 1, but each thread has several loads under way before it reduces what came.
+// All-reduce kernel -D 2: like -D 1, but with accesses of 16 bytes, and with several loads per thread in flight before
+// the thread reduces.
+// Requires that all ranks reach each other's memory. Supports every type, any alignment, in-place
+// buffers, and the operators sum, prod, max, min and avg. If send and receive buffer are aligned differently, it moves
+// single elements.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -10,7 +12,7 @@
 namespace busbw {
 namespace {
 
-/// The elements of one load.
+/// Elements of one 16-byte load.
 template <class Stored>
 union alignas(kVectorBytes) Vector {
   uint4 words;
@@ -18,14 +20,14 @@ union alignas(kVectorBytes) Vector {
   __device__ Vector() {}
 };
 
-/// One rank's work, with the pointers to all ranks' memory.
+/// Work of one rank, with pointers to all ranks' memory.
 template <class Reduction>
 struct Work {
   using Element = typename Reduction::Element;
   using Stored = typename Element::Stored;
   using Accumulator = typename Element::Accumulator;
   static constexpr unsigned kElements = kVectorBytes / sizeof(Stored);
-  /// Vectors of one thread under way at a time.
+  /// Vectors that a thread has in flight.
   static constexpr unsigned kRows = Reduction::kAtOnce > kElements ? Reduction::kAtOnce / kElements : 1;
 
   const KernelArguments& call;
@@ -48,16 +50,16 @@ struct Work {
     for (int peer = 0; peer < ranks; ++peer) to(peer)[at] = result;
   }
 
-  /// `rows` vectors, `apart` from each other, from number `at` on of those that begin at element `head`.
+  /// Reduces `rows` vectors at distance `stride`, from vector number `at` on. Vector 0 begins at element `head`.
   template <unsigned rows>
-  __device__ void vectors(std::size_t head, std::size_t at, std::size_t apart) const {
+  __device__ void vectors(std::size_t head, std::size_t at, std::size_t stride) const {
     Accumulator values[rows][kElements];
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) {
       const auto* data = reinterpret_cast<const uint4*>(from(peer) + head) + at;
       Vector<Stored> loaded[rows];
 #pragma unroll
-      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * apart];
+      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * stride];
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row)
 #pragma unroll
@@ -76,7 +78,7 @@ struct Work {
     for (int peer = 0; peer < ranks; ++peer) {
       auto* data = reinterpret_cast<uint4*>(to(peer) + head) + at;
 #pragma unroll
-      for (unsigned row = 0; row < rows; ++row) data[row * apart] = results[row].words;
+      for (unsigned row = 0; row < rows; ++row) data[row * stride] = results[row].words;
     }
   }
 };
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
 #pragma unroll 1
   for (std::size_t at = first_vector(worker, kRows); at < whole; at += vector_stride(worker, kRows))
     work.template vectors<kRows>(range.head, at, kWarpThreads);
-  // Fewer rows than a whole turn has, shared by all threads.
+  // The remaining vectors are fewer than one full stride; all threads share them.
   const Worker across = worker_across_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
   std::size_t at = whole + across.index;
   if constexpr (kRows > 4)
@@ -110,7 +112,8 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
       work.template vectors<2>(range.head, at, across.count);
 #pragma unroll 1
   for (; at < range.vectors; at += across.count) work.template vectors<1>(range.head, at, across.count);
-  // What lies before and after the vectors, by the threads that have least of these.
+  // Single elements before and after the vectors. The last threads take them first, because they have the fewest
+  // vectors.
 #pragma unroll 1
   for (at = across.count - 1 - across.index; at < range.head + range.tail; at += across.count)
     work.one(at < range.head ? at : call.count - range.tail + at - range.head);
@@ -120,10 +123,10 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
 }  // namespace
 
 cudaError_t launch_all_reduce_lsa_vectors(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
-  const bool can = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
+  const bool is_supported = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
     all_reduce_lsa_vectors<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
   });
-  return can ? cudaGetLastError() : cudaErrorInvalidValue;
+  return is_supported ? cudaGetLastError() : cudaErrorInvalidValue;
 }
 
 }  // namespace busbw

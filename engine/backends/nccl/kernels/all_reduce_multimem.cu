@@ -1,6 +1,7 @@
-// All-reduce by NVLink multicast, an element at a time: -D 3. All ranks within reach of each other and of one multicast
-// object, on GPUs from compute capability 9.0 on; sum of float or double; any alignment; in place too. Each element
-// belongs to one thread of one rank: the switch adds all ranks' elements as it loads, and stores to all.
+// All-reduce kernel -D 3: NVLink multicast, one element at a time. Each element belongs to one thread of one rank: the
+// switch adds all ranks' elements in the load and writes to all ranks in the store.
+// Requires that all ranks reach each other's memory and belong to one multicast object, on GPUs of compute capability
+// 9.0 or later. Supports the sum of float or double, any alignment and in-place buffers.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"

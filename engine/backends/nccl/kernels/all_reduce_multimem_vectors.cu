@@ -1,6 +1,6 @@
-// All-reduce by NVLink multicast, 16 bytes at a time: -D 4. As -D 3, but each thread has several loads under way before
-// it stores what came; doubles, which switches add one by one, several of them. Where send and receive buffer are
-// aligned differently, by single elements.
+// All-reduce kernel -D 4: like -D 3, but with accesses of 16 bytes, and with several loads per thread in flight before
+// the thread stores. Doubles, which switches add one by one, are moved singly with several in flight. If send and
+// receive buffer are aligned differently, it moves single elements.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kRows = 8;
 
-/// `units` of Unit, which may be an element or a vector of them, from the multicast address of all to that of all.
+/// Reduces `units` elements or vectors from multicast address `from` to multicast address `to`.
 template <class Unit>
 __device__ void reduce_units(const Unit* from, Unit* to, std::size_t units, const Worker& worker) {
   for (std::size_t at = first_vector(worker, kRows); at < units; at += vector_stride(worker, kRows)) {
@@ -43,7 +43,8 @@ __device__ void reduce_all(const KernelArguments& call, const double* from, doub
 
 template <class Number>
 __global__ void __launch_bounds__(kKernelThreads)
-    all_reduce_multimem_vectors(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
+    all_reduce_multimem_vectors(const __grid_constant__ KernelArguments call,
+                                const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(kKernelThreads)
 
 }  // namespace
 
-cudaError_t launch_all_reduce_multimem_vectors(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_all_reduce_multimem_vectors(const KernelArguments& call, const ncclDevComm& comm,
+                                               cudaStream_t stream) {
   if (call.redop != Redop::sum) return cudaErrorInvalidValue;
   if (call.dtype == Dtype::float32) {
     all_reduce_multimem_vectors<float><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);

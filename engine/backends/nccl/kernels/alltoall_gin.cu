@@ -1,6 +1,7 @@
-// All-to-all by transfers that the GPU itself starts on the network: -D 3. Needs NCCL's GIN; every type, as nothing is
-// computed; not in place. Each rank puts its part for a peer, itself included, into that peer's receive buffer and
-// raises a signal there; all have come when the signal has risen by the number of ranks.
+// All-to-all kernel -D 3: transfers over the network that the GPU starts itself (NCCL's GIN). Each rank puts a chunk
+// into the receive buffer of every peer, itself included, and raises a signal there. All chunks have arrived when the
+// signal has risen by the number of ranks.
+// Supports every type, because it computes nothing. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -12,8 +13,8 @@ namespace {
 
 __global__ void __launch_bounds__(kKernelThreads)
     alltoall_gin(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
-                 const std::size_t part_bytes) {
-  // A block has a signal of its own. Read before the barrier: no peer raises it before all have passed.
+                 const std::size_t chunk_bytes) {
+  // Each block has its own signal. Read it before the barrier: peers raise it only after all have passed.
   const unsigned signal = blockIdx.x;
   ncclGin gin{comm, 0};
   const std::uint64_t before = gin.readSignal(signal);
@@ -22,10 +23,10 @@ __global__ void __launch_bounds__(kKernelThreads)
 
   const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   for (std::size_t peer = worker.index; peer < static_cast<std::size_t>(comm.nRanks); peer += worker.count)
-    gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * part_bytes,
-            call.send_window, call.send_offset + peer * part_bytes, part_bytes, ncclGin_SignalInc{signal});
+    gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * chunk_bytes,
+            call.send_window, call.send_offset + peer * chunk_bytes, chunk_bytes, ncclGin_SignalInc{signal});
 
-  // All ranks send to this one from the same block of theirs.
+  // All ranks send to this rank from the block with the same index.
   if (blockIdx.x == sending_block(comm.rank, blockDim.x, gridDim.x))
     gin.waitSignal(ncclCoopCta{}, signal, before + comm.nRanks);
   gin.flush(ncclCoopCta{});

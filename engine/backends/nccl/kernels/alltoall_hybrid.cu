@@ -1,5 +1,6 @@
-// All-to-all by stores to peers within reach, and beyond by transfers that the GPU itself starts on the network: -D 4.
-// Needs NCCL's GIN; every type, as nothing is computed; any alignment; not in place. As -D 1 near by and -D 3 far away.
+// All-to-all kernel -D 4: stores to peers within reach like -D 1, and network transfers that the GPU starts itself
+// (NCCL's GIN) to other peers like -D 3. Supports every type, because it computes nothing, and any alignment. Buffers
+// must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -9,7 +10,7 @@
 namespace busbw {
 namespace {
 
-/// This rank's parts for the ranks within reach, which begin with number `first_near` of all.
+/// Stores this rank's chunks for the ranks within reach. The first of these has rank `first_near` in the communicator.
 template <class Word>
 __device__ void store_near(const KernelArguments& call, const ncclTeam& world, const ncclTeam& near, int first_near,
                            const Worker& worker) {
@@ -35,13 +36,13 @@ __global__ void __launch_bounds__(kKernelThreads)
   const ncclTeam world = ncclTeamWorld(comm);
   const ncclTeam near = ncclTeamLsa(comm);
   const int first_near = world.rank - near.rank;
-  const std::size_t part_bytes = call.count * element_bytes;
+  const std::size_t chunk_bytes = call.count * element_bytes;
   const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   for (std::size_t at = worker.index; at < static_cast<std::size_t>(world.nRanks); at += worker.count) {
     const int peer = static_cast<int>(at);
     if (peer >= first_near && peer < first_near + near.nRanks) continue;
-    gin.put(world, peer, call.recv_window, call.recv_offset + world.rank * part_bytes, call.send_window,
-            call.send_offset + peer * part_bytes, part_bytes, ncclGin_SignalInc{signal});
+    gin.put(world, peer, call.recv_window, call.recv_offset + world.rank * chunk_bytes, call.send_window,
+            call.send_offset + peer * chunk_bytes, chunk_bytes, ncclGin_SignalInc{signal});
   }
 
   switch (element_bytes) {

@@ -1,6 +1,7 @@
-// All-to-all by stores to the peers' memory, an element at a time: -D 1. All ranks within reach of each other; every
-// type, as nothing is computed; any alignment; not in place. Each rank stores its part for a peer into that peer's
-// receive buffer.
+// All-to-all kernel -D 1: stores to the peers' memory, one element at a time. Each rank stores its chunk for a peer
+// into the peer's receive buffer.
+// Requires that all ranks reach each other's memory. Supports every type, because it computes nothing, and any
+// alignment. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/alltoall_chunks.cuh"
@@ -15,12 +16,12 @@ template <class Word>
 __global__ void __launch_bounds__(kKernelThreads, 1)
     alltoall_lsa(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  // A peer stores here once this rank's earlier work is over, which it is where this kernel runs.
+  // Peers may store here after this rank's earlier work has ended. It has ended when this kernel runs.
   barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
-  const PeerChunks<Word> parts{call, call.count * sizeof(Word), 0, call.count, comm.rank, comm.nRanks};
-  move_chunks(parts, worker_across_blocks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x),
-             [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); });
-  // What is stored has arrived when the barrier is passed. Only later kernels read it.
+  const PeerChunks<Word> chunks{call, call.count * sizeof(Word), 0, call.count, comm.rank, comm.nRanks};
+  move_chunks(chunks, worker_across_blocks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x),
+              [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); });
+  // The barrier guarantees that the stores have arrived. Only later kernels read the data.
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 

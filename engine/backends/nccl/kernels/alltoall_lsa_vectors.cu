@@ -1,6 +1,5 @@
-// All-to-all by stores to the peers' memory, 16 bytes at a time: -D 2. All ranks within reach of each other; every
-// type, as nothing is computed; any alignment, by single elements where a part is aligned differently at its two ends;
-// not in place. As -D 1 otherwise.
+// All-to-all kernel -D 2: like -D 1, but with stores of 16 bytes. If source and destination of a chunk are aligned
+// differently, it moves single elements.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/alltoall_chunks.cuh"
@@ -15,20 +14,21 @@ template <class Word>
 __global__ void __launch_bounds__(kKernelThreads, 1)
     alltoall_lsa_vectors(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  // A peer stores here once this rank's earlier work is over, which it is where this kernel runs.
+  // Peers may store here after this rank's earlier work has ended. It has ended when this kernel runs.
   barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
   const auto wait = [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); };
 
   const int rank = comm.rank;
   const int ranks = comm.nRanks;
-  const std::size_t part_bytes = call.count * sizeof(Word);
+  const std::size_t chunk_bytes = call.count * sizeof(Word);
   const Worker worker = worker_across_blocks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   const VectorRange range = split_by_vectors(call.send_offset, call.recv_offset, call.count, sizeof(Word));
-  // Where parts are no whole vectors, each is aligned in its own way.
-  if (range.vectors > 0 && part_bytes % kVectorBytes == 0) {
-    move_chunks(PeerChunks<uint4>{call, part_bytes, range.head * sizeof(Word), range.vectors, rank, ranks}, worker, wait);
-    // What lies before and after the vectors.
-    const PeerChunks<Word> all{call, part_bytes, 0, call.count, rank, ranks};
+  // If chunks are not whole vectors, each chunk has another alignment.
+  if (range.vectors > 0 && chunk_bytes % kVectorBytes == 0) {
+    move_chunks(PeerChunks<uint4>{call, chunk_bytes, range.head * sizeof(Word), range.vectors, rank, ranks}, worker,
+                wait);
+    // Elements before and after the vectors.
+    const PeerChunks<Word> all{call, chunk_bytes, 0, call.count, rank, ranks};
     const auto rest = static_cast<unsigned>(range.head + range.tail);
     for (std::size_t i = worker.index; i < static_cast<std::size_t>(rest) * ranks; i += worker.count) {
       const unsigned peer = static_cast<unsigned>(i) / rest;
@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
       all.to(peer)[at] = all.from(peer)[at];
     }
   } else {
-    move_chunks(PeerChunks<Word>{call, part_bytes, 0, call.count, rank, ranks}, worker, wait);
+    move_chunks(PeerChunks<Word>{call, chunk_bytes, 0, call.count, rank, ranks}, worker, wait);
   }
-  // What is stored has arrived when the barrier is passed. Only later kernels read it.
+  // The barrier guarantees that the stores have arrived. Only later kernels read the data.
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 

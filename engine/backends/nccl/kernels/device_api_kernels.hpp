@@ -1,5 +1,5 @@
 #pragma once
-// One launch of a kernel on NCCL's device API: where its data lies and who takes part.
+// Kernels on NCCL's device API (-D) and the arguments of one launch.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -12,23 +12,23 @@ namespace busbw {
 enum class Dtype;
 enum class Redop;
 
-/// Threads of a CTA, as in nccl-tests.
+/// Threads per CTA, as in nccl-tests.
 inline constexpr unsigned kKernelThreads = 512;
 
-/// The arguments of every kernel. Offsets are in bytes from a window's start, and multiples of the element.
+/// Arguments of every kernel. Offsets are in bytes from the start of a window, and are multiples of the element size.
 struct KernelArguments {
   ncclWindow_t send_window;
   std::size_t send_offset;
   ncclWindow_t recv_window;
   std::size_t recv_offset;
-  std::size_t count;  // elements, as the collective counts them
+  std::size_t count;  // in elements, with the collective's meaning
   Dtype dtype;
   Redop redop;
   unsigned ctas;
 };
 
-// Each is one algorithm, in a .cu file of its name that says what it needs. cudaErrorInvalidValue: not of that type or
-// operator (support/device_kernels.hpp says of which).
+// One function per algorithm; its .cu file states the requirements. Returns cudaErrorInvalidValue for a type or
+// operator that it does not support (listed in values/device_kernels.hpp).
 cudaError_t launch_all_reduce_lsa(const KernelArguments&, const ncclDevComm&, cudaStream_t);
 cudaError_t launch_all_reduce_lsa_vectors(const KernelArguments&, const ncclDevComm&, cudaStream_t);
 cudaError_t launch_all_reduce_multimem(const KernelArguments&, const ncclDevComm&, cudaStream_t);

@@ -8,7 +8,7 @@ namespace {
 constexpr unsigned kThreads = 512;
 constexpr unsigned kMaxBlocks = 132 * 4;  // a few for each multiprocessor of any GPU
 
-/// By words from the first one that is aligned in both places; what lies before and after the words byte by byte.
+/// Copies whole words from the first word that is aligned in both places, and single bytes before and after them.
 template <class Word>
 __global__ void __launch_bounds__(kThreads) copy(unsigned char* to, const unsigned char* from, std::size_t bytes) {
   const std::size_t first = blockIdx.x * static_cast<std::size_t>(kThreads) + threadIdx.x;
@@ -34,9 +34,9 @@ cudaError_t launch(unsigned char* to, const unsigned char* from, std::size_t byt
 }  // namespace
 
 cudaError_t launch_copy(unsigned char* to, const unsigned char* from, std::size_t bytes, cudaStream_t stream) {
-  const std::uintptr_t apart = reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from);
-  if (apart % sizeof(uint4) == 0) return launch<uint4>(to, from, bytes, stream);
-  if (apart % sizeof(std::uint32_t) == 0) return launch<std::uint32_t>(to, from, bytes, stream);
+  const std::uintptr_t difference = reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from);
+  if (difference % sizeof(uint4) == 0) return launch<uint4>(to, from, bytes, stream);
+  if (difference % sizeof(std::uint32_t) == 0) return launch<std::uint32_t>(to, from, bytes, stream);
   return launch<unsigned char>(to, from, bytes, stream);
 }
 

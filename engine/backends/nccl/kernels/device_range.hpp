@@ -1,14 +1,14 @@
 #pragma once
-// A range of a stream in a GPU's memory. No CUDA in here, so that tests without it can use what works on ranges.
+// A range of a data stream in GPU memory. Free of CUDA headers, so that tests without CUDA can use it.
 #include <cstddef>
 #include <cstdint>
 
 namespace busbw {
 
-/// Bytes that a tile's copy on the device needs beyond its own: kernels read whole words.
+/// Bytes of padding after a tile on the device, because kernels read whole words.
 constexpr std::size_t kTilePaddingBytes = 16;
 
-/// A range of a stream and where it lies, all in the memory of one device.
+/// A range of a data stream and its memory, all on one device.
 struct DeviceRange {
   unsigned char* at;          // any alignment
   const unsigned char* tile;  // kTileElements elements and kTilePaddingBytes, aligned to 16 bytes

@@ -1,5 +1,6 @@
 #pragma once
-// Elements and operators as kernels compute them: loaded from their format, reduced in a wider type, rounded once.
+// Element types and operators for kernels: elements are loaded from their format, reduced in a wider type and rounded
+// once.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -10,8 +11,8 @@
 
 namespace busbw {
 
-/// An element's format in memory: `Stored`, the type it is reduced in: `Wide`, and the way from one to the other.
-/// Integers are reduced as themselves, modulo 2^bits.
+/// An element type: its format in memory (`Stored`), the type of the reduction (`Accumulator`) and the conversions.
+/// Integers are reduced in their own type, modulo 2^bits.
 template <class T, class Unsigned>
 struct IntegerElement {
   using Stored = T;
@@ -22,7 +23,7 @@ struct IntegerElement {
   static __device__ Accumulator prod(Accumulator a, Accumulator b) { return static_cast<T>(Unsigned(a) * Unsigned(b)); }
   static __device__ Accumulator larger(Accumulator a, Accumulator b) { return a < b ? b : a; }
   static __device__ Accumulator smaller(Accumulator a, Accumulator b) { return b < a ? b : a; }
-  static __device__ Accumulator share(Accumulator sum, int ranks) { return static_cast<T>(sum / ranks); }
+  static __device__ Accumulator average(Accumulator sum, int ranks) { return static_cast<T>(sum / ranks); }
 };
 
 template <class F>
@@ -32,7 +33,7 @@ struct FloatArithmetic {
   static __device__ Accumulator prod(Accumulator a, Accumulator b) { return a * b; }
   static __device__ Accumulator larger(Accumulator a, Accumulator b) { return a < b ? b : a; }
   static __device__ Accumulator smaller(Accumulator a, Accumulator b) { return b < a ? b : a; }
-  static __device__ Accumulator share(Accumulator sum, int ranks) { return sum / static_cast<F>(ranks); }
+  static __device__ Accumulator average(Accumulator sum, int ranks) { return sum / static_cast<F>(ranks); }
 };
 
 template <class F>
@@ -62,7 +63,7 @@ struct Fp8Element : FloatArithmetic<float> {
   static __device__ Fp8 round(float value) { return Fp8(value); }
 };
 
-/// The sum, which is what most people ask for: kernels are unrolled for it. `kAtOnce`: values that a thread holds.
+/// The sum, the most common operator, for which kernels are unrolled. `kAtOnce`: values that a thread holds.
 template <class E>
 struct SumReduction {
   using Element = E;
@@ -73,7 +74,7 @@ struct SumReduction {
   __device__ Accumulator finish(Accumulator value, int) const { return value; }
 };
 
-/// Any operator, chosen when the kernel runs: one small kernel for all of them keeps the program small.
+/// Any operator, selected at run time. One small kernel for all of them keeps the program small.
 template <class E>
 struct RuntimeReduction {
   using Element = E;
@@ -89,10 +90,12 @@ struct RuntimeReduction {
       default: return E::sum(a, b);
     }
   }
-  __device__ Accumulator finish(Accumulator value, int ranks) const { return redop == Redop::avg ? E::share(value, ranks) : value; }
+  __device__ Accumulator finish(Accumulator value, int ranks) const {
+    return redop == Redop::avg ? E::average(value, ranks) : value;
+  }
 };
 
-/// Integers that are summed modulo 2^bits need no sign.
+/// Element type for sums: unsigned for integers, because sums modulo 2^bits need no sign.
 template <class E>
 struct SumElement {
   using Element = E;
@@ -110,7 +113,7 @@ struct SumElement<IntegerElement<std::int64_t, std::uint64_t>> {
   using Element = IntegerElement<std::uint64_t, std::uint64_t>;
 };
 
-/// Calls f(reduction) with an object of one of these; false for mulsum.
+/// Calls f(reduction) with a SumReduction or a RuntimeReduction. Returns false for mulsum.
 template <class Element, class F>
 bool with_operator(Redop redop, const F& f) {
   if (redop == Redop::mulsum) return false;
@@ -122,7 +125,7 @@ bool with_operator(Redop redop, const F& f) {
   return true;
 }
 
-/// The same for the elements of `dtype`.
+/// Calls f(reduction) for the elements of `dtype`. Returns false for mulsum.
 template <class F>
 bool with_reduction(Dtype dtype, Redop redop, const F& f) {
   switch (dtype) {

@@ -1,12 +1,12 @@
 #pragma once
-// Elements that are only moved: a word of their size.
+// Unsigned integers that stand for elements which are only moved.
 #include <cstdint>
 
 #include "common/values/types.hpp"
 
 namespace busbw {
 
-/// Calls f with 0 of an unsigned integer of the size of `dtype`'s elements.
+/// Calls f with a zero of the unsigned integer type that has the size of `dtype`'s elements.
 template <class F>
 void with_word(Dtype dtype, const F& f) {
   switch (dtype) {

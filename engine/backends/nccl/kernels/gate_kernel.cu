@@ -3,12 +3,12 @@
 namespace busbw {
 namespace {
 
-// A look at the host's memory takes half a microsecond to two, over PCIe as over a chip's own link to its CPU: in all
-// some 20 to 90 s. A host that is stopped must not leave a GPU spinning.
-constexpr unsigned kMaxLooks = 45'000'000;
+// Limit on polls. One poll of host memory takes 0.5 to 2 us, over PCIe and over a chip-to-chip link to the CPU. All
+// polls take about 20 to 90 s. The limit prevents a stopped host process from leaving the GPU spinning.
+constexpr unsigned kMaxPolls = 45'000'000;
 
 __global__ void wait_until_open(volatile GateWords* words, unsigned long long closing) {
-  for (unsigned look = 0; look < kMaxLooks; ++look)
+  for (unsigned poll = 0; poll < kMaxPolls; ++poll)
     if (words->opened >= closing) return;
   words->expired = closing;
   __threadfence_system();

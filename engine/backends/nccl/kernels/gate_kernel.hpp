@@ -1,17 +1,17 @@
 #pragma once
-// A kernel that holds back what comes after it in its stream.
+// A kernel that holds back all later work in its stream.
 #include <cuda_runtime_api.h>
 
 namespace busbw {
 
-/// Memory of the host that the device sees, too. Counts of closings.
+/// Host memory that the device can access. A gate numbers its closings.
 struct GateWords {
-  unsigned long long opened;   // written by the host: the gate's closings up to this one are over
-  unsigned long long expired;  // written by the device: this one was not over in time
+  unsigned long long opened;   // written by the host: opens all closings up to this one
+  unsigned long long expired;  // written by the device: this closing exceeded the time limit
 };
 
-/// Whatever follows in `stream` waits until `words->opened` is `closing` or more; some tens of seconds at most, then
-/// `words->expired` is set to it. `words`: as the current device sees them.
+/// Later work in `stream` waits until `words->opened` is at least `closing`. After some tens of seconds the kernel sets
+/// `words->expired` to `closing` and ends. `words`: address for the current device.
 cudaError_t launch_gate(GateWords* words, unsigned long long closing, cudaStream_t stream);
 
 }  // namespace busbw

@@ -1,6 +1,6 @@
 #pragma once
-// Loads that add the elements of all members of a multicast object, and stores to all of them. Other GPUs than those of
-// compute capability 9.0 and later have none; what is compiled for them traps.
+// Loads that add the elements of all members of a multicast object, and stores to all members. Only GPUs of compute
+// capability 9.0 and later support them; code compiled for older GPUs traps.
 #include <cuda_runtime_api.h>
 
 namespace busbw {

@@ -1,32 +1,33 @@
 #pragma once
-// What belongs where in a range of a stream, by whole words of 16 bytes and for many threads: what the kernels of
-// device_data.cu do. Tests run it thread by thread on the host, with stand-ins for what is CUDA's.
+// Locates the expected bytes of a range of a data stream, by 16-byte words and for many threads. The kernels of
+// device_data.cu use it. Tests run it thread by thread on the host, with replacements for CUDA's functions.
 #include "backends/nccl/kernels/device_range.hpp"
 #include "verify/block_start.hpp"
 
 namespace busbw {
 
-inline constexpr unsigned kLanes = 32;  // of a warp
+inline constexpr unsigned kLanes = 32;  // per warp
 inline constexpr unsigned kWordBytes = 16;
-/// Words that a lane takes before its warp goes on elsewhere: most of them lie in one block.
-inline constexpr unsigned kWordsOfLane = 4;
-inline constexpr unsigned kStripWords = kWordsOfLane * kLanes;
+/// Words that a lane takes before its warp moves on. Most of them lie in one block.
+inline constexpr unsigned kWordsPerLane = 4;
+inline constexpr unsigned kStripWords = kWordsPerLane * kLanes;
 
-/// Where a byte of the range is found.
+/// Position of a byte of the range in the tile.
 struct TilePosition {
-  unsigned offset;  // bytes into the tile
-  unsigned contiguous_bytes;    // bytes from it on that are consecutive in the tile
+  unsigned offset;            // bytes from the start of the tile
+  unsigned contiguous_bytes;  // bytes from there on that are consecutive in the tile
 };
 
-/// Where a block starts takes longer to work out than to copy a word of it: one thread's last block is remembered.
+/// Finds tile positions. Keeps the thread's last block, because computing the start of a block takes longer than
+/// copying a word.
 class TileLocator {
  public:
   __device__ explicit TileLocator(const DeviceRange& range) : range_(range) {
     while (1u << shift_ < range.element_bytes) ++shift_;
   }
 
-  /// Of the byte of that number, counted from the begin of the range.
-  __device__ TilePosition of(std::uint64_t byte) {
+  /// Position of byte number `byte` of the range.
+  __device__ TilePosition locate(std::uint64_t byte) {
     const std::uint64_t position = range_.first + (byte >> shift_);
     const unsigned in_element = static_cast<unsigned>(byte) & (range_.element_bytes - 1);
     const unsigned in_block = static_cast<unsigned>(position % kBlockElements);
@@ -41,12 +42,12 @@ class TileLocator {
 
  private:
   const DeviceRange& range_;
-  unsigned shift_ = 0;  // bits of a byte's number within its element
+  unsigned shift_ = 0;  // log2 of the element size
   std::uint64_t block_ = ~std::uint64_t{0};
   unsigned start_ = 0;
 };
 
-/// 16 bytes of the tile from any offset on, out of two whole words.
+/// Reads 16 bytes of the tile from any offset, out of two aligned words.
 __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
   const uint4* const words = reinterpret_cast<const uint4*>(tile) + offset / kWordBytes;
   const uint4 low = words[0], high = words[1];
@@ -60,21 +61,22 @@ __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
                     __funnelshift_r(b3, b4, bits));
 }
 
-/// What belongs into the word that begins with that byte; it may end in the block after.
-__device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& places, std::uint64_t byte) {
-  const TilePosition here = places.of(byte);
-  if (here.contiguous_bytes >= kWordBytes) return tile_word(range.tile, here.offset);
-  const TilePosition next = places.of(byte + here.contiguous_bytes);
+/// Expected word that begins with byte number `byte`. It may extend into the next block.
+__device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& locator, std::uint64_t byte) {
+  const TilePosition position = locator.locate(byte);
+  if (position.contiguous_bytes >= kWordBytes) return tile_word(range.tile, position.offset);
+  const TilePosition next = locator.locate(byte + position.contiguous_bytes);
   unsigned parts[4] = {};
   for (unsigned i = 0; i < kWordBytes; ++i) {
-    const unsigned offset = i < here.contiguous_bytes ? here.offset + i : next.offset + i - here.contiguous_bytes;
+    const unsigned offset =
+        i < position.contiguous_bytes ? position.offset + i : next.offset + i - position.contiguous_bytes;
     parts[i / 4] |= static_cast<unsigned>(range.tile[offset]) << (i % 4 * 8);
   }
   return make_uint4(parts[0], parts[1], parts[2], parts[3]);
 }
 
-/// Calls word(at, read(at), expected) for each whole aligned word of the range, and byte(at, expected) for what lies
-/// before the first and after the last. Some words are read before the first of them is looked at.
+/// Calls word(at, read(at), expected) for each aligned word of the range, and byte(at, expected) for the bytes before
+/// and after the aligned words. Reads several words before it processes the first one.
 template <class Byte, class Read, class Word>
 __device__ void over_range(const DeviceRange& range, std::size_t thread, std::size_t threads, const Byte& byte,
                            const Read& read, const Word& word) {
@@ -82,39 +84,38 @@ __device__ void over_range(const DeviceRange& range, std::size_t thread, std::si
   const std::size_t to_aligned = static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(range.at)) % kWordBytes;
   const std::size_t head = to_aligned < bytes ? to_aligned : bytes;
   const std::size_t words = (bytes - head) / kWordBytes;
-  TileLocator places(range);
+  TileLocator locator(range);
   if (thread < 2 * kWordBytes) {
     const bool at_begin = thread < kWordBytes;
     const std::size_t number = at_begin ? thread : head + words * kWordBytes + thread - kWordBytes;
-    if (number < (at_begin ? head : bytes)) byte(range.at + number, range.tile[places.of(number).offset]);
+    if (number < (at_begin ? head : bytes)) byte(range.at + number, range.tile[locator.locate(number).offset]);
   }
   uint4* const first = reinterpret_cast<uint4*>(range.at + head);
-  // Counted from where all that a warp writes at once is whole lines of memory; what lies before the range is not
-  // taken.
+  // Strips start at a memory line, so that a warp writes whole lines. Words before the range are skipped.
   const std::size_t before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
   const std::size_t lane = thread % kLanes;
   for (std::size_t strip = thread / kLanes * kStripWords; strip < before + words;
        strip += threads / kLanes * kStripWords) {
-    // Below 0 these are great numbers.
-    const std::size_t mine = strip + lane - before;
-    uint4 found[kWordsOfLane];
-    for (unsigned i = 0; i < kWordsOfLane; ++i)
-      if (mine + i * kLanes < words) found[i] = read(first + (mine + i * kLanes));
-    for (unsigned i = 0; i < kWordsOfLane; ++i) {
-      const std::size_t number = mine + i * kLanes;
-      if (number < words) word(first + number, found[i], expected_word(range, places, head + number * kWordBytes));
+    // Wraps around to a large number for words before the range.
+    const std::size_t first_of_lane = strip + lane - before;
+    uint4 found[kWordsPerLane];
+    for (unsigned i = 0; i < kWordsPerLane; ++i)
+      if (first_of_lane + i * kLanes < words) found[i] = read(first + (first_of_lane + i * kLanes));
+    for (unsigned i = 0; i < kWordsPerLane; ++i) {
+      const std::size_t number = first_of_lane + i * kLanes;
+      if (number < words) word(first + number, found[i], expected_word(range, locator, head + number * kWordBytes));
     }
   }
 }
 
-/// One thread's part in writing the range.
+/// Writes one thread's words of the range.
 __device__ inline void fill_range(const DeviceRange& range, std::size_t thread, std::size_t threads) {
   over_range(
       range, thread, threads, [](unsigned char* at, unsigned char expected) { *at = expected; },
       [](const uint4*) { return uint4{}; }, [](uint4* at, uint4, uint4 expected) { *at = expected; });
 }
 
-/// Of one thread's part: how many pieces differ from what belongs there.
+/// Counts the words of one thread that differ from the expected ones.
 __device__ inline unsigned count_differing(const DeviceRange& range, std::size_t thread, std::size_t threads) {
   unsigned found = 0;
   over_range(

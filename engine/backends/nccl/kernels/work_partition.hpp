@@ -1,5 +1,5 @@
 #pragma once
-// Which thread of which rank's kernel moves which elements. Constant expressions, so that kernels and tests share them.
+// Maps threads of ranks' kernels to elements. Constant expressions, so that kernels and host tests share them.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,15 +9,15 @@ namespace busbw {
 inline constexpr unsigned kVectorBytes = 16;
 inline constexpr unsigned kWarpThreads = 32;
 
-/// A range of elements: whole aligned vectors in the middle, single elements before and after them.
+/// A range of elements: aligned vectors in the middle, single elements before and after them.
 struct VectorRange {
   std::size_t head;     // elements before the first vector
   std::size_t vectors;  // of kVectorBytes
   std::size_t tail;     // elements after the last vector
 };
 
-/// How `count` elements of `element_bytes` (1, 2, 4 or 8) are split that are read from byte offset `from` and written
-/// to `to` of memory that is itself aligned. Where the two are aligned differently there are no vectors.
+/// Splits `count` elements of `element_bytes` (1, 2, 4 or 8) that are read from byte offset `from` and written to byte
+/// offset `to` of aligned memory. Returns no vectors if the two offsets are aligned differently.
 constexpr VectorRange split_by_vectors(std::size_t from, std::size_t to, std::size_t count, unsigned element_bytes) {
   if (from % kVectorBytes != to % kVectorBytes) return {count, 0, 0};
   const std::size_t to_aligned = (kVectorBytes - from % kVectorBytes) % kVectorBytes / element_bytes;
@@ -26,20 +26,21 @@ constexpr VectorRange split_by_vectors(std::size_t from, std::size_t to, std::si
   return {head, vectors, count - head - vectors * (kVectorBytes / element_bytes)};
 }
 
-/// One thread among those that share a piece of work.
+/// One of the threads that share the work.
 struct Worker {
   std::size_t index;
   std::size_t count;
 };
 
-/// A thread among those of all ranks' kernels, which have the same blocks; threads of a warp are neighbours.
+/// A thread of all ranks' kernels, which have equal grids. Threads of a warp are neighbors.
 constexpr Worker worker_of_all(unsigned thread, unsigned block, unsigned threads, unsigned blocks, int rank,
                                int ranks) {
   return {thread + std::size_t{threads} * (static_cast<std::size_t>(rank) + std::size_t{block} * ranks),
           std::size_t{threads} * blocks * ranks};
 }
 
-/// The same with the warps of all ranks and blocks in turns, so that little work, too, is spread over all of them.
+/// Like worker_of_all, but consecutive warps alternate between ranks and blocks, so that small work is spread over all
+/// of them.
 constexpr Worker worker_across_all(unsigned thread, unsigned block, unsigned threads, unsigned blocks, int rank,
                                    int ranks) {
   const std::size_t warp = thread / kWarpThreads;
@@ -47,35 +48,35 @@ constexpr Worker worker_across_all(unsigned thread, unsigned block, unsigned thr
           std::size_t{threads} * blocks * ranks};
 }
 
-/// A thread among those of its own rank's kernel.
+/// A thread of its own rank's kernel.
 constexpr Worker worker_of_rank(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
   return {thread + std::size_t{threads} * block, std::size_t{threads} * blocks};
 }
 
-/// The same with the warps of all blocks in turns.
+/// Like worker_of_rank, but consecutive warps alternate between blocks.
 constexpr Worker worker_across_blocks(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
   return worker_across_all(thread, block, threads, blocks, 0, 1);
 }
 
-/// Where a thread begins among `vectors` that warps take in turns of `unroll` rows of 32, and how far its next turn is.
-/// Its place in row i is i * 32 further on.
+/// Index of a thread's first vector, and distance to its next turn, if warps take turns of `unroll` rows of 32 vectors.
+/// Its vector in row i is i * 32 further.
 constexpr std::size_t first_vector(const Worker& worker, unsigned unroll) {
   return worker.index / kWarpThreads * kWarpThreads * unroll + worker.index % kWarpThreads;
 }
 constexpr std::size_t vector_stride(const Worker& worker, unsigned unroll) { return worker.count * unroll; }
 
-/// How many of `vectors` are taken by turns in which every thread has all its rows.
+/// Number of `vectors` in turns in which every thread has all its rows.
 constexpr std::size_t vectors_in_full_strides(std::size_t vectors, const Worker& worker, unsigned unroll) {
   return vectors - vectors % vector_stride(worker, unroll);
 }
 
-/// The peer that `rank` turns to in its i-th step: each rank begins with another, so that they do not queue for one.
+/// Peer of `rank` in its step `step`. Each rank begins with another peer, so that no peer becomes a bottleneck.
 constexpr int peer_of_step(int rank, int step, int ranks) {
   const int peer = rank + 1 + step;
   return peer < ranks ? peer : peer - ranks;
 }
 
-/// The block whose threads send to `peer` when thread t of the kernel sends to peers t, t + threads, ...
+/// Block with the threads that send to `peer`, if thread t of the kernel sends to peers t, t + threads, ...
 constexpr unsigned sending_block(int peer, unsigned threads, unsigned blocks) {
   return static_cast<unsigned>(peer) % (threads * blocks) / threads;
 }

@@ -14,7 +14,7 @@ using namespace busbw;
 
 namespace {
 
-/// Whether the parent sees what a forked child writes.
+/// True if the parent sees what a forked child writes.
 bool child_writes_through(Arena& arena) {
   const pid_t child = fork();
   if (child == 0) {
@@ -39,14 +39,14 @@ TEST_CASE("Arena: zeroed, aligned, writable to its end") {
   }
 }
 
-TEST_CASE("Arena: processes see each other's writes only in the shared kind") {
+TEST_CASE("Arena: processes see each other's writes only with Sharing::processes") {
   Arena shared(4096, Sharing::processes);
   CHECK(child_writes_through(shared));
   Arena own(4096, Sharing::threads);
   CHECK_FALSE(child_writes_through(own));
 }
 
-TEST_CASE("Arena: what cannot be mapped is an error of the environment that names the bytes") {
+TEST_CASE("Arena: a mapping that fails is an EnvironmentError that names the bytes") {
   for (const std::size_t bytes : {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60}) {
     try {
       Arena arena(bytes, Sharing::threads);

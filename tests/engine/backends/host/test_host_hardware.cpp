@@ -12,7 +12,7 @@ using namespace busbw;
 
 namespace {
 
-/// A made-up machine: files under a folder of its own.
+/// A fake machine: files below a temporary folder.
 class Machine {
  public:
   Machine() : root_(std::filesystem::temp_directory_path() / ("busbw-machine-" + std::to_string(getpid()))) {
@@ -65,20 +65,20 @@ TEST_CASE("available_memory_bytes: control groups, version 1; as a container see
   CHECK(available_memory_bytes(machine.root()) == 4000 * 1024);
 }
 
-TEST_CASE("available_memory_bytes: a machine that does not say is an error") {
+TEST_CASE("available_memory_bytes: a missing MemAvailable is an error") {
   const Machine machine;
   machine.write("proc/meminfo", "MemTotal: 8000 kB\n");
   CHECK_THROWS_AS(available_memory_bytes(machine.root()), EnvironmentError);
 }
 
-TEST_CASE("cpu_name: the first processor's, or that it is unknown") {
+TEST_CASE("cpu_name: the first processor's name, or unknown") {
   const Machine machine;
   CHECK(cpu_name(machine.root()) == "unknown processor");
   machine.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: A Processor: fast\n\nmodel name\t: B\n");
   CHECK(cpu_name(machine.root()) == "A Processor: fast");
 }
 
-TEST_CASE("this machine says something of itself") {
+TEST_CASE("host_hardware: this machine has memory, a cache and a processor name") {
   CHECK(available_memory_bytes() > 0);
   CHECK(last_cache_bytes() > 0);
   CHECK_FALSE(cpu_name().empty());

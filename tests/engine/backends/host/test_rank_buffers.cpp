@@ -10,7 +10,7 @@
 
 using namespace busbw;
 
-TEST_CASE("RankBuffers: each on pages of its own, behind what lies in front") {
+TEST_CASE("RankBuffers: each buffer has its own pages after the front memory") {
   const RankBuffers buffers(2, 5001, 8192, Sharing::threads);
   const std::byte* end = buffers.front() + 8192;
   for (const auto buffer :
@@ -26,6 +26,6 @@ TEST_CASE("RankBuffers: each on pages of its own, behind what lies in front") {
   CHECK(RankBuffers::page_aligned(4096) == 4096);
 }
 
-TEST_CASE("RankBuffers: more than can be addressed is an error of the environment") {
+TEST_CASE("RankBuffers: sizes beyond the address space are an EnvironmentError") {
   CHECK_THROWS_AS(RankBuffers(4, std::numeric_limits<std::size_t>::max() / 8, 0, Sharing::threads), EnvironmentError);
 }

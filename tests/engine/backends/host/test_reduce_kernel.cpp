@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kFirst = 3;  // elements before the reduced ones, which must stay as they are
 constexpr std::size_t kAfter = 5;
 
-/// Reduces elements kFirst .. kFirst + count of `ranks` sources; says what is wrong.
+/// Reduces elements kFirst .. kFirst + count of `ranks` sources. Returns a description of the first difference.
 std::string reduce_and_compare(Dtype dtype, Redop redop, int ranks, std::size_t count, bool in_place, WriteMode store,
                                std::size_t shift_bytes = 0) {
   const std::size_t width = size_bytes(dtype);
@@ -51,18 +51,18 @@ std::string reduce_and_compare(Dtype dtype, Redop redop, int ranks, std::size_t 
   return {};
 }
 
-/// What average_elements or scale_elements must make of one element.
+/// Expected result of average_elements or scale_elements for one element.
 template <class T>
 T by_hand(T value, double divisor, double factor) {
   if constexpr (std::is_integral_v<T>) {
-    const auto whole = static_cast<std::int64_t>(value);  // all that is asked for here is below 2^63
+    const auto whole = static_cast<std::int64_t>(value);  // all values here are below 2^63
     return static_cast<T>(whole / static_cast<std::int64_t>(divisor) * static_cast<std::int64_t>(factor));
   } else {
     return round_to<T>(to_double(value) / divisor * factor);
   }
 }
 
-/// Empty, or the types for which `change`, called with a copy of some elements, does not give them `by_hand`.
+/// Types for which `change` differs from `by_hand` on a copy of some elements, or empty.
 template <class Change>
 std::string changes_as_by_hand(double divisor, double factor, std::size_t count, const Change& change) {
   std::string wrong;
@@ -76,7 +76,7 @@ std::string changes_as_by_hand(double divisor, double factor, std::size_t count,
       if constexpr (sizeof(T) == 8 && std::is_integral_v<T>)
         for (T& value : data) value /= 4;
       for (std::size_t i = 0; i < count; ++i) expected.push_back(by_hand(data[i], divisor, factor));
-      expected.push_back(data[count]);  // the one behind stays
+      expected.push_back(data[count]);  // the element after the range must not change
       change(reinterpret_cast<std::byte*>(data.data()), dtype);
       if (std::memcmp(data.data(), expected.data(), expected.size() * sizeof(T)) != 0)
         wrong += std::string(name(dtype)) + " ";

@@ -8,7 +8,7 @@
 
 using namespace busbw;
 
-TEST_CASE("share: everybody gets everybody's bytes in rank order, empty ones too") {
+TEST_CASE("all_gather_bytes: every member gets all bytes in rank order, empty ones too") {
   for (const int ranks : {1, 2, 5}) {
     const std::string complaints = run_threads(ranks, [&](Team& world) -> std::string {
       const auto bytes_of = [](int rank) { return Bytes(static_cast<std::size_t>(rank * 1000), std::byte(rank)); };
@@ -23,7 +23,7 @@ TEST_CASE("share: everybody gets everybody's bytes in rank order, empty ones too
   }
 }
 
-TEST_CASE("world_ranks_of: the members of a group by their ranks in the world") {
+TEST_CASE("world_ranks_of: the job ranks of a group's members") {
   const std::string complaints = run_threads(5, [&](Team& world) -> std::string {
     const auto group = world.split(world.rank() % 2);
     const auto members = world_ranks_of(world, *group);

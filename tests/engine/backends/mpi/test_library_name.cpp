@@ -4,7 +4,7 @@
 
 using namespace busbw;
 
-TEST_CASE("MPI's name: as the libraries say it") {
+TEST_CASE("mpi_library_name: known libraries") {
   CHECK(mpi_library_name(
             "Open MPI v5.0.11, package: Open MPI builder@host Distribution, ident: 5.0.11, repo rev: v5.0.11") ==
         "Open MPI 5.0.11");
@@ -14,7 +14,7 @@ TEST_CASE("MPI's name: as the libraries say it") {
   CHECK(mpi_library_name("MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date : x") == "MVAPICH2 2.3.7");
 }
 
-TEST_CASE("MPI's name: of a stranger the first line") {
+TEST_CASE("mpi_library_name: the first line for an unknown library") {
   CHECK(mpi_library_name("Some MPI 1.0 of today\nmore") == "Some MPI 1.0 of today");
   CHECK(mpi_library_name("MPICH Version:") == "MPICH Version:");
   CHECK(mpi_library_name("Open MPI v") == "Open MPI v");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kHeaders = 22809;
 
-/// A library of some version that has these functions, and all that every version has.
+/// A fake library of some version with these functions, in addition to those of every version.
 struct MadeUpLibrary {
   int version;
   std::set<std::string_view> functions;
@@ -38,7 +38,7 @@ const std::set<std::string_view> kOf228{"ncclCommInitRankConfig",
 
 std::string sentence(const NcclOptions& flags, const MadeUpLibrary& library, int headers = kHeaders) {
   return unmet_requirement(flag_requirements(flags, headers), library.version, "/lib/libnccl.so.2",
-                 [&](const char* function) { return library.functions.contains(function); });
+                           [&](const char* function) { return library.functions.contains(function); });
 }
 
 NcclOptions registering(RegistrationMode kind) {
@@ -61,26 +61,26 @@ NcclOptions with_kernel() {
 
 }  // namespace
 
-TEST_CASE("needs_of: without a flag nothing is needed, and every library does") {
+TEST_CASE("flag_requirements: without flags there are no requirements, and every library is accepted") {
   CHECK(flag_requirements({}, kHeaders).empty());
   CHECK(sentence({}, {21800, {}}).empty());
 }
 
-TEST_CASE("lacking: -R 1 needs 2.19") {
+TEST_CASE("unmet_requirement: -R 1 needs 2.19") {
   check_names(sentence(registering(RegistrationMode::local), {21803, kOf218}),
               {"-R 1 (--local_register)", "ncclMemAlloc", "ncclCommRegister", "NCCL 2.18.3", "/lib/libnccl.so.2",
                "2.19 or later", "leave -R out"});
   CHECK(sentence(registering(RegistrationMode::local), {21903, kOf219}).empty());
 }
 
-TEST_CASE("lacking: -R 2 needs 2.27; only what is missing is named") {
-  const std::string said = sentence(registering(RegistrationMode::symmetric), {22605, kOf219});
-  check_names(said, {"-R 2", "ncclCommWindowRegister", "NCCL 2.26.5", "2.27 or later", "leave -R out"});
-  CHECK(said.find("ncclMemAlloc") == std::string::npos);
+TEST_CASE("unmet_requirement: -R 2 needs 2.27; only what is missing is named") {
+  const std::string text = sentence(registering(RegistrationMode::symmetric), {22605, kOf219});
+  check_names(text, {"-R 2", "ncclCommWindowRegister", "NCCL 2.26.5", "2.27 or later", "leave -R out"});
+  CHECK(text.find("ncclMemAlloc") == std::string::npos);
   CHECK(sentence(registering(RegistrationMode::symmetric), {22703, kOf227}).empty());
 }
 
-TEST_CASE("lacking: -x needs 2.27, and -x 2 needs 2.28, though the function is older") {
+TEST_CASE("unmet_requirement: -x needs 2.27, and -x 2 needs 2.28, though the function is older") {
   for (const int policy : {0, 1}) {
     check_names(sentence(with_policy(policy), {22602, kOf219}),
                 {"-x " + std::to_string(policy), "does not work with NCCL 2.26.2", "2.27 or later", "leave -x out"});
@@ -90,25 +90,25 @@ TEST_CASE("lacking: -x needs 2.27, and -x 2 needs 2.28, though the function is o
   CHECK(sentence(with_policy(2), {22803, kOf228}).empty());
 }
 
-TEST_CASE("lacking: -D needs the device API, which 2.29 changed") {
+TEST_CASE("unmet_requirement: -D needs the device API, which 2.29 changed") {
   check_names(sentence(with_kernel(), {22707, kOf227}), {"-D 1", "ncclDevCommCreate", "2.28.9", "leave -D out"});
   CHECK(sentence(with_kernel(), {22809, kOf228}).empty());
-  // Built for 2.28, later ones do not work, nor do earlier ones of 2.28.
+  // A build for 2.28 refuses later versions and earlier ones of 2.28.
   check_names(sentence(with_kernel(), {22902, kOf228}), {"-D 1", "2.29.2", "2.28.9 up to, not including, 2.29"});
   check_names(sentence(with_kernel(), {22803, kOf228}), {"-D 1", "2.28.3"});
-  // Built for 2.29 or later, it is the other way round.
+  // A build for 2.29 or later accepts later versions and refuses earlier ones.
   CHECK(sentence(with_kernel(), {22907, kOf228}, 22907).empty());
   CHECK(sentence(with_kernel(), {23000, kOf228}, 22907).empty());
   check_names(sentence(with_kernel(), {22809, kOf228}, 22907), {"-D 1", "2.28.9", "2.29.7 or later"});
 }
 
-TEST_CASE("lacking: of several flags the first is named") {
+TEST_CASE("unmet_requirement: of several flags the first is named") {
   NcclOptions flags = with_kernel();
   flags.cta_policy = 2;
   check_names(sentence(flags, {21803, kOf218}), {"-R 2"});
 }
 
-TEST_CASE("switched_off: multicast, by NCCL_NVLS_ENABLE=0, and nothing else") {
+TEST_CASE("disabled_by_environment: only multicast, by NCCL_NVLS_ENABLE=0") {
   NcclOptions flags = with_kernel();
   for (const int number : {1, 2, 3, 4}) {
     flags.kernel = find_device_kernel("all_reduce", number);

@@ -16,8 +16,8 @@ namespace {
 
 using Kind = IssueRequest::Kind;
 
-/// What the launchers of a group were asked to do, in order, and by which threads.
-struct Diary {
+/// Log of the requests that the issuers of a group ran, with the threads that ran them.
+struct IssueLog {
   std::mutex mutex;
   std::string text;
   std::vector<std::thread::id> threads;
@@ -29,15 +29,15 @@ struct Diary {
   }
 };
 
-class DiaryLauncher final : public OperationIssuer {
+class LoggingIssuer final : public OperationIssuer {
  public:
-  DiaryLauncher(Diary& diary, int number) : diary_(diary), number_(number) {}
+  LoggingIssuer(IssueLog& log, int number) : log_(log), number_(number) {}
 
-  void run(const IssueRequest& launch) override {
-    if (launch.count == fails_at) throw EnvironmentError("the device is lost");
-    sum += launch.count;
-    for (const Transfer& send : launch.sends) sum += send.count;
-    if (keeps_diary) diary_.add(std::to_string(number_) + name(launch.kind) + std::to_string(launch.count));
+  void run(const IssueRequest& request) override {
+    if (request.count == fails_at) throw EnvironmentError("the device is lost");
+    sum += request.count;
+    for (const Transfer& send : request.sends) sum += send.count;
+    if (keeps_log) log_.add(std::to_string(number_) + name(request.kind) + std::to_string(request.count));
   }
   void begin_nccl_group() override { note("("); }
   void end_nccl_group() override {
@@ -45,42 +45,42 @@ class DiaryLauncher final : public OperationIssuer {
     if (fails_to_start) throw EnvironmentError("the device is lost");
   }
   void abort_nccl_group() noexcept override { note("!)"); }
-  bool finished() override { return ++looks > looks_until_finished; }
+  bool finished() override { return ++polls > polls_until_finished; }
   void recover() noexcept override { ++recovered; }
 
-  bool keeps_diary = true;
+  bool keeps_log = true;
   bool fails_to_start = false;
   std::size_t fails_at = static_cast<std::size_t>(-1);
-  int looks_until_finished = 0;
-  int looks = 0;
+  int polls_until_finished = 0;
+  int polls = 0;
   int recovered = 0;
   std::size_t sum = 0;
 
  private:
-  void note(const char* what) {
-    if (keeps_diary) diary_.add(what);
+  void note(const char* text) {
+    if (keeps_log) log_.add(text);
   }
-  Diary& diary_;
+  IssueLog& log_;
   int number_;
 };
 
-void ask(LaunchGroup::Member& member, Kind kind, std::size_t count = 0) {
-  IssueRequest& launch = member.next_request();
-  launch.kind = kind;
-  launch.count = count;
-  launch.sends.clear();
+void submit(LaunchGroup::Member& member, Kind kind, std::size_t count = 0) {
+  IssueRequest& request = member.next_request();
+  request.kind = kind;
+  request.count = count;
+  request.sends.clear();
   member.submit();
 }
 
 struct Ranks {
   explicit Ranks(int size) : group(size) {
-    for (int i = 0; i < size; ++i) launchers.push_back(std::make_unique<DiaryLauncher>(diary, i));
+    for (int i = 0; i < size; ++i) issuers.push_back(std::make_unique<LoggingIssuer>(log, i));
   }
-  /// `body` as every member; complaints of all, each of which ends the job for the others.
+  /// Runs `body` as every member. Returns the complaints of all; each complaint aborts the job for the others.
   std::string run(const std::function<void(LaunchGroup::Member&, Team&)>& body) {
     return run_threads(group.size(), [&](Team& team) -> std::string {
       std::string complaint;
-      LaunchGroup::Member member(group, team.rank(), *launchers[static_cast<std::size_t>(team.rank())], team);
+      LaunchGroup::Member member(group, team.rank(), *issuers[static_cast<std::size_t>(team.rank())], team);
       team.barrier();
       try {
         body(member, team);
@@ -89,195 +89,195 @@ struct Ranks {
       } catch (const std::exception& error) {
         complaint = std::string(error.what()) + "; ";
       }
-      // As in a run: the others are told before the member goes.
+      // As in a real run, abort the job before the member is destroyed.
       if (!complaint.empty()) static_cast<ThreadTeam&>(team).abort();
       return complaint;
     });
   }
 
-  Diary diary;
-  std::vector<std::unique_ptr<DiaryLauncher>> launchers;
+  IssueLog log;
+  std::vector<std::unique_ptr<LoggingIssuer>> issuers;
   LaunchGroup group;
 };
 
 }  // namespace
 
-TEST_CASE("LaunchGroup: the first member does everything, operation by operation, collectives of all as one") {
+TEST_CASE("LaunchGroup: the first member issues all operations in order, each collective as one NCCL group") {
   Ranks ranks(3);
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-    ask(member, Kind::stamp, 0);
-    ask(member, Kind::all_reduce, 5);
-    ask(member, Kind::copy, 7);
-    ask(member, Kind::begin_group);
-    ask(member, Kind::exchange, 8);
-    ask(member, Kind::end_group);
-    ask(member, Kind::synchronize);
+    submit(member, Kind::stamp, 0);
+    submit(member, Kind::all_reduce, 5);
+    submit(member, Kind::copy, 7);
+    submit(member, Kind::begin_group);
+    submit(member, Kind::exchange, 8);
+    submit(member, Kind::end_group);
+    submit(member, Kind::synchronize);
     member.flush();
   });
   CHECK(complaints.empty());
-  CHECK(ranks.diary.text ==
+  CHECK(ranks.log.text ==
         "0stamp0 1stamp0 2stamp0 ( 0all_reduce5 1all_reduce5 2all_reduce5 ) 0copy7 1copy7 2copy7 "
         "( ( 0exchange8 1exchange8 2exchange8 ) ) ");
-  CHECK(ranks.diary.threads.size() == 1);
+  CHECK(ranks.log.threads.size() == 1);
 }
 
-TEST_CASE("LaunchGroup: alone a member needs no joint start") {
+TEST_CASE("LaunchGroup: a single member needs no NCCL group") {
   Ranks ranks(1);
   CHECK(ranks.run([](LaunchGroup::Member& member, Team&) {
-    ask(member, Kind::all_reduce, 1);
-    ask(member, Kind::begin_group);
-    ask(member, Kind::broadcast, 2);
-    ask(member, Kind::end_group);
-    ask(member, Kind::synchronize);
+    submit(member, Kind::all_reduce, 1);
+    submit(member, Kind::begin_group);
+    submit(member, Kind::broadcast, 2);
+    submit(member, Kind::end_group);
+    submit(member, Kind::synchronize);
     member.flush();
   }) == "");
-  CHECK(ranks.diary.text == "0all_reduce1 ( 0broadcast2 ) ");
+  CHECK(ranks.log.text == "0all_reduce1 ( 0broadcast2 ) ");
 }
 
-TEST_CASE("LaunchGroup: a member has finished when all devices have, however far it was ahead") {
+TEST_CASE("LaunchGroup: a member has finished when all devices have, even if it was far ahead") {
   Ranks ranks(4);
-  constexpr std::size_t kLaunches = 5000;  // many times what a member may be ahead
-  for (auto& launcher : ranks.launchers) {
-    launcher->keeps_diary = false;
-    launcher->looks_until_finished = 100;
+  constexpr std::size_t kRequests = 5000;  // far more than a member may be ahead
+  for (auto& issuer : ranks.issuers) {
+    issuer->keeps_log = false;
+    issuer->polls_until_finished = 100;
   }
   CHECK(ranks.run([&](LaunchGroup::Member& member, Team&) {
-    for (std::size_t i = 0; i < kLaunches; ++i) {
-      IssueRequest& launch = member.next_request();
-      launch.kind = Kind::exchange;
-      launch.count = 0;
-      launch.sends.assign(i % 4, Transfer{0, nullptr, 1});
+    for (std::size_t i = 0; i < kRequests; ++i) {
+      IssueRequest& request = member.next_request();
+      request.kind = Kind::exchange;
+      request.count = 0;
+      request.sends.assign(i % 4, Transfer{0, nullptr, 1});
       member.submit();
     }
-    ask(member, Kind::synchronize);
+    submit(member, Kind::synchronize);
     member.flush();
-    for (const auto& launcher : ranks.launchers) {
-      if (launcher->looks <= launcher->looks_until_finished) throw std::runtime_error("not finished");
-      if (launcher->sum != kLaunches / 4 * 6) throw std::runtime_error("lost a launch");
+    for (const auto& issuer : ranks.issuers) {
+      if (issuer->polls <= issuer->polls_until_finished) throw std::runtime_error("not finished");
+      if (issuer->sum != kRequests / 4 * 6) throw std::runtime_error("lost a request");
     }
   }) == "");
 }
 
-TEST_CASE("LaunchGroup: flush returns when what was submitted is done") {
+TEST_CASE("LaunchGroup: flush returns when all submitted requests are issued") {
   Ranks ranks(2);
   CHECK(ranks.run([&](LaunchGroup::Member& member, Team&) {
     for (std::size_t i = 1; i <= 300; ++i) {
-      ask(member, Kind::stamp, 1);
+      submit(member, Kind::stamp, 1);
       member.flush();
-      if (ranks.launchers[0]->sum < i) throw std::runtime_error("the first was not through");
+      if (ranks.issuers[0]->sum < i) throw std::runtime_error("the first member had not issued it");
     }
   }) == "");
-  CHECK(ranks.launchers[1]->sum == 300);
+  CHECK(ranks.issuers[1]->sum == 300);
 }
 
-TEST_CASE("LaunchGroup: a recording is let go of as soon as it is issued") {
+TEST_CASE("LaunchGroup: a graph is released as soon as it is issued") {
   Ranks ranks(2);
-  const auto recording = std::make_shared<int>(0);
+  const auto graph = std::make_shared<int>(0);
   CHECK(ranks.run([&](LaunchGroup::Member& member, Team&) {
-    IssueRequest& launch = member.next_request();
-    launch.kind = Kind::issue_recording;
-    launch.recording = recording;
+    IssueRequest& request = member.next_request();
+    request.kind = Kind::issue_graph;
+    request.graph = graph;
     member.submit();
-    ask(member, Kind::synchronize);
+    submit(member, Kind::synchronize);
     member.flush();
   }) == "");
-  CHECK(recording.use_count() == 1);
+  CHECK(graph.use_count() == 1);
 }
 
-TEST_CASE("LaunchGroup: another kind than the first one's is said") {
+TEST_CASE("LaunchGroup: a kind that differs from the first member's is an error") {
   Ranks ranks(2);
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-    ask(member, team.rank() == 0 ? Kind::all_reduce : Kind::copy);
-    ask(member, Kind::synchronize);
+    submit(member, team.rank() == 0 ? Kind::all_reduce : Kind::copy);
+    submit(member, Kind::synchronize);
     member.flush();
   });
-  CHECK(complaints.find("asks for copy where the first asks for all_reduce") != std::string::npos);
+  CHECK(complaints.find("submitted copy, but the first member submitted all_reduce") != std::string::npos);
 }
 
-TEST_CASE("LaunchGroup: a member that ends before the first one is said") {
+TEST_CASE("LaunchGroup: a member that ends before the first one is an error") {
   Ranks ranks(2);
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-    ask(member, Kind::copy);
-    if (team.rank() == 0) ask(member, Kind::reduce);
+    submit(member, Kind::copy);
+    if (team.rank() == 0) submit(member, Kind::reduce);
   });
-  CHECK(complaints == "a member of a launch group has ended, and the first asks for reduce; ");
+  CHECK(complaints == "a member of a launch group has ended before the first member submitted reduce; ");
 }
 
-TEST_CASE("LaunchGroup: a member that goes on after the first one is said") {
+TEST_CASE("LaunchGroup: a member that continues after the first one is an error") {
   Ranks ranks(2);
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-    ask(member, Kind::copy);
+    submit(member, Kind::copy);
     if (team.rank() == 0) return;
-    ask(member, Kind::reduce);
+    submit(member, Kind::reduce);
     member.flush();
   });
-  CHECK(complaints == "member 1 of a launch group asks for reduce, and the first has ended; ");
+  CHECK(complaints == "member 1 of a launch group submitted reduce after the first member has ended; ");
 }
 
-TEST_CASE("LaunchGroup: a member that fills its slots after the first one has ended is said") {
+TEST_CASE("LaunchGroup: a member that fills its queue after the first one has ended is an error") {
   Ranks ranks(2);
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-    for (int i = 0; team.rank() != 0 && i < 1000; ++i) ask(member, Kind::reduce);
+    for (int i = 0; team.rank() != 0 && i < 1000; ++i) submit(member, Kind::reduce);
   });
-  CHECK(complaints == "member 1 of a launch group goes on, and the first has ended; ");
+  CHECK(complaints == "member 1 of a launch group continues after the first member has ended; ");
 }
 
-TEST_CASE("LaunchGroup: a device that fails ends the job of all, and all launchers recover in the first one's thread") {
+TEST_CASE("LaunchGroup: a failing device aborts the job, and all issuers recover in the first member's thread") {
   Ranks ranks(3);
-  ranks.launchers[2]->fails_at = 4;
+  ranks.issuers[2]->fails_at = 4;
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-    for (std::size_t i = 0; i < 10; ++i) ask(member, Kind::all_reduce, i);
-    ask(member, Kind::synchronize);
+    for (std::size_t i = 0; i < 10; ++i) submit(member, Kind::all_reduce, i);
+    submit(member, Kind::synchronize);
     member.flush();
   });
   CHECK(complaints == "the device is lost; aborted; aborted; ");
-  for (const auto& launcher : ranks.launchers) CHECK(launcher->recovered >= 1);
+  for (const auto& issuer : ranks.issuers) CHECK(issuer->recovered >= 1);
 }
 
-TEST_CASE("LaunchGroup: whatever fails, every joint start that was begun is ended or abandoned, once") {
+TEST_CASE("LaunchGroup: after any failure, every open NCCL group is ended or aborted once") {
   Ranks ranks(2);
-  std::string written;
+  std::string expected;
   SUBCASE("an operation") {
-    ranks.launchers[1]->fails_at = 4;
+    ranks.issuers[1]->fails_at = 4;
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-      ask(member, Kind::begin_group);
-      ask(member, Kind::reduce, 3);
-      ask(member, Kind::reduce, 4);
-      ask(member, Kind::end_group);
+      submit(member, Kind::begin_group);
+      submit(member, Kind::reduce, 3);
+      submit(member, Kind::reduce, 4);
+      submit(member, Kind::end_group);
       member.flush();
     });
     CHECK(complaints == "the device is lost; aborted; ");
-    written = "( ( 0reduce3 1reduce3 ) ( 0reduce4 !) !) ";
+    expected = "( ( 0reduce3 1reduce3 ) ( 0reduce4 !) !) ";
   }
   SUBCASE("a start") {
-    ranks.launchers[0]->fails_to_start = true;
+    ranks.issuers[0]->fails_to_start = true;
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-      ask(member, Kind::begin_group);
-      ask(member, Kind::reduce, 3);
+      submit(member, Kind::begin_group);
+      submit(member, Kind::reduce, 3);
       member.flush();
     });
     CHECK(complaints == "the device is lost; aborted; ");
-    written = "( ( 0reduce3 1reduce3 ) !) ";
+    expected = "( ( 0reduce3 1reduce3 ) !) ";
   }
-  SUBCASE("the first member, outside of its launches") {
+  SUBCASE("the first member, outside of its requests") {
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-      ask(member, Kind::begin_group);
+      submit(member, Kind::begin_group);
       if (team.rank() == 0) throw std::runtime_error("given up");
-      ask(member, Kind::reduce, 3);
+      submit(member, Kind::reduce, 3);
       member.flush();
     });
     CHECK(complaints == "given up; aborted; ");
-    written = "( !) ";
+    expected = "( !) ";
   }
-  CHECK(ranks.diary.text == written);
+  CHECK(ranks.log.text == expected);
 }
 
 TEST_CASE("LaunchGroup: an abort ends every wait, of the first member and of the others") {
-  SUBCASE("the first waits for a launch") {
+  SUBCASE("the first member waits for a request") {
     Ranks ranks(3);
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
       if (team.rank() == 1) throw std::runtime_error("given up");
-      for (int i = 0; i < 1000; ++i) ask(member, Kind::reduce);
+      for (int i = 0; i < 1000; ++i) submit(member, Kind::reduce);
       member.flush();
     });
     CHECK(complaints.find("given up; ") != std::string::npos);
@@ -285,9 +285,9 @@ TEST_CASE("LaunchGroup: an abort ends every wait, of the first member and of the
   }
   SUBCASE("devices never finish") {
     Ranks ranks(3);
-    for (auto& launcher : ranks.launchers) launcher->looks_until_finished = 1 << 30;
+    for (auto& issuer : ranks.issuers) issuer->polls_until_finished = 1 << 30;
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-      ask(member, Kind::synchronize);
+      submit(member, Kind::synchronize);
       if (team.rank() == 2) throw std::runtime_error("given up");
       member.flush();
     });
@@ -295,19 +295,19 @@ TEST_CASE("LaunchGroup: an abort ends every wait, of the first member and of the
   }
 }
 
-TEST_CASE("LaunchGroup: where a member has failed before the first one came, the first one does not begin") {
+TEST_CASE("LaunchGroup: if a member has failed before the first one joins, the first one does not start") {
   const auto teams = ThreadTeam::make(2);
-  Diary diary;
-  DiaryLauncher first(diary, 0);
-  DiaryLauncher second(diary, 1);
+  IssueLog log;
+  LoggingIssuer first(log, 0);
+  LoggingIssuer second(log, 1);
   LaunchGroup group(2);
   {
-    const LaunchGroup::Member gone(group, 1, second, *teams[1]);
+    const LaunchGroup::Member failed(group, 1, second, *teams[1]);
   }
   CHECK_THROWS_AS(LaunchGroup::Member(group, 0, first, *teams[0]), JobAborted);
 }
 
-TEST_CASE("Launch: every kind has a name of its own") {
+TEST_CASE("IssueRequest: every kind has a unique name") {
   std::vector<std::string> names;
   for (int kind = 0; kind <= static_cast<int>(Kind::synchronize); ++kind)
     names.emplace_back(name(static_cast<Kind>(kind)));

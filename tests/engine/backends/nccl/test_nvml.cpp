@@ -16,7 +16,7 @@ Nvml opened(const char* library) {
 
 }  // namespace
 
-TEST_CASE("Nvml: clocks in hertz, and in words what holds them back") {
+TEST_CASE("Nvml: clocks in hertz, and the texts of the throttle reasons") {
   const auto gpu = opened(BUSBW_FAKE_NVML).gpu(kBusId);
   REQUIRE(gpu);
   const DeviceClockState now = gpu->condition();
@@ -25,11 +25,11 @@ TEST_CASE("Nvml: clocks in hertz, and in words what holds them back") {
   CHECK(now.throttle_reasons == std::vector<std::string>{"power limit", "temperature (hardware)"});
 }
 
-TEST_CASE("Nvml: drivers before 535 name the reasons otherwise") {
+TEST_CASE("Nvml: drivers before 535 use another function name") {
   CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->condition().throttle_reasons.size() == 2);
 }
 
-TEST_CASE("Nvml: which driver, which GPU, how many links are up") {
+TEST_CASE("Nvml: driver version, GPU UUID and active links") {
   const Nvml nvml = opened(BUSBW_FAKE_NVML);
   CHECK(nvml.driver_version() == "580.95.05");
   const auto gpu = nvml.gpu(kBusId);
@@ -38,7 +38,7 @@ TEST_CASE("Nvml: which driver, which GPU, how many links are up") {
   CHECK(gpu->nvlinks() == 17);
 }
 
-TEST_CASE("Nvml: what a library does not have is missing, never zero") {
+TEST_CASE("Nvml: values that the library lacks are empty, not zero") {
   const Nvml nvml = opened(BUSBW_FAKE_NVML_BARE);
   CHECK_FALSE(nvml.driver_version());
   const auto gpu = nvml.gpu(kBusId);
@@ -49,12 +49,12 @@ TEST_CASE("Nvml: what a library does not have is missing, never zero") {
   CHECK(now.throttle_reasons.empty());
   CHECK_FALSE(gpu->uuid());
   CHECK_FALSE(gpu->nvlinks());
-  CHECK_FALSE(gpu->used_here_bytes());
+  CHECK_FALSE(gpu->process_bytes());
 }
 
-TEST_CASE("Nvml: what this process has of a GPU's memory; the only one there is this one, whatever its number") {
-  CHECK(opened(BUSBW_FAKE_NVML).gpu(kBusId)->used_here_bytes() == std::int64_t{512} << 20);
-  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->used_here_bytes() == std::int64_t{300} << 20);
+TEST_CASE("Nvml: this process's GPU memory; a single process is taken as this one") {
+  CHECK(opened(BUSBW_FAKE_NVML).gpu(kBusId)->process_bytes() == std::int64_t{512} << 20);
+  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->process_bytes() == std::int64_t{300} << 20);
 }
 
 TEST_CASE("Nvml: no library, no driver, no such GPU") {
@@ -63,8 +63,8 @@ TEST_CASE("Nvml: no library, no driver, no such GPU") {
   CHECK_FALSE(opened(BUSBW_FAKE_NVML).gpu("0000:10:00"));
 }
 
-TEST_CASE("clock_event_words: idle is nothing that holds a busy GPU back, and unknown bits have no words") {
-  CHECK(clock_event_words(0x1).empty());
-  CHECK(clock_event_words(0x1 | 0x8 | 0x8000000000000000).size() == 1);
-  CHECK(clock_event_words(0x1ff).size() == 8);
+TEST_CASE("clock_event_texts: idle is not a throttle reason, and unknown bits have no text") {
+  CHECK(clock_event_texts(0x1).empty());
+  CHECK(clock_event_texts(0x1 | 0x8 | 0x8000000000000000).size() == 1);
+  CHECK(clock_event_texts(0x1ff).size() == 8);
 }

@@ -30,7 +30,7 @@ TEST_CASE("open_nccl: a library by name, with version, file and functions") {
   check_names(library.named(), {"NCCL 2.28.9", library.path});
 }
 
-TEST_CASE("open_nccl: what is exported is not there where the version is from before it") {
+TEST_CASE("open_nccl: an exported function counts as absent if the version is older than it") {
   const OpenedLibrary library = open_nccl(named(BUSBW_FAKE_NCCL));
   CHECK(library.find("ncclAllReduce", library.version) != nullptr);
   CHECK(library.find("ncclAllReduce", library.version + 1) == nullptr);
@@ -49,35 +49,36 @@ TEST_CASE("open_nccl: the oldest and the newest NCCL of PyPI, which need no driv
   }
 }
 
-TEST_CASE("open_nccl: links are followed, so that the file is named whose hash is told") {
+TEST_CASE("open_nccl: links are resolved, so that path and hash belong to the same file") {
   const test::TemporaryFolder folder;
   std::filesystem::create_symlink(BUSBW_FAKE_NCCL, folder.file("libnccl.so.2"));
   CHECK(open_nccl(named(folder.file("libnccl.so.2"))).path == std::filesystem::canonical(BUSBW_FAKE_NCCL));
 }
 
-TEST_CASE("open_nccl: NCCL 2.18 is enough, and libraries that count in their own way and lack much are, too") {
+TEST_CASE("open_nccl: NCCL 2.18 and other libraries with own version numbers are accepted") {
   CHECK(open_nccl(named(BUSBW_FAKE_NCCL_2_18)).version == 21805);
   const OpenedLibrary other = open_nccl(named(BUSBW_FAKE_NCCL_OWN_COUNT));
   CHECK(other.version == 900);
   CHECK(other.find("ncclAllReduce") == nullptr);
 }
 
-TEST_CASE("open_nccl: what is too old, lacks what every collective needs or is silent is refused with a remedy") {
+TEST_CASE("open_nccl: an old, incomplete or mute library is refused with a remedy") {
   check_names(refusal_of(named(BUSBW_FAKE_NCCL_2_17)), {"NCCL 2.17.1", "too old", "2.18", "--library", "pip install"});
   check_names(refusal_of(named(BUSBW_FAKE_NCCL_2_8)), {"NCCL 2.8.4", "2.18"});
   check_names(refusal_of(named(BUSBW_FAKE_NCCL_BROKEN)), {"lacks ncclCommAbort, ncclGroupEnd", "--library"});
-  check_names(refusal_of(named(BUSBW_FAKE_NCCL_MUTE)), {"does not tell its version", "error 3", "--library"});
+  check_names(refusal_of(named(BUSBW_FAKE_NCCL_MUTE)), {"does not report its version", "error 3", "--library"});
 }
 
 TEST_CASE("open_nccl: a library that is not NCCL, a file that is no library, and no file") {
-  check_names(refusal_of(named(BUSBW_FAKE_NVML)), {"no library with NCCL's interface", "ncclGetVersion", "--library"});
+  check_names(refusal_of(named(BUSBW_FAKE_NVML)),
+              {"not a library with NCCL's interface", "ncclGetVersion", "--library"});
   const test::TemporaryFolder folder;
   std::ofstream(folder.file("libnccl.so.2")) << "not a library\n";
   check_names(refusal_of(named(folder.file("libnccl.so.2"))), {"--library", folder.path(), "cannot be loaded"});
   check_names(refusal_of(named(folder.file("none.so"))), {"--library", folder.file("none.so"), "No such file"});
 }
 
-TEST_CASE("open_nccl: the environment's library goes before the system's, and is not passed over when it is broken") {
+TEST_CASE("open_nccl: the environment's library precedes the system's, even if it is broken") {
   LibrarySearch search{{}, {}, {BUSBW_FAKE_NCCL_2_18}, BUSBW_FAKE_NCCL};
   CHECK(open_nccl(search).version == 21805);
   search.wheel_files = {"/nonexistent/libnccl.so.2"};
@@ -85,10 +86,10 @@ TEST_CASE("open_nccl: the environment's library goes before the system's, and is
   search.wheel_files.clear();
   CHECK(open_nccl(search).version == 22809);
   search.system_library = "libbusbw-none.so";
-  check_names(refusal_of(search), {"there is no NCCL library", "pip install", "--library", "BUSBW_NCCL_LIBRARY"});
+  check_names(refusal_of(search), {"no NCCL library found", "pip install", "--library", "BUSBW_NCCL_LIBRARY"});
 }
 
-TEST_CASE("library_search: the option goes before the variable, which may be empty") {
+TEST_CASE("library_search: the option precedes the variable, which may be empty") {
   made_up_environment() = {{"BUSBW_NCCL_LIBRARY", "/there/libnccl.so.2"}};
   CHECK(library_search("/here/libnccl.so.2", look_up).named == "/here/libnccl.so.2");
   CHECK(library_search("/here/libnccl.so.2", look_up).named_by == "--library");
@@ -100,14 +101,14 @@ TEST_CASE("library_search: the option goes before the variable, which may be emp
   CHECK(library_search("", look_up).named.empty());
 }
 
-TEST_CASE("nccl_version_text: as NCCL counts, as it counted, and as others count") {
+TEST_CASE("nccl_version_text: NCCL's current and old numbers, and other libraries' numbers") {
   CHECK(nccl_version_text(22809) == "2.28.9");
   CHECK(nccl_version_text(21805) == "2.18.5");
   CHECK(nccl_version_text(2804) == "2.8.4");
   CHECK(nccl_version_text(900) == "0.9.0");
 }
 
-TEST_CASE("counts_as_nccl: NCCL's versions before and after it changed its count, and no others") {
+TEST_CASE("is_nccl_version: NCCL's old and current version numbers, and no others") {
   for (const int version : {2000, 2804, 20906, 21805, 22403, 23001}) CHECK(is_nccl_version(version));
   for (const int version : {1, 900, 1999, 3000, 20899}) CHECK_FALSE(is_nccl_version(version));
 }

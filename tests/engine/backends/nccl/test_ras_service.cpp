@@ -22,7 +22,7 @@ constexpr const char* kMismatch =
     "#0-0 (27a079b828ff1a75) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"
     "  3 ranks have launched up to operation 41\n  Rank 2 has launched up to operation 40\n";
 
-/// Something that listens in the service's place: what it says first, and then to the question.
+/// A fake RAS service: sends a greeting, and an answer to the status request.
 class Listener {
  public:
   Listener(std::string greeting, std::string answer, bool closes = true)
@@ -36,7 +36,7 @@ class Listener {
     thread_.join();
   }
   RasAddress where() const { return {"127.0.0.1", local_endpoint(socket_).port()}; }
-  int visitors() const { return visitors_; }
+  int connection_count() const { return connection_count_; }
 
  private:
   void serve() {
@@ -44,27 +44,27 @@ class Listener {
     while (!stops_) {
       pollfd waiting{socket_.number(), POLLIN, 0};
       if (poll(&waiting, 1, 10) != 1) continue;
-      Descriptor visitor(accept(socket_.number(), nullptr, nullptr));
-      ++visitors_;
-      if (hear(visitor, "CLIENT PROTOCOL") && !greeting_.empty()) {
-        say(visitor, greeting_);
-        if (hear(visitor, "STATUS\n")) say(visitor, answer_);
+      Descriptor connection(accept(socket_.number(), nullptr, nullptr));
+      ++connection_count_;
+      if (receive_until(connection, "CLIENT PROTOCOL") && !greeting_.empty()) {
+        send_text(connection, greeting_);
+        if (receive_until(connection, "STATUS\n")) send_text(connection, answer_);
       }
-      if (!closes_) kept.push_back(std::move(visitor));
+      if (!closes_) kept.push_back(std::move(connection));
     }
   }
-  bool hear(const Descriptor& visitor, std::string_view what) {
-    std::string heard;
+  bool receive_until(const Descriptor& connection, std::string_view end) {
+    std::string received;
     char piece[256];
-    while (heard.find(what) == heard.npos) {
-      const ssize_t got = recv(visitor.number(), piece, sizeof(piece), 0);
-      if (got <= 0) return false;
-      heard.append(piece, static_cast<std::size_t>(got));
+    while (received.find(end) == received.npos) {
+      const ssize_t bytes = recv(connection.number(), piece, sizeof(piece), 0);
+      if (bytes <= 0) return false;
+      received.append(piece, static_cast<std::size_t>(bytes));
     }
     return true;
   }
-  static void say(const Descriptor& visitor, const std::string& text) {
-    static_cast<void>(!send(visitor.number(), text.data(), text.size(), MSG_NOSIGNAL));
+  static void send_text(const Descriptor& connection, const std::string& text) {
+    static_cast<void>(!send(connection.number(), text.data(), text.size(), MSG_NOSIGNAL));
   }
 
   Descriptor socket_;
@@ -72,7 +72,7 @@ class Listener {
   std::string answer_;
   bool closes_;
   std::atomic<bool> stops_{false};
-  std::atomic<int> visitors_{0};
+  std::atomic<int> connection_count_{0};
   std::thread thread_;
 };
 
@@ -85,7 +85,7 @@ std::optional<RasAddress> address_with(const Variables& variables) {
 
 }  // namespace
 
-TEST_CASE("ask_ras: the lines of errors and warnings, without headings") {
+TEST_CASE("query_ras: the lines of errors and warnings, without headings") {
   const Listener listener("SERVER PROTOCOL 2\n", std::string(kHead) + kMismatch);
   const auto lines = query_ras(listener.where());
   REQUIRE(lines.size() == 6);
@@ -94,14 +94,14 @@ TEST_CASE("ask_ras: the lines of errors and warnings, without headings") {
   CHECK(lines[5] == "  Rank 2 has launched up to operation 40");
 }
 
-TEST_CASE("ask_ras: nothing found is said, and so is an answer that did not come whole") {
+TEST_CASE("query_ras: reports no findings, and an incomplete answer") {
   const Listener well("SERVER PROTOCOL 2\n", std::string(kHead) + "\nErrors\n======\n\nWarnings\n========\n\n");
   CHECK(query_ras(well.where()) == std::vector<std::string>{"no errors or warnings"});
   const Listener slow("SERVER PROTOCOL 2\n", kHead, false);
   CHECK(query_ras(slow.where(), 15) == std::vector<std::string>{"its answer did not come in time"});
 }
 
-TEST_CASE("ask_ras: a long answer is cut, and what is shown holds no commands to a terminal") {
+TEST_CASE("query_ras: a long answer is truncated, and terminal commands are removed") {
   std::string many = "\nErrors\n======\n\n";
   for (int i = 0; i < 100; ++i) many += "\x1b[2J line " + std::to_string(i) + std::string(1000, 'x') + "\n";
   const Listener listener("SERVER PROTOCOL 2\n", kHead + many);
@@ -109,33 +109,34 @@ TEST_CASE("ask_ras: a long answer is cut, and what is shown holds no commands to
   REQUIRE(lines.size() == kMaxRasLines);
   CHECK(lines[0].starts_with("?[2J line 0x"));
   CHECK(lines[0].size() < 300);
-  CHECK(lines.back() == "... and 77 lines more");
+  CHECK(lines.back() == "... and 77 more lines");
 }
 
-TEST_CASE("ask_ras: nobody there, and somebody else") {
+TEST_CASE("query_ras: no service, and another service") {
   int port = 0;
   {
     const Descriptor closed = listen_at(endpoint_of("127.0.0.1", 0));
     port = local_endpoint(closed).port();
   }
   CHECK(query_ras({"127.0.0.1", port}).empty());
-  const Listener stranger("HTTP/1.1 400 Bad Request\n", "");
-  CHECK(query_ras(stranger.where()).empty());
+  const Listener other_service("HTTP/1.1 400 Bad Request\n", "");
+  CHECK(query_ras(other_service.where()).empty());
   CHECK(query_ras({"no such host", 28028}, 5).empty());
 }
 
 TEST_CASE(
-    "ask_ras: who says nothing is asked again, since another process may answer at the same port, and then left") {
+    "query_ras: a silent service is asked again, because another process may answer at the same port, until the "
+    "limit") {
   const Listener silent("", "", false);
   CHECK(query_ras(silent.where(), 25).empty());
-  CHECK(silent.visitors() >= 2);
+  CHECK(silent.connection_count() >= 2);
 }
 
-TEST_CASE("ask_ras: who hangs up at once is asked again, but once a tick") {
-  const Listener rude("", "");
-  CHECK(query_ras(rude.where(), 10).empty());
-  CHECK(rude.visitors() >= 2);
-  CHECK(rude.visitors() <= 11);
+TEST_CASE("query_ras: a service that closes at once is asked again, at most once per tick") {
+  const Listener closing("", "");
+  CHECK(query_ras(closing.where(), 10).empty());
+  CHECK(closing.connection_count() >= 2);
+  CHECK(closing.connection_count() <= 11);
 }
 
 TEST_CASE("ras_address: NCCL's variables") {

@@ -27,7 +27,7 @@ std::vector<Gpu> gpus(std::vector<std::optional<int>> capabilities) {
 
 }  // namespace
 
-TEST_CASE("lack_of_type: NCCL before 2.24 has no 8-bit floats, to move or to reduce, on any GPU") {
+TEST_CASE("type_limitation: NCCL before 2.24 has no 8-bit floats, to move or to reduce, on any GPU") {
   for (const Dtype dtype : kDtypes) {
     for (const bool reduces : {false, true}) {
       const bool is_float8 = std::ranges::find(kFloat8, dtype) != kFloat8.end();
@@ -35,36 +35,37 @@ TEST_CASE("lack_of_type: NCCL before 2.24 has no 8-bit floats, to move or to red
       CHECK_FALSE(type_limitation(dtype, library(22403), gpus({90}), 0, reduces));
     }
   }
-  const Limitation lack = type_limitation(Dtype::f8e4m3, library(21803), gpus({90}), 0, false).value();
-  CHECK(lack.why == "NCCL 2.18.3 (/lib/libnccl.so.2) has no 8-bit floats");
-  check_names(lack.remedy, {"2.24 or later", "--library", "BUSBW_NCCL_LIBRARY"});
+  const Limitation limitation = type_limitation(Dtype::f8e4m3, library(21803), gpus({90}), 0, false).value();
+  CHECK(limitation.why == "NCCL 2.18.3 (/lib/libnccl.so.2) has no 8-bit floats");
+  check_names(limitation.remedy, {"2.24 or later", "--library", "BUSBW_NCCL_LIBRARY"});
 }
 
-TEST_CASE("lack_of_type: 8-bit floats are reduced from compute capability 9.0 on, and moved by every GPU since 2.28") {
+TEST_CASE(
+    "type_limitation: 8-bit floats are reduced from compute capability 9.0 on, and moved by every GPU since 2.28") {
   for (const Dtype dtype : kFloat8) {
     const auto old = gpus({90, 89, 80});
     CHECK_FALSE(type_limitation(dtype, library(22809), old, 4, false));
-    const auto lack = type_limitation(dtype, library(22809), old, 4, true);
-    REQUIRE(lack);
-    check_names(lack->why, {"compute capability 9.0", "GPU 5 (0000:01:00) has 8.9"});
+    const auto limitation = type_limitation(dtype, library(22809), old, 4, true);
+    REQUIRE(limitation);
+    check_names(limitation->why, {"compute capability 9.0", "GPU 5 (0000:01:00) has 8.9"});
     CHECK_FALSE(type_limitation(dtype, library(22809), gpus({90, 100, 120}), 0, true));
   }
   CHECK_FALSE(type_limitation(Dtype::bfloat16, library(22809), gpus({75}), 0, true));
 }
 
-TEST_CASE("lack_of_type: before 2.28 older GPUs do not move 8-bit floats either") {
+TEST_CASE("type_limitation: before 2.28 older GPUs do not move 8-bit floats either") {
   for (const Dtype dtype : kFloat8) {
-    const auto lack = type_limitation(dtype, library(22707), gpus({90, 80}), 0, false);
-    REQUIRE(lack);
-    check_names(lack->why, {"NCCL 2.27.7", "moves", "compute capability 9.0", "GPU 1 (0000:01:00) has 8.0"});
-    check_names(lack->remedy, {"newer GPUs", "2.28 or later", "--library"});
+    const auto limitation = type_limitation(dtype, library(22707), gpus({90, 80}), 0, false);
+    REQUIRE(limitation);
+    check_names(limitation->why, {"NCCL 2.27.7", "moves", "compute capability 9.0", "GPU 1 (0000:01:00) has 8.0"});
+    check_names(limitation->remedy, {"newer GPUs", "2.28 or later", "--library"});
     CHECK_FALSE(type_limitation(dtype, library(22707), gpus({90}), 0, false));
     CHECK_FALSE(type_limitation(dtype, library(22803), gpus({90, 80}), 0, false));
   }
 }
 
-TEST_CASE("lack_of_type: what is not known lacks nothing") {
+TEST_CASE("type_limitation: unknown GPUs and libraries have no limitation") {
   CHECK_FALSE(type_limitation(Dtype::f8e5m2, library(22809), gpus({{}, 90}), 0, true));
-  // Another library's count says nothing of what it can do, nor does NCCL's rule for GPUs.
+  // Another library's version says nothing about its features, and NCCL's rule for GPUs does not apply to it.
   CHECK_FALSE(type_limitation(Dtype::f8e5m2, library(900), gpus({80}), 0, true));
 }

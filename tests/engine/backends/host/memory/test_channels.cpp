@@ -19,12 +19,12 @@ std::vector<int> identity(int ranks) {
   return members;
 }
 
-std::string complain(const Team& team, const std::string& what) {
-  return "rank " + std::to_string(team.rank()) + ": " + what + "; ";
+std::string complain(const Team& team, const std::string& text) {
+  return "rank " + std::to_string(team.rank()) + ": " + text + "; ";
 }
 
 /// Every rank sends `bytes` bytes to every rank, itself included, out of place or in place.
-std::string everybody_to_everybody(const Channels& channels, Team& team, std::size_t bytes, bool in_place) {
+std::string all_to_all(const Channels& channels, Team& team, std::size_t bytes, bool in_place) {
   const int ranks = team.size();
   const auto all = bytes * static_cast<std::size_t>(ranks);
   std::vector<std::byte> send = moved(team.rank(), 0, all);
@@ -57,7 +57,7 @@ TEST_CASE("Channels: their memory stays modest and their chunks whole cache line
   CHECK(Channels::bytes(64) <= std::size_t{34} << 20);
 }
 
-TEST_CASE("exchange_chunks: everybody to everybody and to itself, in and out of place, around the chunk size") {
+TEST_CASE("exchange_chunks: every rank to every rank and itself, in and out of place, around the chunk size") {
   for (const int ranks : {1, 2, 3, 4, 7, 8}) {
     Arena arena(Channels::bytes(ranks), Sharing::threads);
     const Channels channels(arena.data(), ranks);
@@ -65,8 +65,8 @@ TEST_CASE("exchange_chunks: everybody to everybody and to itself, in and out of 
     const std::string complaints = run_threads(ranks, [&](Team& team) {
       std::string complaint;
       for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{777}, chunk, 3 * chunk + 5}) {
-        complaint += everybody_to_everybody(channels, team, bytes, false);
-        complaint += everybody_to_everybody(channels, team, bytes, true);
+        complaint += all_to_all(channels, team, bytes, false);
+        complaint += all_to_all(channels, team, bytes, true);
       }
       return complaint;
     });
@@ -77,8 +77,8 @@ TEST_CASE("exchange_chunks: everybody to everybody and to itself, in and out of 
 TEST_CASE("exchange_chunks: processes") {
   Arena arena(Channels::bytes(4), Sharing::processes);
   const Channels channels(arena.data(), 4);
-  const std::string complaints = run_processes(
-      2, 2, [&](Team& team) { return everybody_to_everybody(channels, team, 3 * channels.chunk_bytes() + 5, true); });
+  const std::string complaints =
+      run_processes(2, 2, [&](Team& team) { return all_to_all(channels, team, 3 * channels.chunk_bytes() + 5, true); });
   CHECK(complaints == "");
 }
 

@@ -12,7 +12,7 @@
 
 using namespace busbw;
 
-TEST_CASE("HostBackend: says what it is") {
+TEST_CASE("SharedMemoryBackend: name, version, device and sizes") {
   const SharedMemoryBackend backend(1, 2, "1.2.3");
   CHECK(backend.name() == "host");
   CHECK(backend.version() == "1.2.3");
@@ -24,12 +24,12 @@ TEST_CASE("HostBackend: says what it is") {
   CHECK(backend.work_bytes(8) > backend.work_bytes(4));
 }
 
-TEST_CASE("HostBackend: a fault of a rank that does not exist is refused") {
+TEST_CASE("SharedMemoryBackend: a fault of a rank that does not exist is refused") {
   CHECK_THROWS_AS(SharedMemoryBackend(1, 2, "0", {parse_fault("overrun:rank=2")}), UsageError);
   SharedMemoryBackend(2, 2, "0", {parse_fault("overrun:rank=3")});
 }
 
-TEST_CASE("HostBackend: reserve comes once, before connect, for all ranks") {
+TEST_CASE("SharedMemoryBackend: reserve comes once, before connect, for all ranks") {
   SharedMemoryBackend backend(1, 1, "0");
   const auto teams = ThreadTeam::make(1);
   CHECK_THROWS_AS(backend.connect(*teams[0], *teams[0]), std::logic_error);
@@ -38,7 +38,7 @@ TEST_CASE("HostBackend: reserve comes once, before connect, for all ranks") {
   CHECK_THROWS_AS(backend.reserve(1, 100), std::logic_error);
 }
 
-TEST_CASE("HostBackend: buffers are each rank's own and as long as reserved") {
+TEST_CASE("SharedMemoryBackend: buffers are each rank's own and as long as reserved") {
   SharedMemoryBackend backend(1, 3, "0");
   backend.reserve(3, 12345);
   const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
@@ -60,14 +60,14 @@ TEST_CASE("HostBackend: buffers are each rank's own and as long as reserved") {
   CHECK(complaints == "");
 }
 
-TEST_CASE("HostBackend: groups work side by side, and a new communicator follows an old one") {
+TEST_CASE("SharedMemoryBackend: groups work side by side, and a new communicator follows an old one") {
   const auto body = [](SharedMemoryBackend& backend, Team& world) {
     std::string complaint =
         sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kStagingBytes);
-    const int colour = world.rank() % 2;
+    const int color = world.rank() % 2;
     for (int again = 0; again < 3; ++again) {
-      const auto group = world.split(colour);
-      complaint += sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5,
+      const auto group = world.split(color);
+      complaint += sum_of_ranks(*backend.connect(world, *group), world.rank(), color == 0 ? 0 + 2 + 4 : 1 + 3 + 5,
                                 kStagingBytes);
     }
     world.barrier();
@@ -81,7 +81,7 @@ TEST_CASE("HostBackend: groups work side by side, and a new communicator follows
   CHECK(run_processes(3, 2, [&](Team& world) { return body(processes, world); }) == "");
 }
 
-TEST_CASE("HostBackend: a fault may strike before there is a communicator") {
+TEST_CASE("SharedMemoryBackend: a fault takes effect before a communicator exists") {
   SharedMemoryBackend backend(1, 2, "0", {parse_fault("die:rank=1,phase=rendezvous")});
   backend.enter(Phase::rendezvous, 0);
   backend.enter(Phase::initialisation, 1);

@@ -20,7 +20,7 @@ using namespace busbw;
 
 namespace {
 
-/// Counts on both sides of staging, which is also on both sides of what sockets send to all at once, and odd.
+/// Odd counts on both sides of the staging limit, which is also near the limit at which sockets change the algorithm.
 std::vector<std::size_t> counts_of(Dtype dtype) { return {0, 1, 33, kStagingBytes / size_bytes(dtype) + 5}; }
 
 std::string run_all(Communicator& communicator) {
@@ -47,7 +47,7 @@ constexpr std::size_t kBufferBytes = 8 * (kStagingBytes + 64) + 4096;
 
 }  // namespace
 
-TEST_CASE("HostCommunicator: every collective, type, operator and placement, ranks as threads") {
+TEST_CASE("Host communicators: every collective, type, operator and placement, ranks as threads") {
   for (const Transport transport : kTransports) {
     for (const int ranks : {1, 2, 3, 4, 7, 8}) {
       const auto backend = backend_over(transport, ranks, kBufferBytes);
@@ -58,7 +58,7 @@ TEST_CASE("HostCommunicator: every collective, type, operator and placement, ran
   }
 }
 
-TEST_CASE("HostCommunicator: every collective, type, operator and placement, ranks as processes") {
+TEST_CASE("Host communicators: every collective, type, operator and placement, ranks as processes") {
   for (const auto& [processes, threads] : {std::pair{2, 1}, std::pair{3, 1}, std::pair{2, 2}}) {
     SharedMemoryBackend backend(processes, threads, "0");
     backend.reserve(processes * threads, kBufferBytes);
@@ -68,7 +68,7 @@ TEST_CASE("HostCommunicator: every collective, type, operator and placement, ran
   }
 }
 
-TEST_CASE("HostCommunicator: many claims of a reduction, many chunks of an exchange, and every root") {
+TEST_CASE("Host communicators: many claims of a reduction, many chunks of an exchange, and every root") {
   constexpr std::size_t kCount = 200'003;
   for (const Transport transport : kTransports) {
     const auto backend = backend_over(transport, 4, 4 * 4 * kCount + 4096);
@@ -89,7 +89,7 @@ TEST_CASE("HostCommunicator: many claims of a reduction, many chunks of an excha
   }
 }
 
-TEST_CASE("HostCommunicator: results that do not fit into the cache are streamed past it, and right") {
+TEST_CASE("Host communicators: results larger than the cache are streamed past it and are correct") {
   // A cache of one byte makes every reduction a streamed one.
   const Workspace workspace(3, 100'000, Sharing::threads);
   const std::string complaints = run_threads(3, [&](Team& world) {
@@ -99,7 +99,7 @@ TEST_CASE("HostCommunicator: results that do not fit into the cache are streamed
   CHECK(complaints == "");
 }
 
-TEST_CASE("HostCommunicator: back to back without waits between, small and large in turn") {
+TEST_CASE("Host communicators: back to back without waits between, small and large in turn") {
   for (const Transport transport : kTransports) {
     const auto backend = backend_over(transport, 3, 64 << 10);
     const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
@@ -121,7 +121,7 @@ TEST_CASE("HostCommunicator: back to back without waits between, small and large
   }
 }
 
-TEST_CASE("HostCommunicator: a ring of sends and receives, in and out of place; copies within a rank") {
+TEST_CASE("Host communicators: a ring of sends and receives, in and out of place; copies within a rank") {
   constexpr std::size_t kBytes = 300'001;
   for (const Transport transport : kTransports) {
     for (const int ranks : {1, 2, 3, 8}) {
@@ -148,7 +148,7 @@ TEST_CASE("HostCommunicator: a ring of sends and receives, in and out of place; 
   }
 }
 
-TEST_CASE("HostCommunicator: fill and compare agree, and a difference is found") {
+TEST_CASE("Host communicators: fill and compare agree, and a difference is found") {
   SharedMemoryBackend backend(1, 1, "0");
   backend.reserve(1, 1 << 20);
   const auto teams = ThreadTeam::make(1);
@@ -165,7 +165,7 @@ TEST_CASE("HostCommunicator: fill and compare agree, and a difference is found")
   CHECK(mismatches.first.at(0).index == 877);
 }
 
-TEST_CASE("HostCommunicator: faults strike the results of their rank in the check phase") {
+TEST_CASE("Host communicators: faults change the results of their rank in the check phase") {
   for (const Transport transport : kTransports) {
     for (const std::string_view collective : kCollectives) {
       const auto backend = backend_over(transport, 2, kBufferBytes, {parse_fault("flip:rank=1,index=7,bit=3")});
@@ -173,17 +173,17 @@ TEST_CASE("HostCommunicator: faults strike the results of their rank in the chec
       const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
         const auto communicator = backend->connect(world, world);
         communicator->enter(Phase::timing);
-        if (!CaseRunner(*communicator, of).run().empty()) return "struck too early; ";
+        if (!CaseRunner(*communicator, of).run().empty()) return "corrupted too early; ";
         communicator->enter(Phase::check);
         const bool wrong = !CaseRunner(*communicator, of).run().empty();
-        return wrong == (world.rank() == 1) ? "" : "not struck, or the wrong rank; ";
+        return wrong == (world.rank() == 1) ? "" : "not corrupted, or on the wrong rank; ";
       });
       CHECK(complaints == "");
     }
   }
 }
 
-TEST_CASE("HostCommunicator: a rank that never comes is no hang once the job is aborted") {
+TEST_CASE("Host communicators: an abort ends the wait for a missing rank") {
   for (const Transport transport : kTransports) {
     const auto backend = backend_over(transport, 2, 4096);
     const std::string complaints = run_threads(2, [&](Team& world) -> std::string {

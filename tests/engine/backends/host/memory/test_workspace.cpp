@@ -10,7 +10,7 @@
 
 using namespace busbw;
 
-TEST_CASE("Workspace: buffers are as long as asked, apart from each other and from the control blocks, on pages") {
+TEST_CASE("Workspace: buffers have the requested length, page alignment and no overlap") {
   constexpr int kRanks = 3;
   constexpr std::size_t kBytes = 5001;
   Workspace workspace(kRanks, kBytes, Sharing::threads);
@@ -34,6 +34,6 @@ TEST_CASE("Workspace: buffers are as long as asked, apart from each other and fr
   CHECK(buffers[3].front() == std::byte{0});
 }
 
-TEST_CASE("Workspace: more than can be addressed is an error of the environment") {
+TEST_CASE("Workspace: sizes beyond the address space are an EnvironmentError") {
   CHECK_THROWS_AS(Workspace(4, std::numeric_limits<std::size_t>::max() / 8, Sharing::threads), EnvironmentError);
 }

@@ -30,12 +30,12 @@ const Interface kEthernet = interface("eth0", "192.0.2.2", "255.255.255.0");
 
 }  // namespace
 
-TEST_CASE("worth_trying: loopback first on the same host") {
+TEST_CASE("candidate_addresses: loopback first on the same host") {
   const std::vector<Interface> theirs{kEthernet, kLoopback, kLoopback6};
   CHECK(hosts(candidate_addresses(theirs, theirs, true)) == Texts{"127.0.0.1", "::1", "192.0.2.2"});
 }
 
-TEST_CASE("worth_trying: of another host the same subnet first, never loopback or an address of our own") {
+TEST_CASE("candidate_addresses: on another host the local subnets first, never loopback or own addresses") {
   const std::vector<Interface> ours{interface("docker0", "172.17.0.1", "255.255.0.0"),
                                     interface("eth0", "10.0.1.1", "255.255.255.0"),
                                     interface("eth1", "10.0.32.1", "255.255.240.0"),
@@ -54,7 +54,7 @@ TEST_CASE("worth_trying: of another host the same subnet first, never loopback o
   CHECK(candidate_addresses(std::vector{kLoopback}, ours, false).empty());
 }
 
-TEST_CASE("chosen_interfaces: by the beginning of their names; none is an error that says what there is") {
+TEST_CASE("select_interfaces: by prefix of the name; no match is an error that lists all") {
   const std::vector<Interface> all{interface("ib0", "10.0.0.1", "255.0.0.0"), interface("ib1", "10.0.0.2", "255.0.0.0"),
                                    kEthernet, kLoopback};
   const auto names = [&](std::string_view prefixes) {
@@ -71,7 +71,7 @@ TEST_CASE("chosen_interfaces: by the beginning of their names; none is an error 
   CHECK_THROWS_AS(names(","), UsageError);
 }
 
-TEST_CASE("loopback_place: the same twice, and of this network namespace") {
+TEST_CASE("loopback_namespace_id: stable, and contains the network namespace") {
   CHECK(loopback_namespace_id() == loopback_namespace_id());
   CHECK(loopback_namespace_id().find("net:[") != std::string::npos);
 }

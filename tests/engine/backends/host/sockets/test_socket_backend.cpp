@@ -23,7 +23,7 @@ constexpr std::size_t kMany = 50'000;  // elements: a whole buffer
 
 }  // namespace
 
-TEST_CASE("SocketBackend: says what it is") {
+TEST_CASE("SocketBackend: name, version, device and facts") {
   const SocketBackend backend(4, 2, "1.2.3");
   CHECK(backend.name() == "host");
   CHECK(backend.version() == "1.2.3");
@@ -79,11 +79,11 @@ TEST_CASE(
   const auto body = [&](Team& world) {
     SocketBackend& backend = *backends[static_cast<std::size_t>(world.rank() / kThreads)];
     std::string complaint = sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kMany);
-    const int colour = world.rank() % 2;
+    const int color = world.rank() % 2;
     for (int again = 0; again < 3; ++again) {
-      const auto group = world.split(colour);
+      const auto group = world.split(color);
       complaint +=
-          sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5, kMany);
+          sum_of_ranks(*backend.connect(world, *group), world.rank(), color == 0 ? 0 + 2 + 4 : 1 + 3 + 5, kMany);
     }
     return complaint;
   };

@@ -1,4 +1,4 @@
-// What is special about sockets; that all collectives are right is in test_host_communicator.cpp, over both transports.
+// Tests that are specific to sockets. test_shared_memory_communicator.cpp tests all collectives over both transports.
 #include "backends/host/sockets/socket_communicator.hpp"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
 
-/// The same cases at all ranks: around every boundary between small and large.
+/// Random cases, identical on all ranks, around every limit between small and large sizes.
 std::vector<Case> random_cases(int ranks, unsigned seed, int how_many) {
   std::mt19937 random(seed);
   const auto below = [&](std::size_t end) { return random() % end; };
@@ -32,7 +32,7 @@ std::vector<Case> random_cases(int ranks, unsigned seed, int how_many) {
   return cases;
 }
 
-/// A case is right only where the computation knows one right answer: prod of many ranks overflows in the small types.
+/// True if the exact result is known: prod of many ranks overflows in the small types.
 bool exact(const Case& of, int ranks) { return ranks <= 8 || !reduces(of.collective) || of.dtype == Dtype::int32; }
 
 std::string run_cases(Communicator& communicator, const std::vector<Case>& cases) {
@@ -68,7 +68,7 @@ TEST_CASE("SocketCommunicator: 64 ranks") {
   CHECK(complaints == "");
 }
 
-TEST_CASE("SocketCommunicator: where results are rounded, they have the bits that shared memory gives, at every rank") {
+TEST_CASE("SocketCommunicator: rounded results have the same bits as over shared memory, on every rank") {
   constexpr int kRanks = 3;
   for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16, Dtype::float32, Dtype::f8e4m3}) {
     for (const std::size_t count : {100, 60'001}) {
@@ -80,7 +80,7 @@ TEST_CASE("SocketCommunicator: where results are rounded, they have the bits tha
           const std::string complaints = run_threads(kRanks, [&](Team& world) -> std::string {
             const auto communicator = backend->connect(world, world);
             const std::size_t bytes = count * size_bytes(dtype);
-            // Any bits: numbers of every size.
+            // Random bits: numbers of every magnitude.
             const auto data = moved(world.rank(), 0, bytes);
             communicator->copy(communicator->send_buffer().data(), data.data(), bytes);
             auto* const recv = communicator->recv_buffer().data();
@@ -97,7 +97,7 @@ TEST_CASE("SocketCommunicator: where results are rounded, they have the bits tha
   }
 }
 
-TEST_CASE("SocketCommunicator: an exchange with oneself beside others, in place and not") {
+TEST_CASE("SocketCommunicator: an exchange with itself and with others, in and out of place") {
   constexpr std::size_t kCount = 50'000;
   const auto backend = backend_over(Transport::sockets, 2, 3 * kCount);
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
@@ -112,7 +112,7 @@ TEST_CASE("SocketCommunicator: an exchange with oneself beside others, in place 
       auto* const from = in_place ? recv : send;
       communicator->copy(from, to_self.data(), kCount);
       communicator->copy(from + kCount, to_peer.data(), kCount);
-      // In place the two change places: what is received lies where something else is sent.
+      // In place the two segments are swapped: each receive overlaps the other send.
       auto* const self_to = in_place ? recv + kCount : recv;
       auto* const peer_to = in_place ? recv : recv + kCount;
       const Transfer sends[] = {{rank, from, kCount}, {peer, from + kCount, kCount}};

@@ -16,7 +16,7 @@ using namespace busbw;
 
 namespace {
 
-/// More than the system keeps for one connection.
+/// More than the system buffers for one connection.
 constexpr std::size_t kMuch = std::size_t{48} << 20;
 
 }  // namespace
@@ -28,7 +28,7 @@ TEST_CASE("SocketExchange: flows between two ranks are one stream in the order i
     const int peer = 1 - world.rank();
     const Bytes mine = moved(world.rank(), 0, 100'000);
     Bytes theirs(100'000);
-    // The pieces are cut differently at the two ends, and nothing of no bytes disturbs.
+    // The flows are cut differently at the two ends, and one is empty.
     for (const auto& [first, end] :
          {std::pair{0, 1}, std::pair{1, 1}, std::pair{1, 70'000}, std::pair{70'000, 100'000}})
       exchange.send(peer, mine.data() + first, static_cast<std::size_t>(end - first));
@@ -60,7 +60,7 @@ TEST_CASE("SocketExchange: both send more than fits before either receives, in p
   CHECK(complaints == "");
 }
 
-TEST_CASE("SocketExchange: what is forwarded is what was received, through many ranks") {
+TEST_CASE("SocketExchange: forwarded data equals received data, over many ranks") {
   constexpr int kRanks = 4;
   const std::string complaints = run_threads(kRanks, [&](Team& world) -> std::string {
     const SocketMesh mesh(world, world.rank(), interfaces());
@@ -80,7 +80,7 @@ TEST_CASE("SocketExchange: what is forwarded is what was received, through many 
   CHECK(complaints == "");
 }
 
-TEST_CASE("SocketExchange: a peer that stalls is no hang once the job is aborted") {
+TEST_CASE("SocketExchange: an abort ends the wait for a stalled peer") {
   for (const bool sending : {true, false}) {
     const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
       const SocketMesh mesh(world, world.rank(), interfaces());
@@ -105,7 +105,7 @@ TEST_CASE("SocketExchange: a peer that stalls is no hang once the job is aborted
   }
 }
 
-TEST_CASE("SocketExchange: a peer that is gone is named with its host and the phase, if the job does not say more") {
+TEST_CASE("SocketExchange: a lost peer is named with its host and the phase if the job does not abort") {
   for (const bool sending : {true, false}) {
     std::string sentence;
     const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
@@ -131,7 +131,7 @@ TEST_CASE("SocketExchange: a peer that is gone is named with its host and the ph
   }
 }
 
-TEST_CASE("SocketExchange: a peer that is gone in a job that was aborted only unwinds") {
+TEST_CASE("SocketExchange: a lost peer in an aborted job throws JobAborted") {
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     SocketMesh mesh(world, world.rank(), interfaces());
     if (world.rank() == 1) {

@@ -22,60 +22,61 @@ PeerInfo example() {
 
 }  // namespace
 
-TEST_CASE("Introduction: through bytes and back") {
+TEST_CASE("PeerInfo: encoded and decoded") {
   const PeerInfo read = decode_peer_info(example().encoded());
   CHECK(read.world_rank == 7);
   CHECK(read.host == "node07");
-  CHECK(read.place == "boot net:[1]");
+  CHECK(read.loopback_namespace == "boot net:[1]");
   REQUIRE(read.interfaces.size() == 2);
   CHECK(read.interfaces[0].name == "eth0");
   CHECK(read.interfaces[1].address.host() == "2001:db8::2");
   CHECK(read.interfaces[1].mask.host() == "ffff:ffff::");
 }
 
-TEST_CASE("Introduction: the same host is a place that is known and equal") {
+TEST_CASE("PeerInfo: the same host has a known and equal loopback namespace") {
   PeerInfo one = example(), other = example();
   other.host = "called otherwise";
   CHECK(one.same_host(other));
-  other.place = "boot net:[2]";
+  other.loopback_namespace = "boot net:[2]";
   CHECK_FALSE(one.same_host(other));
-  one.place = other.place = "";
+  one.loopback_namespace = other.loopback_namespace = "";
   CHECK_FALSE(one.same_host(other));
 }
 
-TEST_CASE("Introduction and Door: what is too short is refused at every length") {
+TEST_CASE("PeerInfo and ListenerCredentials: truncated bytes are refused at every length") {
   const Bytes introduction = example().encoded();
   for (std::size_t length = 0; length < introduction.size(); ++length)
     CHECK_THROWS(decode_peer_info(std::span(introduction).first(length)));
-  const Bytes door = new_listener_credentials(4711).encoded();
-  for (std::size_t length = 0; length < door.size(); ++length) CHECK_THROWS(decode_listener_credentials(std::span(door).first(length)));
+  const Bytes credentials = new_listener_credentials(4711).encoded();
+  for (std::size_t length = 0; length < credentials.size(); ++length)
+    CHECK_THROWS(decode_listener_credentials(std::span(credentials).first(length)));
   PeerInfo strange = example();
   Bytes bytes = strange.encoded();
   std::ranges::fill(std::span(bytes).last(8), std::byte{'x'});
   CHECK_THROWS_AS(decode_peer_info(bytes), EnvironmentError);
 }
 
-TEST_CASE("Door: through bytes and back; every one has secrets of its own") {
-  const ListenerCredentials door = new_listener_credentials(65535), other = new_listener_credentials(65535);
-  const ListenerCredentials read = decode_listener_credentials(door.encoded());
+TEST_CASE("ListenerCredentials: encoded and decoded, with unique secrets") {
+  const ListenerCredentials credentials = new_listener_credentials(65535), other = new_listener_credentials(65535);
+  const ListenerCredentials read = decode_listener_credentials(credentials.encoded());
   CHECK(read.port == 65535);
-  CHECK(constant_time_equal(read.secret, door.secret));
-  CHECK(constant_time_equal(read.answer, door.answer));
-  CHECK_FALSE(constant_time_equal(door.secret, door.answer));
-  CHECK_FALSE(constant_time_equal(door.secret, other.secret));
-  CHECK_FALSE(constant_time_equal(door.answer, other.answer));
+  CHECK(constant_time_equal(read.secret, credentials.secret));
+  CHECK(constant_time_equal(read.answer, credentials.answer));
+  CHECK_FALSE(constant_time_equal(credentials.secret, credentials.answer));
+  CHECK_FALSE(constant_time_equal(credentials.secret, other.secret));
+  CHECK_FALSE(constant_time_equal(credentials.answer, other.answer));
 }
 
-TEST_CASE("CallGreeting: through bytes and back; other bytes are none") {
-  const ConnectRequest greeting{3, 70'000, new_listener_credentials(1).secret};
-  auto bytes = greeting.encoded();
+TEST_CASE("ConnectRequest: encoded and decoded; other bytes are refused") {
+  const ConnectRequest request{3, 70'000, new_listener_credentials(1).secret};
+  auto bytes = request.encoded();
   const auto read = decode_connect_request(bytes);
   REQUIRE(read.has_value());
   CHECK(read->from == 3);
   CHECK(read->to == 70'000);
-  CHECK(constant_time_equal(read->secret, greeting.secret));
+  CHECK(constant_time_equal(read->secret, request.secret));
   for (std::size_t i = 0; i < 8; ++i) {
-    bytes = greeting.encoded();
+    bytes = request.encoded();
     bytes[i] ^= std::byte{1};
     CHECK_FALSE(decode_connect_request(bytes).has_value());
   }

@@ -17,16 +17,18 @@ using namespace busbw;
 
 namespace {
 
-/// What a rank that the test plays itself has to say, and what it hears: the doors of all.
-std::vector<ListenerCredentials> introduce(Team& team, int world_rank, const ListenerCredentials& door, const std::string& place = loopback_namespace_id()) {
-  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", place, interfaces()}.encoded());
-  std::vector<ListenerCredentials> doors;
-  for (const Bytes& theirs : all_gather_bytes(team, door.encoded())) doors.push_back(decode_listener_credentials(theirs));
-  return doors;
+/// Plays one rank's part of the handshake through the team. Returns the credentials of all ranks.
+std::vector<ListenerCredentials> exchange_handshake(Team& team, int world_rank, const ListenerCredentials& credentials,
+                                                    const std::string& loopback_namespace = loopback_namespace_id()) {
+  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
+  std::vector<ListenerCredentials> all_credentials;
+  for (const Bytes& theirs : all_gather_bytes(team, credentials.encoded()))
+    all_credentials.push_back(decode_listener_credentials(theirs));
+  return all_credentials;
 }
 
-/// A port at which nobody listens.
-ListenerCredentials closed_door() {
+/// Credentials with a port at which nothing listens.
+ListenerCredentials closed_port() {
   const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
   return new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener).port()));
 }
@@ -63,7 +65,7 @@ TEST_CASE("SocketMesh: every two ranks have a connection, and each leads to the 
   }
 }
 
-TEST_CASE("SocketMesh: strangers at the port while ranks connect are shrugged off; afterwards nobody listens") {
+TEST_CASE("SocketMesh: invalid connections during the setup are rejected; afterwards the port is closed") {
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 1) {
       const SocketMesh mesh(world, 1, interfaces());
@@ -74,33 +76,33 @@ TEST_CASE("SocketMesh: strangers at the port while ranks connect are shrugged of
       world.barrier();
       return std::string(text) == "hello" ? "" : "wrong data; ";
     }
-    // Rank 0 is played here: it knows rank 1's door, and lets strangers go first.
-    const ListenerCredentials door = introduce(world, 0, closed_door())[1];
-    std::vector<Descriptor> strangers;
+    // The test plays rank 0: it knows rank 1's credentials and makes invalid connections first.
+    const ListenerCredentials credentials = exchange_handshake(world, 0, closed_port())[1];
+    std::vector<Descriptor> invalid_connections;
     for (int i = 0; i < 100; ++i) {
-      strangers.push_back(stranger_at(door.port));
-      if (i % 4 == 1) say(strangers.back(), "GET / HTTP/1.0\r\n\r\n and more than a greeting can hold");
-      if (i % 4 == 2) say(strangers.back(), "busbwhi1");
-      if (i % 4 == 3) strangers.back().close();
+      invalid_connections.push_back(connect_to_port(credentials.port));
+      if (i % 4 == 1) send_bytes(invalid_connections.back(), "GET / HTTP/1.0\r\n\r\n and more than a request can hold");
+      if (i % 4 == 2) send_bytes(invalid_connections.back(), "busbwhi1");
+      if (i % 4 == 3) invalid_connections.back().close();
     }
-    SocketConnector caller({endpoint_of("127.0.0.1", 0)}, door, 0, 1);
-    for (int round = 0; round < 600 && !caller.connected(); ++round) proceed(caller);
-    if (!caller.connected()) return "not let in: " + caller.tried();
-    const Descriptor connection = caller.take_connection();
+    SocketConnector connector({endpoint_of("127.0.0.1", 0)}, credentials, 0, 1);
+    for (int round = 0; round < 600 && !connector.connected(); ++round) poll_once(connector);
+    if (!connector.connected()) return "not accepted: " + connector.attempts_text();
+    const Descriptor connection = connector.take_connection();
     world.barrier();
-    const bool still_open = stranger_at(door.port).is_open();
-    say(connection, "hello");
+    const bool still_open = connect_to_port(credentials.port).is_open();
+    send_bytes(connection, "hello");
     world.barrier();
     return still_open ? "somebody still listens; " : "";
   });
   CHECK(complaints == "");
 }
 
-TEST_CASE("SocketMesh: a rank that cannot be reached is named, with its host, what was tried and the remedy") {
+TEST_CASE("SocketMesh: an unreachable rank is named with its host, the tried addresses and the remedy") {
   std::string sentence;
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 1) {
-      introduce(world, 41, closed_door());
+      exchange_handshake(world, 41, closed_port());
       return {};
     }
     sentence = sentence_of<EnvironmentError>([&] { SocketMesh(world, 40, interfaces()); });
@@ -111,12 +113,12 @@ TEST_CASE("SocketMesh: a rank that cannot be reached is named, with its host, wh
                          "BUSBW_SOCKET_IFNAME"});
 }
 
-TEST_CASE("SocketMesh: a host without an address to try is named, too") {
+TEST_CASE("SocketMesh: a host without an address to try is named as well") {
   std::string sentence;
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 1) {
-      // All its addresses are this host's own, and yet it is another one.
-      introduce(world, 1, closed_door(), "another boot net:[0]");
+      // All its addresses are this host's own, and yet it is another host.
+      exchange_handshake(world, 1, closed_port(), "another boot net:[0]");
       return {};
     }
     sentence = sentence_of<EnvironmentError>([&] { SocketMesh(world, 0, interfaces()); });
@@ -126,10 +128,10 @@ TEST_CASE("SocketMesh: a host without an address to try is named, too") {
   check_names(sentence, {"rank 1 on host elsewhere", "no address to try"});
 }
 
-TEST_CASE("SocketMesh: who waits for a rank that never calls ends once the job is aborted") {
+TEST_CASE("SocketMesh: an abort ends the wait for a rank that never connects") {
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 0) {
-      introduce(world, 0, closed_door());
+      exchange_handshake(world, 0, closed_port());
       dynamic_cast<ThreadTeam&>(world).abort();
       return {};
     }

@@ -7,7 +7,7 @@
 
 using namespace busbw;
 
-TEST_CASE("survey_gpus: GPUs, or a sentence why there are none and what to do") {
+TEST_CASE("survey_gpus: GPUs, or the reason for their absence with a remedy") {
   for (const bool forks_follow : {true, false}) {
     const GpuSurvey survey = survey_gpus(forks_follow);
     CHECK(survey.gpus.empty() != survey.no_gpu_reason.empty());
@@ -15,7 +15,7 @@ TEST_CASE("survey_gpus: GPUs, or a sentence why there are none and what to do") 
   }
 }
 
-TEST_CASE("make_nccl_backend: without GPUs an error of the environment that says why") {
+TEST_CASE("make_nccl_backend: without GPUs an EnvironmentError with the reason") {
   try {
     make_nccl_backend({}, {{}, "the driver sleeps"});
     FAIL("no error");

@@ -1,5 +1,4 @@
-// What the kernels of a GPU do with a range, thread by thread on the host, beside what the host makes of the same
-// stream.
+// Runs the GPU kernels' fill and compare thread by thread on the host, and compares with the host's data.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 namespace busbw {
 
-// Stand-ins for what is CUDA's.
+// Replacements for CUDA's types and functions.
 #define __device__
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
@@ -34,7 +33,7 @@ namespace {
 constexpr std::size_t kRoom = 512;  // around the data, a multiple of what a warp writes at once
 constexpr unsigned char kGuard = 0x5a;
 
-/// Memory that begins where a GPU's would.
+/// Memory with the alignment of GPU memory.
 class Memory {
  public:
   explicit Memory(std::size_t bytes) : bytes_(bytes), all_(bytes / sizeof(Line) + 1) {
@@ -63,7 +62,7 @@ unsigned compare(const DeviceRange& range, std::size_t threads) {
 
 }  // namespace
 
-TEST_CASE("over_range: bit for bit the host's data, nothing beside them, and every byte is looked at") {
+TEST_CASE("over_range: writes exactly the host's bytes and compares every byte") {
   std::mt19937 random(11);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);

@@ -16,7 +16,7 @@ struct Grid {
 };
 constexpr Grid kGrids[] = {{32, 1, 1}, {32, 1, 4}, {64, 3, 2}, {96, 2, 5}};
 
-/// How often each of `vectors` is taken by the threads of all ranks.
+/// Counts how often the threads of all ranks take each of `vectors`.
 std::vector<int> taken(const Grid& grid, std::size_t vectors, unsigned unroll) {
   std::vector<int> times(vectors);
   for (int rank = 0; rank < grid.ranks; ++rank)
@@ -32,7 +32,7 @@ std::vector<int> taken(const Grid& grid, std::size_t vectors, unsigned unroll) {
 
 }  // namespace
 
-TEST_CASE("split_by_vectors: vectors are aligned on both sides, and nothing is left out or taken twice") {
+TEST_CASE("split_by_vectors: vectors are aligned on both sides, and every element is covered once") {
   for (const unsigned bytes : {1u, 2u, 4u, 8u})
     for (std::size_t from = 0; from < 2 * kVectorBytes; from += bytes)
       for (std::size_t to = 0; to < 2 * kVectorBytes; to += bytes)
@@ -53,7 +53,7 @@ TEST_CASE("split_by_vectors: vectors are aligned on both sides, and nothing is l
         }
 }
 
-TEST_CASE("worker_of_all: every thread of every rank has a number of its own, a warp's are neighbours") {
+TEST_CASE("worker_of_all: every thread of every rank has a unique index, consecutive in a warp") {
   for (const Grid& grid : kGrids) {
     std::vector<int> times(std::size_t{grid.threads} * grid.blocks * static_cast<unsigned>(grid.ranks));
     for (int rank = 0; rank < grid.ranks; ++rank)
@@ -69,7 +69,7 @@ TEST_CASE("worker_of_all: every thread of every rank has a number of its own, a 
   }
 }
 
-TEST_CASE("worker_of_rank: as a rank alone") {
+TEST_CASE("worker_of_rank: like worker_of_all with one rank") {
   for (const Grid& grid : kGrids)
     for (unsigned block = 0; block < grid.blocks; ++block)
       for (unsigned thread = 0; thread < grid.threads; ++thread) {
@@ -80,7 +80,7 @@ TEST_CASE("worker_of_rank: as a rank alone") {
       }
 }
 
-TEST_CASE("worker_across_blocks: every thread has a number of its own, neighbouring warps are in different blocks") {
+TEST_CASE("worker_across_blocks: every thread has a unique index, neighboring warps are in different blocks") {
   for (const Grid& grid : kGrids) {
     std::vector<int> times(std::size_t{grid.threads} * grid.blocks);
     for (unsigned block = 0; block < grid.blocks; ++block)
@@ -106,7 +106,7 @@ TEST_CASE("first_vector and vector_stride: every vector is taken once, whatever 
       }
 }
 
-TEST_CASE("worker_across_all: every thread of every rank has a number of its own, neighbouring warps on other ranks") {
+TEST_CASE("worker_across_all: every thread of every rank has a unique index, neighboring warps are on other ranks") {
   for (const Grid& grid : kGrids) {
     std::vector<int> times(std::size_t{grid.threads} * grid.blocks * static_cast<unsigned>(grid.ranks));
     for (int rank = 0; rank < grid.ranks; ++rank)
@@ -123,7 +123,7 @@ TEST_CASE("worker_across_all: every thread of every rank has a number of its own
   }
 }
 
-TEST_CASE("in_whole_turns: every thread has all its rows, and fewer than a turn's are left") {
+TEST_CASE("vectors_in_full_strides: a multiple of the stride, with less than one stride left") {
   for (const std::size_t vectors : {std::size_t{0}, std::size_t{511}, std::size_t{512}, std::size_t{1300}}) {
     const Worker worker{.index = 5, .count = 64};
     const std::size_t whole = vectors_in_full_strides(vectors, worker, 8);
@@ -133,21 +133,21 @@ TEST_CASE("in_whole_turns: every thread has all its rows, and fewer than a turn'
   }
 }
 
-TEST_CASE("peer_of_step: each step goes to another rank, itself last, and no two ranks go to one") {
+TEST_CASE("peer_of_step: each step has another peer, itself last, and no peer is used twice") {
   for (const int ranks : {1, 2, 3, 8}) {
     for (int step = 0; step < ranks; ++step) {
-      std::vector<int> visitors(static_cast<std::size_t>(ranks));
+      std::vector<int> uses(static_cast<std::size_t>(ranks));
       for (int rank = 0; rank < ranks; ++rank) {
         const int peer = peer_of_step(rank, step, ranks);
-        ++visitors[static_cast<std::size_t>(peer)];
+        ++uses[static_cast<std::size_t>(peer)];
         CHECK((step == ranks - 1) == (peer == rank));
       }
-      CHECK(std::ranges::count(visitors, 1) == ranks);
+      CHECK(std::ranges::count(uses, 1) == ranks);
     }
   }
 }
 
-TEST_CASE("sending_block: where the thread lies that sends to a peer") {
+TEST_CASE("sending_block: the block of the thread that sends to a peer") {
   for (const Grid& grid : kGrids) {
     for (unsigned block = 0; block < grid.blocks; ++block)
       for (unsigned thread = 0; thread < grid.threads; ++thread) {
