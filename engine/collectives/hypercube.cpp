@@ -1,4 +1,5 @@
-// An all-gather in log2(ranks) steps: in step k a rank swaps all it has with the rank whose number differs in bit k.
+// An all-gather in log2(ranks) steps. In step k, two ranks that differ only in bit k of their number swap all data they
+// have.
 #include "collectives/registry.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ class Hypercube final : public Collective {
     const std::size_t share = share_of(count, element_bytes, ranks);
     return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
   }
-  /// nccl-tests counts what a rank sends, (n - 1) shares, in algbw already.
+  /// As in nccl-tests, algbw already counts the (n - 1) shares that a rank sends.
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), 1};
   }

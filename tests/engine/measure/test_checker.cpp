@@ -48,9 +48,9 @@ struct RankScene {
 };
 
 RankCheckResult verify(RankScene& rank, Placement placement) {
-  RankCheckResult findings = rank.checker.verify_result(rank.rank_case, placement);
-  rank.checker.verify_untouched(rank.rank_case, placement, findings);
-  return findings;
+  RankCheckResult check_result = rank.checker.verify_result(rank.rank_case, placement);
+  rank.checker.verify_untouched(rank.rank_case, placement, check_result);
+  return check_result;
 }
 
 /// Findings of one rank after `damage` was done to the result of an all-reduce, out of place or in.
@@ -74,16 +74,16 @@ TEST_CASE("checker: a right result is right") {
 TEST_CASE("checker: each single bit of the first, a middle and the last element is noticed") {
   for (const std::size_t index : {std::size_t{0}, std::size_t{41}, kElements - 1})
     for (int bit = 0; bit < 32; ++bit) {
-      const RankCheckResult findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult check_result = findings_after(Placement::out_of_place, [&](RankScene& rank) {
         rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1}
                                                                                                           << (bit % 8);
       });
-      REQUIRE(findings.wrong_elements == 1);
-      REQUIRE(findings.first.size() == 1);
-      CHECK(findings.first[0].index == static_cast<std::int64_t>(index));
-      CHECK(findings.first[0].rank == 0);
-      CHECK(findings.first[0].place == "receive buffer");
-      CHECK(findings.first[0].expected != findings.first[0].got);
+      REQUIRE(check_result.wrong_elements == 1);
+      REQUIRE(check_result.first.size() == 1);
+      CHECK(check_result.first[0].index == static_cast<std::int64_t>(index));
+      CHECK(check_result.first[0].rank == 0);
+      CHECK(check_result.first[0].place == "receive buffer");
+      CHECK(check_result.first[0].expected != check_result.first[0].got);
     }
 }
 
@@ -92,11 +92,11 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
-  const RankCheckResult findings = verify(rank, Placement::out_of_place);
-  CHECK(findings.wrong_elements == kElements);
-  REQUIRE(findings.first.size() == Mismatches::kKept);
-  for (std::size_t i = 0; i < findings.first.size(); ++i)
-    CHECK(findings.first[i].index == static_cast<std::int64_t>(i));
+  const RankCheckResult check_result = verify(rank, Placement::out_of_place);
+  CHECK(check_result.wrong_elements == kElements);
+  REQUIRE(check_result.first.size() == Mismatches::kKept);
+  for (std::size_t i = 0; i < check_result.first.size(); ++i)
+    CHECK(check_result.first[i].index == static_cast<std::int64_t>(i));
 }
 
 TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
@@ -120,15 +120,15 @@ TEST_CASE("checker: a changed byte in each of the four guards is noticed and nam
                              {"guard before the receive buffer, byte", false, false},
                              {"guard after the receive buffer, byte", false, true}})
     for (const std::size_t index : {std::size_t{0}, kGuardBytes - 1}) {
-      const RankCheckResult findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult check_result = findings_after(Placement::out_of_place, [&](RankScene& rank) {
         std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place)
                                      : rank.buffers.recv_data(Placement::out_of_place);
         std::byte* guard = place.after ? data + 4 * kElements : data - kGuardBytes;
         guard[index] ^= std::byte{0x10};
       });
-      REQUIRE(findings.wrong_elements == 1);
-      CHECK(findings.first.at(0).place == place.name);
-      CHECK(findings.first.at(0).index == static_cast<std::int64_t>(index));
+      REQUIRE(check_result.wrong_elements == 1);
+      CHECK(check_result.first.at(0).place == place.name);
+      CHECK(check_result.first.at(0).index == static_cast<std::int64_t>(index));
     }
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
       for (const bool last : {false, true}) {
         CAPTURE(name);
         Scene scene(name, 3);
-        std::vector<RankCheckResult> findings(3);
+        std::vector<RankCheckResult> check_result(3);
         const auto ends = run_as_threads(scene.job, [&](Team& world) {
           RankScene rank(scene, world, 0);
           rank.checker.prepare(rank.rank_case, placement);
@@ -147,15 +147,15 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
           world.barrier();
           std::byte* result = rank.buffers.recv_data(placement);
           if (world.rank() == 2) result[last ? 4 * rank.shape.recv_count - 1 : 0] ^= std::byte{1};
-          findings[static_cast<std::size_t>(world.rank())] = verify(rank, placement);
+          check_result[static_cast<std::size_t>(world.rank())] = verify(rank, placement);
         });
         REQUIRE(ends == std::vector<std::string>(3));
-        CHECK(findings[0].wrong_elements == 0);
-        CHECK(findings[1].wrong_elements == 0);
-        REQUIRE(findings[2].wrong_elements == 1);
-        CHECK(findings[2].first[0].rank == 2);
+        CHECK(check_result[0].wrong_elements == 0);
+        CHECK(check_result[1].wrong_elements == 0);
+        REQUIRE(check_result[2].wrong_elements == 1);
+        CHECK(check_result[2].first[0].rank == 2);
         const auto count = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
-        CHECK(findings[2].first[0].index == (last ? count - 1 : 0));
+        CHECK(check_result[2].first[0].index == (last ? count - 1 : 0));
       }
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("checker: in place, the data around a result within it counts, at indi
     for (const bool before : {true, false}) {
       CAPTURE(name);
       Scene scene(name, 3);
-      std::vector<RankCheckResult> findings(3);
+      std::vector<RankCheckResult> check_result(3);
       const auto ends = run_as_threads(scene.job, [&](Team& world) {
         RankScene rank(scene, world, 1);
         rank.checker.prepare(rank.rank_case, Placement::in_place);
@@ -173,14 +173,14 @@ TEST_CASE("checker: in place, the data around a result within it counts, at indi
         world.barrier();
         const auto region = rank.buffers.recv_region(Placement::in_place);
         if (world.rank() == 1) (before ? region.front() : region.back()) ^= std::byte{1};
-        findings[static_cast<std::size_t>(world.rank())] = verify(rank, Placement::in_place);
+        check_result[static_cast<std::size_t>(world.rank())] = verify(rank, Placement::in_place);
       });
       REQUIRE(ends == std::vector<std::string>(3));
-      CHECK(findings[0].wrong_elements == 0);
-      CHECK(findings[2].wrong_elements == 0);
-      REQUIRE(findings[1].wrong_elements == 1);
-      CHECK(findings[1].first[0].place == "receive buffer");
+      CHECK(check_result[0].wrong_elements == 0);
+      CHECK(check_result[2].wrong_elements == 0);
+      REQUIRE(check_result[1].wrong_elements == 1);
+      CHECK(check_result[1].first[0].place == "receive buffer");
       const auto share = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
-      CHECK(findings[1].first[0].index == (before ? -share : 2 * share - 1));
+      CHECK(check_result[1].first[0].index == (before ? -share : 2 * share - 1));
     }
 }

@@ -9,7 +9,7 @@ namespace {
 RankReport report(const std::vector<double>& iteration_s, double total_s) {
   return {
       .samples = {.iteration_s = iteration_s, .total = {.elapsed_s = total_s, .issue_s = total_s / 3, .operations = 3}},
-      .findings = {}};
+      .check_result = {}};
 }
 
 const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
@@ -21,7 +21,7 @@ RankReport on_device(double first_s, double duration_s) {
                       .first_iteration_s = first_s,
                       .device_s = 2 * duration_s,
                       .device_operations = 2},
-          .findings = {}};
+          .check_result = {}};
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST_CASE("gate room: what is issued never exceeds it, and one iteration more wo
         const std::size_t plain = behind.iterations();
         if (plain > 0) CHECK(per_operation + 2 + plain * per_iteration <= room);
         CHECK(per_operation + 2 + (plain + 1) * per_iteration > room);
-        const std::size_t stamped = behind.stamped_iterations();
+        const std::size_t stamped = behind.timestamped_iterations();
         if (stamped > 0) CHECK(per_operation + stamped * (per_iteration + 1) + 1 <= room);
         CHECK(per_operation + (stamped + 1) * (per_iteration + 1) + 1 > room);
       }

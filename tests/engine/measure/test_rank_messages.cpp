@@ -44,7 +44,7 @@ TEST_CASE("a device that says nothing stays one that says nothing") {
 }
 
 TEST_CASE("findings arrive as they were sent") {
-  const RankCheckResult got = read_findings(findings_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
+  const RankCheckResult got = read_check_result(check_result_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
   CHECK(got.wrong_elements == 9);
   REQUIRE(got.first.size() == 1);
   CHECK(got.first[0].rank == 2);

@@ -154,8 +154,8 @@ TEST_CASE("sampler: on a device launching shows in short iterations, and events 
   const Sampler on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
   CHECK(on_device.visible_overhead(100e-6) == VisibleOverhead::launching);
   CHECK(on_device.visible_overhead(299e-6) == VisibleOverhead::launching);
-  CHECK(on_device.visible_overhead(301e-6) == VisibleOverhead::stamps);
-  CHECK(on_device.visible_overhead(2.4e-3) == VisibleOverhead::stamps);
+  CHECK(on_device.visible_overhead(301e-6) == VisibleOverhead::timestamps);
+  CHECK(on_device.visible_overhead(2.4e-3) == VisibleOverhead::timestamps);
   CHECK(on_device.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
   CHECK(scene.sampler.visible_overhead(100e-6) == VisibleOverhead::nothing);
 }
@@ -180,11 +180,11 @@ TEST_CASE("sampler: stamps show where an iteration is short, and never where its
     int blocking;
     VisibleOverhead shows;
   };
-  for (const Expected& expected : {Expected{9.9e-6, 0, VisibleOverhead::stamps},
+  for (const Expected& expected : {Expected{9.9e-6, 0, VisibleOverhead::timestamps},
                                    {10.1e-6, 0, VisibleOverhead::nothing},
                                    {1e-3, 0, VisibleOverhead::nothing},
-                                   {9e-6, 1, VisibleOverhead::stamps},
-                                   {9e-6, 2, VisibleOverhead::stamps},
+                                   {9e-6, 1, VisibleOverhead::timestamps},
+                                   {9e-6, 2, VisibleOverhead::timestamps},
                                    {9e-6, 3, VisibleOverhead::nothing}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);

@@ -282,10 +282,10 @@ TEST_CASE("sampler: in short graphs their launch shows, however long their itera
   const Scene scene({}, settings_of(10, 1, 3));
   CHECK(scene.sampler.visible_overhead(200e-6) == VisibleOverhead::launching);
   CHECK(scene.sampler.visible_overhead(400e-6) == VisibleOverhead::launching);  // 10 of them are 4 ms
-  CHECK(scene.sampler.visible_overhead(600e-6) == VisibleOverhead::stamps);
+  CHECK(scene.sampler.visible_overhead(600e-6) == VisibleOverhead::timestamps);
   CHECK(scene.sampler.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
   CHECK(Scene({}, settings_of(1, 1, 3)).sampler.visible_overhead(2.6e-3) == VisibleOverhead::launching);
-  CHECK(Scene({}, settings_of(10)).sampler.visible_overhead(400e-6) == VisibleOverhead::stamps);
+  CHECK(Scene({}, settings_of(10)).sampler.visible_overhead(400e-6) == VisibleOverhead::timestamps);
 }
 
 TEST_CASE("sampler: behind the gate there is neither launching nor waiting for others") {

@@ -81,7 +81,7 @@ TEST_CASE("summarise: agrees with a slow computation of every figure") {
   Random random(3);
   for (int round = 0; round < 300; ++round) {
     const auto samples = random_samples(random, 1 + random.below(130));
-    const Statistics result = summarise(samples);
+    const Statistics result = summarize(samples);
     long double sum = 0;
     for (const double sample : samples) sum += sample;
     const long double mean = sum / static_cast<long double>(samples.size());
@@ -104,7 +104,7 @@ TEST_CASE("summarise: agrees with a slow computation of every figure") {
 TEST_CASE("summarise: the figures are in order, and the interval encloses the median") {
   Random random(4);
   for (int round = 0; round < 1000; ++round) {
-    const Statistics result = summarise(random_samples(random, 1 + random.below(300)));
+    const Statistics result = summarize(random_samples(random, 1 + random.below(300)));
     REQUIRE(result.min_s <= result.median_s);
     REQUIRE(result.median_s <= result.p95_s * (1 + 1e-15));
     REQUIRE(result.p95_s <= result.p99_s);
@@ -124,26 +124,26 @@ TEST_CASE("summarise: the figures are in order, and the interval encloses the me
 TEST_CASE("summarise: the order of the samples does not matter") {
   Random random(5);
   auto samples = random_samples(random, 101);
-  const Statistics before = summarise(samples);
+  const Statistics before = summarize(samples);
   std::ranges::reverse(samples);
-  const Statistics after = summarise(samples);
+  const Statistics after = summarize(samples);
   CHECK(before.mean_s == after.mean_s);
   CHECK(before.stdev_s == after.stdev_s);
   CHECK(before.p99_s == after.p99_s);
 }
 
 TEST_CASE("summarise: one sample, and samples that are all the same") {
-  const Statistics one = summarise(std::vector{2e-6});
+  const Statistics one = summarize(std::vector{2e-6});
   CHECK(one.mean_s == 2e-6);
   CHECK(one.median_s == 2e-6);
   CHECK(one.p99_s == 2e-6);
   CHECK(one.stdev_s == 0);
   CHECK_FALSE(one.median_ci95_s);
-  const Statistics same = summarise(std::vector<double>(50, 4e-6));
+  const Statistics same = summarize(std::vector<double>(50, 4e-6));
   CHECK(same.cv == doctest::Approx(0));
   REQUIRE(same.median_ci95_s);
   CHECK(same.median_ci95_s->first == same.median_ci95_s->second);
-  CHECK(summarise(std::vector{0.0, 0.0}).cv == 0);
+  CHECK(summarize(std::vector{0.0, 0.0}).cv == 0);
 }
 
 TEST_CASE("median_ci95_ranks: exact up to 60 samples") {
@@ -178,7 +178,7 @@ TEST_CASE("median_ci95_ranks: in simulations the interval holds the true median 
     for (int round = 0; round < kRounds; ++round) {
       std::vector<double> samples;
       for (std::size_t i = 0; i < n; ++i) samples.push_back(std::exp(3 * random.unit()));  // median exp(1.5)
-      const auto interval = *summarise(samples).median_ci95_s;
+      const auto interval = *summarize(samples).median_ci95_s;
       covered += interval.first <= std::exp(1.5) && std::exp(1.5) <= interval.second;
     }
     CAPTURE(n);

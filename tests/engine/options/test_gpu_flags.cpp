@@ -30,7 +30,7 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
   }
   for (const char* line : {"-V 129", "-V 0", "-V -1"}) check_names(refusal_of(line), {"1 to 128"});
   check_names(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}).host_error, {"NCCL_TESTS_DEVICE=0", "host backend"});
-  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "from 0 on"});
+  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "at least 0"});
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "\x1b[2J"}}), {"NCCL_TESTS_DEVICE=\\x1b[2J: allowed"});
   CHECK(options_of("-t 2 -b 8 -e 1M").host_error.empty());
   // The first of several is named.
@@ -52,7 +52,7 @@ TEST_CASE("options: a kernel that cannot run what is asked for is refused, with 
   check_names(cannot("-D 2"), {"-D 2 (--device_implementation)", "symmetric windows", "-R 2"});
   check_names(cannot("-D 2 -R 1"), {"-D 2", "-R 2"});
   check_names(cannot("-D 1 -R 2", "all_gather"), {"-D 1", "all_gather_perf", "all_reduce_perf and alltoall_perf"});
-  check_names(cannot("-D 1 -R 2 -o mulsum"), {"-D 1", "-o mulsum", "-d float", "allowed is -o sum, prod"});
+  check_names(cannot("-D 1 -R 2 -o mulsum"), {"-D 1", "-o mulsum", "-d float", "allowed: -o sum, prod"});
   check_names(cannot("-D 1 -R 2 -o all"), {"-o mulsum"});
   check_names(cannot("-D 3 -R 2 -d half"), {"-D 3", "-d half", "-d float or double"});
   CHECK(cannot("-D 1 -R 2 -d all -o avg").empty());

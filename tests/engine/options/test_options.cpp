@@ -255,7 +255,7 @@ TEST_CASE("options: ping-pong is sendrecv's") {
   CHECK(options_of("--ping-pong 1", {}, "sendrecv").collective_settings.ping_pong);
   CHECK_FALSE(options_of("--ping-pong 0").collective_settings.ping_pong);
   check_names(refusal_of("--ping-pong 1"), {"--ping-pong 1", "sendrecv"});
-  check_names(refusal_of("--ping-pong 1 -m 10", {}, "sendrecv"), {"--ping-pong 1", "-m 10", "leave out"});
+  check_names(refusal_of("--ping-pong 1 -m 10", {}, "sendrecv"), {"--ping-pong 1", "-m 10", "exclude each other"});
 }
 
 TEST_CASE("options: -K counts below -n, with -I") {

@@ -37,7 +37,7 @@ TEST_CASE("a path that cannot be created is a usage error with a remedy") {
       const std::string sentence = error.what();
       CHECK(sentence.find("option -J") != std::string::npos);
       CHECK(sentence.find(path) != std::string::npos);
-      CHECK(sentence.find("name a new file in a folder that exists") != std::string::npos);
+      CHECK(sentence.find("name a new file in an existing folder") != std::string::npos);
     }
   }
   CHECK_FALSE(std::filesystem::exists(folder.file("no")));

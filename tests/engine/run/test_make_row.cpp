@@ -229,8 +229,8 @@ TEST_CASE("make_row: -C shows the time that issuing took, ranks combined as for 
 
 TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are kept") {
   PlacementReport bad = report();
-  bad.ranks[1].findings = {7, {wrong(1, 0), wrong(1, 3), wrong(1, 4)}};
-  bad.ranks[3].findings = {2, {wrong(3, 8), wrong(3, 9)}};
+  bad.ranks[1].check_result = {7, {wrong(1, 0), wrong(1, 3), wrong(1, 4)}};
+  bad.ranks[3].check_result = {2, {wrong(3, 8), wrong(3, 9)}};
   const CheckResult check = Scene("all_reduce").out_of_place(bad).out_of_place->check;
   CHECK(check.state == CheckResult::State::checked);
   CHECK(check.wrong_elements == 9);

@@ -77,7 +77,7 @@ TEST_CASE("at_most: that another process has less memory is said like one's own 
   const MemoryPlan less = limit_plan(own, kMiB);
   CHECK(less.max_bytes == kMiB);
   CHECK(less.notes == std::vector<std::string>{"Reducing maxBytes to 1048576 due to memory limitation",
-                                               "another process has memory for no more"});
+                                               "another process does not have memory for more"});
 }
 
 TEST_CASE("plan_memory: a list of sizes is never reduced") {

@@ -36,7 +36,7 @@ std::string value(const Agreement& agreement, const std::string& name) {
 TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are broken") {
   ProcessInfo there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
   there.processors = {0, 63};
-  there.lacked = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
+  there.unsupported = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
   const Bytes packed = there.packed();
   const ProcessInfo back = ProcessInfo::unpack(packed);
   CHECK(back.host == there.host);
@@ -51,10 +51,10 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.processors == there.processors);
   CHECK(back.max_bytes == there.max_bytes);
   CHECK(back.tuning == there.tuning);
-  REQUIRE(back.lacked.size() == 1);
-  CHECK(back.lacked[0].dtype == Dtype::f8e5m2);
-  CHECK(back.lacked[0].lack.why == "too old");
-  CHECK(back.lacked[0].lack.remedy == "take a new one");
+  REQUIRE(back.unsupported.size() == 1);
+  CHECK(back.unsupported[0].dtype == Dtype::f8e5m2);
+  CHECK(back.unsupported[0].limitation.why == "too old");
+  CHECK(back.unsupported[0].limitation.remedy == "take a new one");
   for (std::size_t length = 0; length < packed.size(); ++length)
     CHECK_THROWS_AS(ProcessInfo::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
                     BrokenMessage);
@@ -150,21 +150,21 @@ TEST_CASE("processes agree: other tuning is a warning that names the variables a
 
 TEST_CASE("processes agree: a type is left out where one process cannot do it, and that one is named") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n2")};
-  CHECK(compare_processes(all, 1).lacked.empty());
-  all[2].lacked = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
-  all[1].lacked = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
+  CHECK(compare_processes(all, 1).unsupported.empty());
+  all[2].unsupported = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
+  all[1].unsupported = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
   const Agreement agreement = compare_processes(all, 1);
-  CHECK(dtypes_of(agreement.lacked) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
-  for (const UnsupportedType& type : agreement.lacked) CHECK(type.lack.why == "process 1 on n2: GPU 0 has 8.9");
-  CHECK(agreement.lacked[1].lack.remedy == "use newer GPUs");
+  CHECK(dtypes_of(agreement.unsupported) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
+  for (const UnsupportedType& type : agreement.unsupported) CHECK(type.limitation.why == "process 1 on n2: GPU 0 has 8.9");
+  CHECK(agreement.unsupported[1].limitation.remedy == "use newer GPUs");
 }
 
 TEST_CASE("processes agree: what all lack for one reason is nobody's in particular") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
-  for (ProcessInfo& process : all) process.lacked = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
+  for (ProcessInfo& process : all) process.unsupported = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
   const Agreement agreement = compare_processes(all, 1);
-  REQUIRE(agreement.lacked.size() == 1);
-  CHECK(agreement.lacked[0].lack.why == "NCCL 2.18.3 has none");
+  REQUIRE(agreement.unsupported.size() == 1);
+  CHECK(agreement.unsupported[0].limitation.why == "NCCL 2.18.3 has none");
 }
 
 TEST_CASE("processes agree: where ranks share processors the most crowded host is named") {

@@ -90,7 +90,7 @@ TEST_CASE("run_rank: without -G nothing is recorded") {
 
 TEST_CASE("run_rank: -G where operations cannot be recorded is refused") {
   DeviceBackend backend(false);
-  check_names(run(backend, 3).end, {"-G 3", "made-up", "leave it out"});
+  check_names(run(backend, 3).end, {"-G 3", "made-up", "drop it"});
   CHECK(run(backend, 0).end.empty());
 }
 

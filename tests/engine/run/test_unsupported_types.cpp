@@ -30,7 +30,7 @@ class PoorBackend final : public Backend {
 DataChoice choice(std::vector<Dtype> dtypes) { return {std::move(dtypes), {Redop::sum}, {}}; }
 const DataChoice kAll = choice({kDtypes.begin(), kDtypes.end()});
 
-std::vector<UnsupportedType> lacked(const DataChoice& data, const char* collective, const Backend& backend) {
+std::vector<UnsupportedType> find_unsupported(const DataChoice& data, const char* collective, const Backend& backend) {
   return unsupported_types(data, *make_collective(collective, {}), backend);
 }
 
@@ -39,20 +39,20 @@ std::vector<UnsupportedType> lacked(const DataChoice& data, const char* collecti
 TEST_CASE("lacked_types: of all types those that the backend cannot move, and where it must those it cannot reduce") {
   const PoorBackend poor;
   using Types = std::vector<Dtype>;
-  CHECK(dtypes_of(lacked(kAll, "all_reduce", poor)) == Types{Dtype::bfloat16, Dtype::f8e4m3});
+  CHECK(dtypes_of(find_unsupported(kAll, "all_reduce", poor)) == Types{Dtype::bfloat16, Dtype::f8e4m3});
   // It loops over operators, and reduces nothing.
   for (const char* collective : {"sendrecv", "all_gather"})
-    CHECK(dtypes_of(lacked(kAll, collective, poor)) == Types{Dtype::f8e4m3});
-  CHECK(lacked(kAll, "all_reduce", SharedMemoryBackend(1, 1, "0")).empty());
+    CHECK(dtypes_of(find_unsupported(kAll, collective, poor)) == Types{Dtype::f8e4m3});
+  CHECK(find_unsupported(kAll, "all_reduce", SharedMemoryBackend(1, 1, "0")).empty());
 }
 
 TEST_CASE("lacked_types: one that was named ends the run, with the reason and what to do") {
   const PoorBackend poor;
-  CHECK(sentence_of<EnvironmentError>([&] { lacked(choice({Dtype::f8e4m3}), "broadcast", poor); }) ==
+  CHECK(sentence_of<EnvironmentError>([&] { find_unsupported(choice({Dtype::f8e4m3}), "broadcast", poor); }) ==
         "-d f8e4m3 (--datatype): it is too old; use a new one, or measure another type");
-  check_names(sentence_of<EnvironmentError>([&] { lacked(choice({Dtype::bfloat16}), "reduce", poor); }),
+  check_names(sentence_of<EnvironmentError>([&] { find_unsupported(choice({Dtype::bfloat16}), "reduce", poor); }),
               {"-d bfloat16", "its GPU is too old"});
-  CHECK(lacked(choice({Dtype::bfloat16}), "broadcast", poor).empty());
+  CHECK(find_unsupported(choice({Dtype::bfloat16}), "broadcast", poor).empty());
 }
 
 TEST_CASE("without: the other types, in their order") {

@@ -59,7 +59,7 @@ TEST_CASE("warnings: a missed target says what to do, a met one is none") {
 TEST_CASE("warnings: a rank that is slow to launch is named, where launching is what takes the time") {
   Measurement measurement = ordinary();
   measurement.rank_launch_times_s[2] = 31e-6;
-  check_one(measurement, {"rank 6 takes 31.0 us to launch", "others 12.0 us", "processors"});
+  check_one(measurement, {"rank 6 takes 31.0 us to launch", "others take 12.0 us", "CPU binding"});
   measurement.rank_launch_times_s[2] = 24e-6;  // twice as much
   CHECK(warnings(measurement).empty());
   measurement.rank_launch_times_s = {5e-6, 5e-6, 14.9e-6, 5e-6};  // 9.9 us more

@@ -15,7 +15,7 @@ Split from_mask(const char* text) { return parse_split(text, std::nullopt); }
 /// The colours of the first processes.
 std::vector<int> colours(const Split& split, int processes = 8) {
   std::vector<int> all;
-  for (int process = 0; process < processes; ++process) all.push_back(split.colour(process));
+  for (int process = 0; process < processes; ++process) all.push_back(split.color(process));
   return all;
 }
 using Colours = std::vector<int>;
