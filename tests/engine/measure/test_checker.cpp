@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kElements = 100;
 constexpr std::uint64_t kMax = 4 * kElements;
 
-/// One rank with one case of a collective, checked with damage done in between.
+/// One rank with one case of a collective. Tests change data between operation and check.
 struct Scene {
   explicit Scene(const char* name, int of_ranks = 1)
       : collective(make_collective(name, {})), backend(1, of_ranks, "0"), job(of_ranks) {
@@ -25,7 +25,7 @@ struct Scene {
   LocalJob job;
 };
 
-/// What a rank works with.
+/// Objects of one rank.
 struct RankScene {
   RankScene(Scene& scene, Team& world, int root = 0)
       : communicator(scene.backend.connect(world, world)),
@@ -53,8 +53,8 @@ RankCheckResult verify(RankScene& rank, Placement placement) {
   return check_result;
 }
 
-/// Findings of one rank after `damage` was done to the result of an all-reduce, out of place or in.
-RankCheckResult findings_after(Placement placement, const std::function<void(RankScene&)>& damage) {
+/// Check result of one rank after `damage` changed the result of an all-reduce, out of place or in place.
+RankCheckResult check_after(Placement placement, const std::function<void(RankScene&)>& damage) {
   Scene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
@@ -66,15 +66,15 @@ RankCheckResult findings_after(Placement placement, const std::function<void(Ran
 
 }  // namespace
 
-TEST_CASE("checker: a right result is right") {
+TEST_CASE("checker: a correct result passes") {
   for (const Placement placement : {Placement::out_of_place, Placement::in_place})
-    CHECK(findings_after(placement, [](RankScene&) {}).wrong_elements == 0);
+    CHECK(check_after(placement, [](RankScene&) {}).wrong_elements == 0);
 }
 
-TEST_CASE("checker: each single bit of the first, a middle and the last element is noticed") {
+TEST_CASE("checker: detects each single bit of the first, a middle and the last element") {
   for (const std::size_t index : {std::size_t{0}, std::size_t{41}, kElements - 1})
     for (int bit = 0; bit < 32; ++bit) {
-      const RankCheckResult check_result = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult check_result = check_after(Placement::out_of_place, [&](RankScene& rank) {
         rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1}
                                                                                                           << (bit % 8);
       });
@@ -99,7 +99,7 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
     CHECK(check_result.first[i].index == static_cast<std::int64_t>(i));
 }
 
-TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
+TEST_CASE("checker: data of an earlier check counts as wrong in the next") {
   Scene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
@@ -109,18 +109,18 @@ TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
   CHECK(verify(rank, Placement::out_of_place).wrong_elements > kElements / 2);
 }
 
-TEST_CASE("checker: a changed byte in each of the four guards is noticed and named") {
-  struct Place {
+TEST_CASE("checker: detects and names a changed byte in each of the four guards") {
+  struct GuardCase {
     const char* name;
     bool send;
     bool after;
   };
-  for (const Place& place : {Place{"guard before the send buffer, byte", true, false},
-                             {"guard after the send buffer, byte", true, true},
-                             {"guard before the receive buffer, byte", false, false},
-                             {"guard after the receive buffer, byte", false, true}})
+  for (const GuardCase& place : {GuardCase{"guard before the send buffer, byte", true, false},
+                                 {"guard after the send buffer, byte", true, true},
+                                 {"guard before the receive buffer, byte", false, false},
+                                 {"guard after the receive buffer, byte", false, true}})
     for (const std::size_t index : {std::size_t{0}, kGuardBytes - 1}) {
-      const RankCheckResult check_result = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult check_result = check_after(Placement::out_of_place, [&](RankScene& rank) {
         std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place)
                                      : rank.buffers.recv_data(Placement::out_of_place);
         std::byte* guard = place.after ? data + 4 * kElements : data - kGuardBytes;
@@ -132,7 +132,7 @@ TEST_CASE("checker: a changed byte in each of the four guards is noticed and nam
     }
 }
 
-TEST_CASE("checker: where nothing may be written, the first and the last byte count, in and out of place") {
+TEST_CASE("checker: detects changes of the first and last byte that must stay untouched, in and out of place") {
   for (const char* name : {"reduce", "gather"})
     for (const Placement placement : {Placement::out_of_place, Placement::in_place})
       for (const bool last : {false, true}) {
@@ -159,7 +159,7 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
       }
 }
 
-TEST_CASE("checker: in place, the data around a result within it counts, at indices from the result on") {
+TEST_CASE("checker: in place, detects changes around the result, at indices relative to it") {
   for (const char* name : {"reduce_scatter", "scatter"})
     for (const bool before : {true, false}) {
       CAPTURE(name);

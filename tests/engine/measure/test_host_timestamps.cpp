@@ -5,7 +5,7 @@
 
 using namespace busbw;
 
-TEST_CASE("HostStamps: the time between two stamps, whichever way round") {
+TEST_CASE("HostTimestamps: the signed time between two timestamps") {
   HostTimestamps stamps;
   stamps.reset(3);
   stamps.set(0);
