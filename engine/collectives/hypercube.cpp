@@ -40,11 +40,11 @@ class Hypercube final : public Collective {
     if (own != call.send) communicator.copy(own, call.send, share_bytes);
     communicator.begin_multi_step();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
-      const int first_mine = rank & ~(bit - 1);
-      const int first_theirs = first_mine ^ bit;
+      const int first_own = rank & ~(bit - 1);
+      const int first_peer = first_own ^ bit;
       const std::size_t count = call.count * bit;
-      const Transfer send{rank ^ bit, call.recv + first_mine * share_bytes, count};
-      const Transfer recv{rank ^ bit, call.recv + first_theirs * share_bytes, count};
+      const Transfer send{rank ^ bit, call.recv + first_own * share_bytes, count};
+      const Transfer recv{rank ^ bit, call.recv + first_peer * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
     communicator.end_multi_step({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);

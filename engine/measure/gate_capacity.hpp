@@ -25,7 +25,7 @@ class GateCapacity {
   std::size_t timestamped_iterations() const;
   /// True if the launch of a graph of all iterations fits between two timestamps.
   bool fits_graph() const;
-  /// True if the launch of such a graph fits that has a timestamp before each iteration and after the last.
+  /// True if the launch of such a graph fits with a timestamp before each iteration and after the last.
   bool fits_timestamped_graph() const;
 
  private:

@@ -290,7 +290,7 @@ Sampler::BatchTimes Sampler::read_timestamps(Samples& samples, FirstIteration fi
     if (waited && !samples.first_iteration_s) samples.first_iteration_s = elapsed_s;
     times.total.elapsed_s += elapsed_s;
     times.total.issue_s += elapsed_s;
-    // A graph has a first iteration in each launch. Its wait for other ranks would be in one of every few samples.
+    // A graph has a first iteration in each launch. Its wait for other ranks would distort one sample per launch.
     if (waited && captures_graph() && iterations() > 1) {
       ++samples.skipped_iterations;
       continue;

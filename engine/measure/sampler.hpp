@@ -53,12 +53,12 @@ class Sampler {
   /// Measures the total time of settings.iterations iterations, with -G of all launches. The clock is read only before
   /// and after all, as in nccl-tests.
   void plain_batch(Samples& samples);
-  /// Measures samples and the device time of as many iterations with timestamps. Graphs, here and below, give no sample
-  /// of their first iteration, in which a rank waits for the launches of other ranks.
+  /// Measures samples and the device time of the same iterations with timestamps. Graphs, here and below, give no
+  /// sample of their first iteration, in which a rank waits for the launches of other ranks.
   void stamped_batch(Samples& samples);
   /// As stamped_batch, with the total time.
   void batch_with_total(Samples& samples);
-  /// Measures samples of as many iterations, gated until all ranks have issued theirs. The gate's capacity limits the
+  /// Measures samples of the same iterations, gated until all ranks have issued theirs. The gate's capacity limits the
   /// iterations at a time. Adds no device time, because the timestamps are visible. Without a usable gate, the samples
   /// include launches.
   void gated_stamped_batch(Samples& samples);

@@ -23,16 +23,16 @@ struct Options {
   DataChoice data;
   bool out_of_place = true;
   bool in_place = true;
-  bool has_timeout = false;  // -T is present; 0 then means no limit, as in nccl-tests
-  std::string json_path;  // -J; empty if absent
-  std::string records_path;  // --records; empty if absent, "-" for standard output
-  int stdout_descriptor = 1;  // destination of the table, and of records with "-"
-  std::string backend = "auto";  // "host", "nccl", "mpi", "auto"
-  std::string nccl_library;  // --library; empty: search
+  bool has_timeout = false;              // -T is present; 0 then means no limit, as in nccl-tests
+  std::string json_path;                 // -J; empty if absent
+  std::string records_path;              // --records; empty if absent, "-" for standard output
+  int stdout_descriptor = 1;             // destination of the table, and of records with "-"
+  std::string backend = "auto";          // "host", "nccl", "mpi", "auto"
+  std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
-  bool null_stream = false;      // -y
-  std::string host_error;  // why the host or MPI backend cannot run this command line; empty if it can
-  std::string nccl_error;  // why the NCCL backend cannot run it; empty if it can
+  bool null_stream = false;              // -y
+  std::string host_error;                // why the host or MPI backend cannot run this command line; empty if it can
+  std::string nccl_error;                // why the NCCL backend cannot run it; empty if it can
   std::vector<std::string> faults;
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW

@@ -43,7 +43,7 @@ std::optional<std::string_view> unless_empty(std::string_view text) {
 }
 
 void write_settings(JsonBuilder& line, const RunSettings& settings) {
-  const bool sizes_given = !settings.sizes_bytes.empty();
+  const bool has_size_list = !settings.sizes_bytes.empty();
   const bool by_factor = settings.step_factor > 1;
   line.key("settings");
   line.open_object();
@@ -52,9 +52,9 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
   line.field("processes", settings.processes);
   line.field("min_bytes", settings.min_bytes);
   line.field("max_bytes", settings.max_bytes);
-  line.field("step_bytes", sizes_given || by_factor ? std::nullopt : std::optional(settings.step_bytes));
-  line.field("step_factor", sizes_given || !by_factor ? std::nullopt : std::optional(settings.step_factor));
-  if (sizes_given) {
+  line.field("step_bytes", has_size_list || by_factor ? std::nullopt : std::optional(settings.step_bytes));
+  line.field("step_factor", has_size_list || !by_factor ? std::nullopt : std::optional(settings.step_factor));
+  if (has_size_list) {
     line.values("sizes_bytes", settings.sizes_bytes);
   } else {
     line.field("sizes_bytes", nullptr);

@@ -111,7 +111,7 @@ class LaunchedProcess {
     const int sharing = world_.local_size * ranks_per_process(options_);
     MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
                                     backend_->work_bytes(sharing), backend_->min_free_device());
-    require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
+    require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree(memory, unsupported);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();

@@ -56,7 +56,7 @@ MemoryPlan limit_plan(MemoryPlan own, std::uint64_t agreed_bytes) {
   return {agreed_bytes, {reduced_note(agreed_bytes), "another process does not have memory for more"}};
 }
 
-void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes) {
+void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes) {
   const double needed = kSampleBytes * settings.iterations * ranks;
   const double usable = kUsableShare * static_cast<double>(available_bytes);
   if (needed <= usable) return;

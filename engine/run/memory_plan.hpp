@@ -26,6 +26,6 @@ MemoryPlan limit_plan(MemoryPlan own, std::uint64_t agreed_bytes);
 
 /// Checks the memory for samples, which are kept until their row is written. Throws EnvironmentError if one batch of -n
 /// does not fit into 90 % of `available_bytes`.
-void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes);
+void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes);
 
 }  // namespace busbw

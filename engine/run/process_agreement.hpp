@@ -14,12 +14,12 @@ namespace busbw {
 /// Facts about one process.
 struct ProcessInfo {
   std::string host;
-  std::string host_identity;  // distinguishes hosts of the same name
-  std::string arguments;  // command line as typed
-  std::string version;  // version of busbw
-  std::string backend;     // "host", "nccl", "mpi"
-  std::string library;  // version of the library to measure
-  std::string library_path;  // file of the library; empty if it has none
+  std::string host_identity;   // distinguishes hosts of the same name
+  std::string arguments;       // command line as typed
+  std::string version;         // version of busbw
+  std::string backend;         // "host", "nccl", "mpi"
+  std::string library;         // version of the library to measure
+  std::string library_path;    // file of the library; empty if it has none
   std::string library_sha256;  // hash of that file; empty if unknown
   std::string store_address;
   std::vector<std::string> gpus;  // bus ids of its ranks' GPUs
@@ -38,8 +38,8 @@ struct ProcessInfo {
 struct Agreement {
   std::uint64_t max_bytes = 0;  // minimum over processes
   int hosts = 0;
-  NamedValues facts;                  // for the record
-  std::vector<std::string> warnings;  // differing variables, shared processors
+  NamedValues facts;                         // for the record
+  std::vector<std::string> warnings;         // differing variables, shared processors
   std::vector<UnsupportedType> unsupported;  // types that a process does not support
 };
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process);

@@ -20,9 +20,9 @@ struct RankInfo {
   int process = 0;  // index of the rank's process in the job
   long pid = 0;
   std::string host;
-  int device = 0;  // GPU index; on the host backend the rank's index on its machine
-  std::string bus_id;       // "0000:0f:00"; "cpu" on the host backend
-  std::string device_name;  // "NVIDIA H200"; the processor's name on the host backend
+  int device = 0;                           // GPU index; on the host backend the rank's index on its machine
+  std::string bus_id;                       // "0000:0f:00"; "cpu" on the host backend
+  std::string device_name;                  // "NVIDIA H200"; the processor's name on the host backend
   std::optional<LibraryInfo> library = {};  // library that this rank measures; none on the host backend
   std::optional<double> max_clock_hz = {};  // maximum clock of the device; none if unknown
 };
@@ -53,29 +53,29 @@ struct RunSettings {
   bool report_timestamps = false;
   bool report_times = false;
   std::string placement = "both";
-  std::optional<double> target_ci;   // half-width of the 95 % interval of the median, as a fraction of the median
-  std::optional<double> max_time_s;  // time budget of one placement of one row
-  int timeout_s = 0;  // -T; 0: the default limit
-  int local_register = 0;                // -R
-  std::optional<int> cta_policy;         // -x
-  int device_implementation = 0;         // -D; 0: the library's own operation
+  std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
+  std::optional<double> max_time_s;     // time budget of one placement of one row
+  int timeout_s = 0;                    // -T; 0: the default limit
+  int local_register = 0;               // -R
+  std::optional<int> cta_policy;        // -x
+  int device_implementation = 0;        // -D; 0: the library's own operation
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
-  bool report_memory = false;            // -M
+  bool report_memory = false;           // -M
 };
 
 /// Information that is known before the first row.
 struct RunInfo {
-  std::string program;          // "all_reduce_perf"
-  std::string collective;       // "all_reduce"
-  std::string busbw_version;    // "0.1.0"
+  std::string program;                          // "all_reduce_perf"
+  std::string collective;                       // "all_reduce"
+  std::string busbw_version;                    // "0.1.0"
   std::optional<std::string> busbw_build = {};  // program_build_id()
   std::optional<std::string> busbw_path = {};   // program_path()
-  std::string backend;          // "host"
-  std::string backend_version;  // of the measured library; the program's own on the host backend
-  std::string headers_version = {};  // of the library headers used at build time; empty: none
-  std::string run_id;           // unique per run
-  std::string start_time;       // "2026-11-21 08:16:39", local, as nccl-tests prints it
-  std::string start_time_iso;   // "2026-11-21T08:16:39.123+00:00"
+  std::string backend;                          // "host"
+  std::string backend_version;                  // of the measured library; the program's own on the host backend
+  std::string headers_version = {};             // of the library headers used at build time; empty: none
+  std::string run_id;                           // unique per run
+  std::string start_time;                       // "2026-11-21 08:16:39", local, as nccl-tests prints it
+  std::string start_time_iso;                   // "2026-11-21T08:16:39.123+00:00"
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> environment;  // the allow-listed variables only
   std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory_bytes", ...
@@ -119,9 +119,9 @@ enum class StopReason { iterations, target_ci, max_time, sample_limit };
 
 /// Clock of a rank's device before and after a measurement. Values that the device does not report are missing.
 struct DeviceClock {
-  std::optional<double> before_hz;     // after the warm-up
-  std::optional<double> after_hz;  // during the last operations, or just after them
-  std::optional<double> max_hz;  // maximum clock
+  std::optional<double> before_hz;            // after the warm-up
+  std::optional<double> after_hz;             // during the last operations, or just after them
+  std::optional<double> max_hz;               // maximum clock
   std::vector<std::string> throttle_reasons;  // reasons at that time; empty: none
 };
 
@@ -137,7 +137,7 @@ struct Measurement {
   std::optional<double> cpu_time_s;  // with -C
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
-  std::vector<double> rank_times_s;                 // [rank in group], per operation; `time_s` combines them
+  std::vector<double> rank_times_s;         // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
   /// [rank in group]: delay after the first rank; empty without device times or if ranks do not all wait for each other
