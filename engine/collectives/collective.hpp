@@ -111,10 +111,10 @@ class Collective {
 /// (n - 1) / n: share of its data that a rank sends to others if each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
-/// Number of calls that one call counts as if it exchanges different data with every rank. NCCL's work queue holds 1
-/// MiB (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), and each peer takes 48 bytes of it (ncclDevWorkP2p). If the queue is
-/// full, the next call waits for the GPU. With this count, the calls behind a gate over a network fill at most five
-/// eighths of the queue.
+/// Number of calls that a call counts as if it sends different data to every rank, or receives different data from
+/// each. NCCL's work queue holds 1 MiB (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), and each peer takes 48 bytes of it
+/// (ncclDevWorkP2p). If the queue is full, the next call waits for the GPU. With this count, the calls behind a gate
+/// over a network fill at most five eighths of the queue.
 constexpr int calls_to_all(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.

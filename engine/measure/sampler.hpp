@@ -48,7 +48,7 @@ class Sampler {
         on_device_(device_timestamps_ != nullptr) {}
 
   /// Runs the untimed iterations, at least one. They also open connections that are made on first use. Returns the
-  /// seconds of one iteration; the figure is rather too high than too low.
+  /// seconds of one iteration, rather too many than too few.
   double warm_up();
   /// Measures the total time of settings.iterations iterations, with -G of all launches. The clock is read only before
   /// and after all, as in nccl-tests.

@@ -122,18 +122,18 @@ inline std::ostream& operator<<(std::ostream& out, const Label& label) {
 using Labels = std::vector<Label>;
 
 /// Labels of single elements for the given segments. Segments must not overlap; elements outside of them are unknown.
-inline Labels labels_of(const Segments& pieces, std::size_t count) {
+inline Labels labels_of(const Segments& segments, std::size_t count) {
   Labels labels(count, Label{Segment::Source::untouched, -1, -1});
   std::vector<bool> covered(count);
-  for (const Segment& piece : pieces) {
-    REQUIRE(piece.offset + piece.count <= count);
-    for (std::size_t i = 0; i < piece.count; ++i) {
-      if (covered[piece.offset + i]) FAIL("pieces overlap at element " << piece.offset + i);
-      covered[piece.offset + i] = true;
-      const bool moved = piece.source == Segment::Source::moved || piece.source == Segment::Source::contribution;
-      const bool untouched = piece.source == Segment::Source::untouched;
-      labels[piece.offset + i] = {piece.source, moved ? piece.source_rank : 0,
-                                  untouched ? -1 : static_cast<std::int64_t>(piece.first + i)};
+  for (const Segment& segment : segments) {
+    REQUIRE(segment.offset + segment.count <= count);
+    for (std::size_t i = 0; i < segment.count; ++i) {
+      if (covered[segment.offset + i]) FAIL("segments overlap at element " << segment.offset + i);
+      covered[segment.offset + i] = true;
+      const bool moved = segment.source == Segment::Source::moved || segment.source == Segment::Source::contribution;
+      const bool untouched = segment.source == Segment::Source::untouched;
+      labels[segment.offset + i] = {segment.source, moved ? segment.source_rank : 0,
+                                    untouched ? -1 : static_cast<std::int64_t>(segment.first + i)};
     }
   }
   return labels;
@@ -211,8 +211,8 @@ inline std::vector<Labels> all_sends(const Collective& collective, const Shape& 
 /// Checks that `expected` covers 0 .. recv_count exactly once.
 inline void check_covers(const Segments& expected, std::size_t recv_count) {
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
-  for (const Segment& piece : expected)
-    if (piece.count > 0) ranges.emplace_back(piece.offset, piece.offset + piece.count);
+  for (const Segment& segment : expected)
+    if (segment.count > 0) ranges.emplace_back(segment.offset, segment.offset + segment.count);
   std::ranges::sort(ranges);
   std::size_t end = 0;
   for (const auto& [from, to] : ranges) {

@@ -29,11 +29,11 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
   for (int source = 0; source < ranks; ++source) {
     std::size_t sent = 0;
     for (int destination = 0; destination < ranks; ++destination) {
-      const Segments pieces = collective.expected_segments(shape, element_bytes, destination, ranks, -1);
-      const Segment& piece = pieces.at(static_cast<std::size_t>(source));
-      REQUIRE(piece.source_rank == source);
-      REQUIRE(piece.first == sent);
-      sent += piece.count;
+      const Segments segments = collective.expected_segments(shape, element_bytes, destination, ranks, -1);
+      const Segment& segment = segments.at(static_cast<std::size_t>(source));
+      REQUIRE(segment.source_rank == source);
+      REQUIRE(segment.first == sent);
+      sent += segment.count;
     }
     const Labels& send = sends[static_cast<std::size_t>(source)];
     REQUIRE(sent <= send.size());

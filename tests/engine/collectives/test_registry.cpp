@@ -115,15 +115,15 @@ TEST_CASE("every collective: the expected segments equal a simulation over all r
 }
 
 TEST_CASE("segments_from_every_rank: equal shares in rank order") {
-  const Segments pieces = segments_from_every_rank(5, 3);
-  REQUIRE(pieces.size() == 3);
+  const Segments segments = segments_from_every_rank(5, 3);
+  REQUIRE(segments.size() == 3);
   for (int rank = 0; rank < 3; ++rank) {
-    const Segment& piece = pieces[static_cast<std::size_t>(rank)];
-    CHECK(piece.offset == 5u * static_cast<unsigned>(rank));
-    CHECK(piece.count == 5);
-    CHECK(piece.source_rank == rank);
-    CHECK(piece.first == 0);
-    CHECK(piece.source == Segment::Source::moved);
+    const Segment& segment = segments[static_cast<std::size_t>(rank)];
+    CHECK(segment.offset == 5u * static_cast<unsigned>(rank));
+    CHECK(segment.count == 5);
+    CHECK(segment.source_rank == rank);
+    CHECK(segment.first == 0);
+    CHECK(segment.source == Segment::Source::moved);
   }
 }
 

@@ -102,13 +102,13 @@ TEST_CASE("sampler: an operation wakes the device just before the timed part") {
 }
 
 TEST_CASE("sampler: an operation aligns the ranks before the timed part, because they leave a barrier one by one") {
-  for (const bool stamps : {false, true}) {
+  for (const bool with_timestamps : {false, true}) {
     Scene scene({}, settings_of(1));
     LoggedTeam meeting(*scene.world, scene.device.log);
     Sampler sampler(meeting, scene.device,
                     {*scene.collective, scene.buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1},
                     scene.settings);
-    if (stamps)
+    if (with_timestamps)
       sampler.batch_with_total(scene.samples);
     else
       sampler.plain_batch(scene.samples);

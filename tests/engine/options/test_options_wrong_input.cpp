@@ -114,28 +114,28 @@ TEST_CASE("options: the error for a missing value contains the flag's names") {
 
 TEST_CASE("options: random input gives options, a request or a usage error") {
   Random random(7);
-  std::vector<std::string> pieces{"-",           "--",        "=",        "",
-                                  " ",           "-b",        "-e",       "-f",
-                                  "-t",          "-h",        "--help",   "--version",
-                                  "all",         "1",         "0",        "-1",
-                                  "8",           "1M",        "1Q",       "nan",
-                                  "{}",          "[1,2]",     "[",        "\"",
-                                  "'",           "%%",        "%s%n",     "--minbytes=",
-                                  "--sizes=1,,", "\\",        "\xff\xfe", "999999999999999999999",
-                                  "0x",          "--no-such", "-abc",     "--=",
-                                  "-=",          "--b",       "@file",    "#",
-                                  "float",       "sum",       ";"};
+  std::vector<std::string> fragments{"-",           "--",        "=",        "",
+                                     " ",           "-b",        "-e",       "-f",
+                                     "-t",          "-h",        "--help",   "--version",
+                                     "all",         "1",         "0",        "-1",
+                                     "8",           "1M",        "1Q",       "nan",
+                                     "{}",          "[1,2]",     "[",        "\"",
+                                     "'",           "%%",        "%s%n",     "--minbytes=",
+                                     "--sizes=1,,", "\\",        "\xff\xfe", "999999999999999999999",
+                                     "0x",          "--no-such", "-abc",     "--=",
+                                     "-=",          "--b",       "@file",    "#",
+                                     "float",       "sum",       ";"};
   for (const Flag& flag : flag_table()) {
-    pieces.emplace_back(flag.long_name);
-    if (!flag.short_name.empty()) pieces.emplace_back(flag.short_name);
+    fragments.emplace_back(flag.long_name);
+    if (!flag.short_name.empty()) fragments.emplace_back(flag.short_name);
   }
   int good = 0;
   int refused = 0;
   for (int round = 0; round < 1000; ++round) {
     std::vector<std::string> arguments(random.below(6));
     for (std::string& argument : arguments) {
-      argument = random.one_of(pieces);
-      if (random.below(3) == 0) argument += random.one_of(pieces);
+      argument = random.one_of(fragments);
+      if (random.below(3) == 0) argument += random.one_of(fragments);
       if (random.below(8) == 0) argument += random.text("abc019-=.,%KMG \t\n\x01\x80", 6);
     }
     std::string line;
