@@ -1,5 +1,5 @@
-// Installed as all_reduce_perf and the other ten: starts the engine beside it under its own name. A wheel cannot hold
-// links, and a copy of the engine under each name would be eleven times its size.
+// Installed as all_reduce_perf and under the ten other program names. Starts the engine in the same folder under the
+// called name. A wheel cannot contain links, and eleven copies of the engine would multiply its size.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int kExitEnvironment = 3;  // support/error.hpp; not included, to stay free of the C++ library
+constexpr int kExitEnvironment = 3;  // ExitCode::environment; error.hpp is not included, to avoid the C++ library
 constexpr char kEngine[] = "busbw-engine";
 
 }  // namespace
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   char self[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) {
-    fprintf(stderr, "%s: cannot read /proc/self/exe, which says where busbw is installed; mount /proc\n", argv[0]);
+    fprintf(stderr, "%s: cannot read /proc/self/exe, the path of this program; mount /proc\n", argv[0]);
     return kExitEnvironment;
   }
   self[length] = '\0';
@@ -28,14 +28,13 @@ int main(int argc, char** argv) {
   memcpy(engine, self, directory_length);
   memcpy(engine + directory_length, kEngine, sizeof kEngine);
 
-  // The file's name, so that a link of any name to this file means this collective; one that only adds to the name, as
-  // nccl-tests' NAME_SUFFIX does (all_reduce_perf_mpi), is what the table shows.
-  char* alone[] = {name, nullptr};  // who starts it without even a name gives no arguments either
-  if (argc < 1) argv = alone;
+  // The name of this file selects the collective, so a link of any name works. A called name that only extends it, as
+  // nccl-tests' NAME_SUFFIX does (all_reduce_perf_mpi), is kept for the table.
+  char* name_only[] = {name, nullptr};  // a caller that passes no name passes no arguments either
+  if (argc < 1) argv = name_only;
   if (char* const slash = strrchr(argv[0], '/')) argv[0] = slash + 1;
   if (strncmp(argv[0], name, strlen(name)) != 0) argv[0] = name;
   execv(engine, argv);
-  fprintf(stderr, "%s: cannot start %s: %s; the two belong together, install busbw again\n", argv[0], engine,
-          strerror(errno));
+  fprintf(stderr, "%s: cannot start %s: %s; install busbw again\n", argv[0], engine, strerror(errno));
   return kExitEnvironment;
 }

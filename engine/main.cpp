@@ -1,4 +1,5 @@
-// One main for every program: the name it is called by picks the collective, and here is the one catch.
+// The main function of all programs. The called name selects the collective. Errors that end the program are printed
+// here.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -29,10 +30,10 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kSuffix = "_perf";  // and what nccl-tests' NAME_SUFFIX put behind it: all_reduce_perf_mpi
+constexpr std::string_view kSuffix = "_perf";  // nccl-tests' NAME_SUFFIX may follow: all_reduce_perf_mpi
 constexpr std::string_view kEngine = "busbw-engine";
 
-/// What is asked for: which collective, under which program name, with which arguments.
+/// Program name, collective and arguments of this process.
 struct Invocation {
   std::string program;
   std::string collective;
@@ -49,22 +50,24 @@ bool is_collective(std::string_view name) {
   return std::ranges::any_of(all_collectives(), [&](const auto& entry) { return entry.name == name; });
 }
 
-/// The name that messages begin with.
+/// Returns the file name of `path`, which messages begin with.
 std::string_view without_folder(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-/// By its own name the engine takes the collective as its first argument: `busbw-engine all_reduce -t 4`.
+/// Determines the collective from the program name, or from the first argument of the engine itself: `busbw-engine
+/// all_reduce -t 4`.
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kSuffix); end != name.npos && is_collective(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
-    throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf",
-                                 kEngine, arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
+    throw UsageError(
+        fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf", kEngine,
+                    arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
   if (arguments.front().starts_with('-')) {
     constexpr std::array allowed{"--version", "--list-devices", "--help", "-h"};
     if (std::ranges::find(allowed, arguments.front()) == allowed.end())
-      throw UsageError(fmt::format("{} {}: no collective is named before the options; allowed are{}", kEngine,
-                                   arguments.front(), list_of_collectives()));
+      throw UsageError(fmt::format("{} {}: no collective before the options; name one of{}", kEngine, arguments.front(),
+                                   list_of_collectives()));
     return {std::string(kEngine), "all_reduce", std::move(arguments)};
   }
   const std::string collective = arguments.front();
@@ -81,7 +84,7 @@ std::string version_text() {
                      kSchemaVersion);
 }
 
-/// One line for each GPU: index, bus id, name. Why there is none is no error, so it goes to stderr.
+/// Prints one line per GPU: index, bus id, name. If there is no GPU, the reason goes to stderr; that is not an error.
 void list_devices(const std::string& program) {
   const GpuSurvey survey = survey_gpus(false);
   if (survey.gpus.empty()) print_stderr(program, "no GPU: " + survey.no_gpu_reason);
@@ -89,8 +92,8 @@ void list_devices(const std::string& program) {
     fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
 }
 
-/// A standard stream that was closed must not become the number of the next file that is opened: what is printed would
-/// land in it. Reading is all that the stand-in allows, so writing still fails.
+/// Replaces closed standard streams by /dev/null. Otherwise the next opened file would get such a descriptor and
+/// receive messages. The replacement is read-only, so writes still fail.
 void occupy_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
@@ -127,7 +130,8 @@ int main(int argc, char** argv) {
     busbw::occupy_standard_descriptors();
     return busbw::run(argc, argv);
   } catch (const busbw::Error& error) {
-    if (error.exit() != busbw::ExitCode::output_closed) busbw::print_stderr(busbw::without_folder(argv[0]), error.what());
+    if (error.exit() != busbw::ExitCode::output_closed)
+      busbw::print_stderr(busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {
     busbw::print_stderr(busbw::without_folder(argv[0]), error.what());

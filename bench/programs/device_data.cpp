@@ -1,11 +1,11 @@
-// How fast a GPU makes data and checks them: filling and comparing by the engine's kernels, beside what the same memory does
-// when CUDA sets and copies it. One GPU, no NCCL.
+// How fast a GPU makes data and checks them: filling and comparing by the engine's kernels, beside what the same memory
+// does when CUDA sets and copies it. One GPU, no NCCL.
 //
 //   device_data [MIB]      of memory, 4096 without it
 //
-// A line for each: name, element bytes, where the buffer begins (bytes past a multiple of 16), GB/s of memory traffic (1e9
-// bytes per second; a copy reads and writes), over that of setting or reading. Medians of eleven runs by CUDA events. A
-// comparison of wrong data must find them, or the program ends with code 1.
+// A line for each: name, element bytes, where the buffer begins (bytes past a multiple of 16), GB/s of memory traffic
+// (1e9 bytes per second; a copy reads and writes), over that of setting or reading. Medians of eleven runs by CUDA
+// events. A comparison of wrong data must find them, or the program ends with code 1.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ double gbps(std::size_t moved, cudaStream_t stream, const std::function<cudaErro
     check_cuda(cudaEventElapsedTime(&time_ms, begin.get(), end.get()), kWhere, "taking a time");
     time_s = static_cast<double>(time_ms) / 1e3;
   }
-  return static_cast<double>(moved) / 1e9 / summarise(times_s).median_s;
+  return static_cast<double>(moved) / 1e9 / summarize(times_s).median_s;
 }
 
 /// Of results on the device: how many pieces differ from what belongs there, and how fast that was found.

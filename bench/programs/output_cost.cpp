@@ -23,7 +23,7 @@ busbw::Measurement measurement(int row) {
   made.algbw_bytes_per_s = 1e9;
   made.busbw_bytes_per_s = 1.5e9;
   made.rank_samples_s.assign(kRanks, made.iteration_s);
-  made.statistics = busbw::summarise(made.iteration_s);
+  made.statistics = busbw::summarize(made.iteration_s);
   made.check.state = busbw::CheckResult::State::checked;
   made.check.policy = "exact";
   return made;

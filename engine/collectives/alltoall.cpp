@@ -20,9 +20,9 @@ class Alltoall final : public Collective {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
   Segments expected_segments(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
-    Segments pieces = segments_from_every_rank(shape.param_count, ranks);
-    for (Segment& piece : pieces) piece.first = shape.param_count * rank;
-    return pieces;
+    Segments segments = segments_from_every_rank(shape.param_count, ranks);
+    for (Segment& segment : segments) segment.first = shape.param_count * rank;
+    return segments;
   }
   int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

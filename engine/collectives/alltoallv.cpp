@@ -1,5 +1,5 @@
-// Every rank sends every rank an amount of its own: in proportion to the distance between their numbers, or as a
-// matrix file says.
+// Every rank sends every rank a different amount: in proportion to the distance between their rank numbers, or from a
+// matrix file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,44 +21,44 @@ class Alltoallv final : public Collective {
       return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
                          settings_.matrix.ranks, ranks);
     const Shape in_bytes = shape(0, 1, ranks);
-    const std::size_t most = std::max(in_bytes.send_count, in_bytes.recv_count);
-    if (most <= settings_.max_bytes) return {};
+    const std::size_t max_count = std::max(in_bytes.send_count, in_bytes.recv_count);
+    if (max_count <= settings_.max_bytes) return {};
     return fmt::format(
-        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes at a rank, -e allows {}; raise -b and -e",
-        most, settings_.max_bytes);
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes per rank, -e allows {}; raise -b and -e",
+        max_count, settings_.max_bytes);
   }
 
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
     Shape shape{.param_count = from_matrix() ? 0 : share_of(count, element_bytes, ranks)};
-    // The generated pattern is the same for every rank but for its turn, so rank 0 stands for all.
-    const int looked_at = from_matrix() ? ranks : 1;
-    for (int rank = 0; rank < looked_at; ++rank) {
+    // The generated pattern is the same for every rank up to rotation, so rank 0 represents all ranks.
+    const int ranks_to_check = from_matrix() ? ranks : 1;
+    for (int rank = 0; rank < ranks_to_check; ++rank) {
       shape.send_count = std::max(shape.send_count, sent_before(shape, element_bytes, rank, ranks, ranks));
       shape.recv_count = std::max(shape.recv_count, received_before(shape, element_bytes, rank, ranks, ranks));
     }
     return shape;
   }
-  /// The rank with the most bytes counts.
+  /// Counts the bytes of the rank that sends or receives the most.
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    const std::size_t most = std::max(shape.send_count, shape.recv_count);
-    return {static_cast<double>(most * element_bytes), others_share(ranks)};
+    const std::size_t max_count = std::max(shape.send_count, shape.recv_count);
+    return {static_cast<double>(max_count * element_bytes), others_share(ranks)};
   }
   Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
     return {{.count = sent_before(shape, element_bytes, rank, ranks, ranks), .source_rank = rank}};
   }
   Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
-    Segments pieces;
+    Segments segments;
     std::size_t offset = 0;
     for (int source = 0; source < ranks; ++source) {
       const std::size_t count = elements(shape, element_bytes, source, rank, ranks);
-      pieces.push_back({.offset = offset,
-                        .count = count,
-                        .source_rank = source,
-                        .first = sent_before(shape, element_bytes, source, rank, ranks)});
+      segments.push_back({.offset = offset,
+                          .count = count,
+                          .source_rank = source,
+                          .first = sent_before(shape, element_bytes, source, rank, ranks)});
       offset += count;
     }
-    pieces.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
-    return pieces;
+    segments.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
+    return segments;
   }
   int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
@@ -68,7 +68,7 @@ class Alltoallv final : public Collective {
     std::vector<Transfer> sends, recvs;
     sends.reserve(ranks);
     recvs.reserve(ranks);
-    // The data is only read; a Transfer serves both directions.
+    // The data is only read; Transfer has one pointer type for both directions.
     auto* send = const_cast<std::byte*>(call.send);
     std::byte* recv = call.recv;
     for (int peer = 0; peer < ranks; ++peer) {
@@ -98,15 +98,15 @@ class Alltoallv final : public Collective {
  private:
   bool from_matrix() const { return settings_.matrix.ranks > 0; }
 
-  /// Elements from one rank to another.
+  /// Number of elements that rank `from` sends to rank `to`.
   std::size_t elements(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
     const std::uint64_t bytes = from_matrix()
                                     ? settings_.matrix.at(from, to)
                                     : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
     return bytes / element_bytes;
   }
-  /// nccl-tests' blend of an even split with one in proportion to the distance (to - from) mod ranks, in its order of
-  /// floating-point operations, rounded down to 16 bytes.
+  /// nccl-tests' formula: a blend of an even split and a split in proportion to the distance (to - from) mod ranks.
+  /// Keeps its order of floating-point operations and its rounding down to 16 bytes.
   std::uint64_t generated_bytes(std::uint64_t total_bytes, int from, int to, int ranks) const {
     constexpr std::uint64_t kAlignBytes = 16;
     if (ranks == 1) return total_bytes / kAlignBytes * kAlignBytes;

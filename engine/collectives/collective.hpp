@@ -1,5 +1,6 @@
 #pragma once
-// ADD A COLLECTIVE HERE: one file says its shape, its data, its traffic and its call; one line in all.cpp names it.
+// ADD A COLLECTIVE HERE: one file defines its shape, data, traffic and call; registry.hpp declares it, registry.cpp
+// lists it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,38 +14,39 @@
 
 namespace busbw {
 
-/// Counts and in-place offsets in elements, as nccl-tests' getCollByteCount gives them for one size.
+/// Counts and in-place offsets in elements, as nccl-tests' getCollByteCount computes them for one size.
 struct Shape {
-  std::size_t send_count = 0;           // elements a rank sends (the largest over ranks)
-  std::size_t recv_count = 0;           // elements a rank receives (the largest over ranks)
-  std::size_t param_count = 0;          // the count passed to the call, and the count column
-  std::size_t send_inplace_offset = 0;  // times rank: where the data to send lies in the receive buffer, in place
-  std::size_t recv_inplace_offset = 0;  // times rank: where the result lies in the receive buffer, in place
+  std::size_t send_count = 0;  // elements that a rank sends (maximum over ranks)
+  std::size_t recv_count = 0;  // elements that a rank receives (maximum over ranks)
+  std::size_t param_count = 0;  // count argument of the call, and the count column
+  std::size_t send_inplace_offset = 0;  // times rank: offset of the send data in the receive buffer, in place
+  std::size_t recv_inplace_offset = 0;  // times rank: offset of the result in the receive buffer, in place
 };
 
-/// Bytes that algbw counts, and the factor from algbw to busbw (docs/measuring.md derives each).
+/// Bytes that algbw is based on, and the factor from algbw to busbw (docs/measuring.md derives both for each
+/// collective).
 struct Traffic {
   double algbw_bytes = 0;
   double bus_factor = 1;
 };
 
-/// A run of elements in a rank's buffer and what belongs there.
+/// Range of elements in a rank's buffer with its expected source.
 struct Segment {
   enum class Source {
-    contribution,  // what rank `source_rank` puts into a reduction
-    reduced,       // what the reduction over all ranks gives
-    moved,         // data of rank `source_rank` that is only moved
-    untouched,     // what stood there before
+    contribution,  // input of rank `source_rank` to a reduction
+    reduced,  // result of the reduction over all ranks
+    moved,  // data of rank `source_rank`, copied unchanged
+    untouched,  // earlier content, not written
   };
-  std::size_t offset = 0;  // elements from the start of the rank's data (to send, or received)
+  std::size_t offset = 0;  // elements from the start of the rank's send data or result
   std::size_t count = 0;   // elements
   Source source = Source::moved;
   int source_rank = 0;
-  std::uint64_t first = 0;  // position in the source's stream
+  std::uint64_t first = 0;  // position of the first element in the source's data stream
 };
 using Segments = std::vector<Segment>;
 
-/// Where and what one rank calls.
+/// Arguments of one operation on one rank.
 struct CollectiveCall {
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
@@ -54,7 +56,7 @@ struct CollectiveCall {
   int root = 0;
 };
 
-/// Bytes that each rank sends and receives, for collectives where ranks differ.
+/// Bytes that each rank sends and receives, for collectives in which ranks differ.
 struct RankSummary {
   struct RankBytes {
     std::uint64_t sent = 0;
@@ -65,55 +67,57 @@ struct RankSummary {
   double bus_factor = 1;
 };
 
-/// One collective operation: pure descriptions, and the call.
+/// Description of one collective, and the function that issues it.
 class Collective {
  public:
   virtual ~Collective() = default;
   virtual std::string_view name() const = 0;  // "all_reduce"; the program is name() + "_perf"
-  /// Whether -o matters, and whether rows name the operator. sendrecv loops over operators that it does not use.
+  /// `reduces`: true if the collective applies an operator. `loops_over_redops`: true if the sweep repeats rows per
+  /// operator. sendrecv does so without using the operator.
   virtual bool reduces() const { return false; }
   virtual bool loops_over_redops() const { return reduces(); }
-  /// Text of the redop column where none is used.
+  /// Text of the redop column if no operator is used.
   virtual std::string_view no_redop_name() const { return "none"; }
   virtual bool has_root() const { return false; }
-  /// Whether every rank waits for all others, so that a late one holds up all and waiting tells who it was.
+  /// True if the collective synchronizes all ranks. Only then do wait times identify a late rank.
   virtual bool synchronizes_all_ranks() const { return !has_root(); }
-  /// Whether a result in place is defined; if not, nccl-tests prints N/A as #wrong.
+  /// True if an in-place result is defined. Otherwise nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
-  /// Empty, or why this number of ranks cannot run ("nRanks 3 is not a power of 2, skipping").
+  /// Error text if this number of ranks cannot run ("nRanks 3 is not a power of 2, skipping"). Empty if it can.
   virtual std::string rank_count_error(int /*ranks*/) const { return {}; }
 
-  /// `count`: requested bytes / element size.
+  /// Returns the counts for one size. `count` is the requested bytes divided by the element size.
   virtual Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const = 0;
   virtual Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const = 0;
-  /// What `rank` puts into the data it sends; empty when it sends nothing.
-  virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
-  /// What `rank` must hold afterwards, covering the elements 0 .. recv_count of its result.
-  virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
+  /// Contents of the data that `rank` sends. Empty if it sends nothing.
+  virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
+                                 int root) const = 0;
+  /// Expected result of `rank`: covers its first recv_count elements.
+  virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
+                                     int root) const = 0;
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
-  /// With how many others a rank exchanges messages, at most, where nccl-tests tells NCCL so.
+  /// Maximum number of peers that a rank exchanges messages with. None if nccl-tests does not pass it to NCCL.
   virtual std::optional<int> max_peers() const { return std::nullopt; }
-  /// How many operations one `run` performs one after the other; times are per operation (2 for a ping-pong).
+  /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
-  /// How many calls of the communicator one `run` makes, at most; one that addresses every rank counts as
-  /// `calls_to_all`.
+  /// Maximum number of communicator calls in one `run`. A call that addresses every rank counts as `calls_to_all`.
   virtual int calls_per_run(int /*ranks*/) const { return 1; }
-  /// What a table after each row shows about every rank, where the collective has one and the user asked for it.
+  /// Per-rank figures to print after each row. None if the collective has none or the user did not request them.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;
   }
 };
 
-/// (n - 1) / n: the part of its data that a rank sends to others when each rank keeps its own share.
+/// (n - 1) / n: share of its data that a rank sends to others if each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
-/// For how many calls one counts that sends something else to every rank, or takes something else from each. NCCL's
-/// ring of work holds a MiB (NCCL_WORK_FIFO_BYTES of 2.22 to 2.30), of which each peer takes 48 bytes (ncclDevWorkP2p):
-/// where it is full, the next call waits for the GPU. Counted so, those that a gate takes over a network fill at most
-/// five eighths.
+/// Number of calls that a call counts as if it sends different data to every rank, or receives different data from
+/// each. NCCL's work queue holds 1 MiB (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), and each peer takes 48 bytes of it
+/// (ncclDevWorkP2p). If the queue is full, the next call waits for the GPU. With this count, the calls behind a gate
+/// over a network fill at most five eighths of the queue.
 constexpr int calls_to_all(int ranks) { return 1 + ranks / 2048; }
 
-/// nccl-tests' rounding of a rank's share of `count`: whole multiples of 16 bytes.
+/// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
   return (count / static_cast<std::size_t>(ranks)) & ~(16 / element_bytes - 1);
 }

@@ -1,4 +1,5 @@
-// An all-gather in log2(ranks) steps: in step k a rank swaps all it has with the rank whose number differs in bit k.
+// An all-gather in log2(ranks) steps. In step k, two ranks that differ only in bit k of their number swap all data they
+// have.
 #include "collectives/registry.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ class Hypercube final : public Collective {
     const std::size_t share = share_of(count, element_bytes, ranks);
     return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
   }
-  /// nccl-tests counts what a rank sends, (n - 1) shares, in algbw already.
+  /// As in nccl-tests, algbw already counts the (n - 1) shares that a rank sends.
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), 1};
   }
@@ -39,11 +40,11 @@ class Hypercube final : public Collective {
     if (own != call.send) communicator.copy(own, call.send, share_bytes);
     communicator.begin_multi_step();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
-      const int first_mine = rank & ~(bit - 1);
-      const int first_theirs = first_mine ^ bit;
+      const int first_own = rank & ~(bit - 1);
+      const int first_peer = first_own ^ bit;
       const std::size_t count = call.count * bit;
-      const Transfer send{rank ^ bit, call.recv + first_mine * share_bytes, count};
-      const Transfer recv{rank ^ bit, call.recv + first_theirs * share_bytes, count};
+      const Transfer send{rank ^ bit, call.recv + first_own * share_bytes, count};
+      const Transfer recv{rank ^ bit, call.recv + first_peer * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
     communicator.end_multi_step({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);

@@ -21,11 +21,11 @@ std::unique_ptr<Collective> make_collective(std::string_view name, const Collect
 }
 
 Segments segments_from_every_rank(std::size_t count, int ranks) {
-  Segments pieces;
-  pieces.reserve(ranks);
+  Segments segments;
+  segments.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank)
-    pieces.push_back({.offset = count * rank, .count = count, .source_rank = rank});
-  return pieces;
+    segments.push_back({.offset = count * rank, .count = count, .source_rank = rank});
+  return segments;
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// The list of all collectives.
+// List of all collectives.
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -31,10 +31,10 @@ struct CollectiveEntry {
 /// Every collective, in the order of nccl-tests' list.
 const std::vector<CollectiveEntry>& all_collectives();
 
-/// Null when there is none of that name.
+/// Returns the collective called `name`, or null if the name is unknown.
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings);
 
-/// What a rank holds that got `count` elements from every rank, in rank order.
+/// Layout of a buffer that holds `count` elements from every rank, in rank order.
 Segments segments_from_every_rank(std::size_t count, int ranks);
 
 }  // namespace busbw

@@ -1,6 +1,6 @@
-// Every rank sends its data to the next rank and receives from the one before: a ring of point-to-point messages. By
-// option a ping-pong instead: pairs of ranks (0 and 1, 2 and 3, ...) send a message to and fro, and the time is half
-// the round trip.
+// A ring of point-to-point messages: every rank sends its data to the next rank and receives from the previous one.
+// With --ping-pong, pairs of ranks (0 and 1, 2 and 3, ...) send a message there and back, and the time is half the
+// round trip.
 #include <fmt/format.h>
 
 #include "collectives/registry.hpp"
@@ -11,11 +11,11 @@ namespace {
 class Sendrecv : public Collective {
  public:
   std::string_view name() const override { return "sendrecv"; }
-  // nccl-tests repeats the rows for every -o, though no operator is used.
+  // nccl-tests repeats the rows for every -o, although no operator is used.
   bool loops_over_redops() const override { return true; }
   bool in_place_defined() const override { return false; }
   std::optional<int> max_peers() const override { return 2; }
-  bool synchronizes_all_ranks() const override { return false; }  // for neighbours only
+  bool synchronizes_all_ranks() const override { return false; }  // synchronizes neighbors only
 
   Shape shape(std::size_t count, std::size_t, int) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};
@@ -33,7 +33,7 @@ class Sendrecv : public Collective {
     const int ranks = communicator.size();
     const int next = (communicator.rank() + 1) % ranks;
     const int previous = (communicator.rank() - 1 + ranks) % ranks;
-    // The data is only read; a Transfer serves both directions.
+    // The data is only read; Transfer has one pointer type for both directions.
     const Transfer send{next, const_cast<std::byte*>(call.send), call.count};
     const Transfer recv{previous, call.recv, call.count};
     communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
@@ -44,7 +44,7 @@ class PingPong final : public Sendrecv {
  public:
   std::string rank_count_error(int ranks) const override {
     if (ranks % 2 == 0) return {};
-    return fmt::format("--ping-pong pairs ranks up, and {} is an odd number of them", ranks);
+    return fmt::format("--ping-pong: needs an even number of ranks, got {}", ranks);
   }
   int operations_per_run() const override { return 2; }
   int calls_per_run(int) const override { return 2; }
@@ -56,10 +56,10 @@ class PingPong final : public Sendrecv {
     const int peer = peer_of(communicator.rank());
     const Transfer send{peer, const_cast<std::byte*>(call.send), call.count};
     const Transfer recv{peer, call.recv, call.count};
-    const bool serves = communicator.rank() < peer;
-    if (serves) communicator.exchange({&send, 1}, {}, call.dtype);
+    const bool sends_first = communicator.rank() < peer;
+    if (sends_first) communicator.exchange({&send, 1}, {}, call.dtype);
     communicator.exchange({}, {&recv, 1}, call.dtype);
-    if (!serves) communicator.exchange({&send, 1}, {}, call.dtype);
+    if (!sends_first) communicator.exchange({&send, 1}, {}, call.dtype);
   }
 
  private:

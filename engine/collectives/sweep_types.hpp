@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep runs over.
+// Configurations and sizes of a sweep.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,18 +8,18 @@
 
 namespace busbw {
 
-/// One type, operator and root; the table repeats the sizes for each.
+/// Element type, operator and root. The table lists all sizes for each configuration.
 struct Configuration {
   Dtype dtype = Dtype::float32;
   Redop redop = Redop::sum;
   std::string redop_name;  // the redop column: "sum", "none", ""
-  int root = -1;           // the root column; -1 without
+  int root = -1;  // the root column; -1 if there is no root
 };
 
 struct Sweep {
   std::vector<Configuration> configurations;  // in nccl-tests' order: types, then operators, then roots
-  std::vector<std::uint64_t> sizes_bytes;     // as asked for
-  int cycles = 1;                             // 0: without end
+  std::vector<std::uint64_t> sizes_bytes;  // as requested
+  int cycles = 1;  // 0: endless
 };
 
 }  // namespace busbw

@@ -12,28 +12,28 @@
 namespace busbw {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = 256 << 20;  // 1,024 ranks with cells of 256 characters
-constexpr std::uint64_t kAlignBytes = 16;  // nccl-tests rounds every cell down to this
+constexpr std::uintmax_t kMaxFileBytes = 256 << 20;  // enough for 1,024 ranks with cells of 256 characters
+constexpr std::uint64_t kAlignBytes = 16;  // nccl-tests rounds every cell down to a multiple of this
 
 std::uint64_t cell_bytes(const std::string& text, double scale, const std::string& path, std::size_t row,
                          std::size_t column) {
-  const auto refuse = [&](std::string_view why) {
+  const auto invalid_cell = [&](std::string_view reason) {
     return UsageError(fmt::format(
-        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed are numbers of bytes from 0 on",
-        path, row + 1, column + 1, text, why));
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed: byte counts of at least 0", path,
+        row + 1, column + 1, text, reason));
   };
   std::size_t used = 0;
   double value = 0;
   try {
     value = std::stod(text, &used);
   } catch (const std::exception&) {
-    throw refuse("not a number");
+    throw invalid_cell("not a number");
   }
-  if (used != text.size() || !std::isfinite(value)) throw refuse("not a number");
-  if (value < 0) throw refuse("negative");
-  // In long double, as nccl-tests does it: a product just below a multiple of 16 must not be rounded up to it.
+  if (used != text.size() || !std::isfinite(value)) throw invalid_cell("not a number");
+  if (value < 0) throw invalid_cell("negative");
+  // Multiplies in long double, as nccl-tests does: a product just below a multiple of 16 must not be rounded up to it.
   const long double scaled = static_cast<long double>(value) * static_cast<long double>(scale);
-  if (scaled >= static_cast<long double>(std::numeric_limits<std::int64_t>::max())) throw refuse("too large");
+  if (scaled >= static_cast<long double>(std::numeric_limits<std::int64_t>::max())) throw invalid_cell("too large");
   return static_cast<std::uint64_t>(scaled) / kAlignBytes * kAlignBytes;
 }
 
@@ -43,10 +43,12 @@ TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   if (!regular || std::filesystem::file_size(path, error) > kMaxFileBytes)
-    throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed is a text file of up to {} bytes",
-                                 path, regular ? "the file is too large" : "there is no such file", kMaxFileBytes));
+    throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed: a text file of up to {} bytes",
+                                 path, regular ? "the file is too large" : "no such file", kMaxFileBytes));
   std::ifstream file(path);
-  if (!file) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file cannot be read", path));
+  if (!file)
+    throw UsageError(
+        fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: cannot read the file; check its permissions", path));
   TrafficMatrix matrix;
   std::size_t columns = 0;
   std::size_t rows = 0;
@@ -57,12 +59,15 @@ TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
     if (column == 0) continue;
     if (rows > 0 && column != columns)
       throw UsageError(
-          fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} has {} columns, the rows before have {}", path,
-                      rows + 1, column, columns));
+          fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} has {} columns, earlier rows have {}; make all rows "
+                      "equally long",
+                      path, rows + 1, column, columns));
     columns = column;
     ++rows;
   }
-  if (rows == 0) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file holds no numbers", path));
+  if (rows == 0)
+    throw UsageError(
+        fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file contains no numbers; write one row per rank", path));
   if (rows != columns)
     throw UsageError(fmt::format(
         "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {} rows and {} columns; the matrix must be square", path, rows, columns));

@@ -1,16 +1,16 @@
 #pragma once
-// BYTES BECOME BUSBW HERE: the only division of bytes by seconds.
+// BYTES BECOME BUSBW HERE: the engine's only division of bytes by seconds.
 #include "collectives/collective.hpp"
 
 namespace busbw {
 
-/// Bytes per second; 1e9 of them are nccl-tests' GB/s.
+/// Bandwidths in bytes per second; 1e9 bytes per second are nccl-tests' GB/s.
 struct Bandwidth {
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
 };
 
-/// What `traffic` amounts to when one operation takes `time_s` (docs/measuring.md derives each collective's traffic).
+/// Bandwidths of one operation that moves `traffic` in `time_s` (docs/measuring.md derives each collective's traffic).
 inline Bandwidth bandwidth(const Traffic& traffic, double time_s) {
   const double algbw = traffic.algbw_bytes / time_s;
   return {algbw, algbw * traffic.bus_factor};

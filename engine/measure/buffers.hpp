@@ -1,5 +1,5 @@
 #pragma once
-// Where a case's data lies in a rank's two buffers: guard, data, guard; and how it moves from iteration to iteration.
+// Layout of a case in a rank's two buffers: guard, data, guard. The data region rotates from iteration to iteration.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace busbw {
 
-/// Bytes before and after the data of a case in which nothing may be written.
+/// Size of the guards before and after the data of a case. Nothing may be written to them.
 inline constexpr std::size_t kGuardBytes = 4096;
 
-/// What a buffer must hold so that cases of up to `max_bytes` fit, shifted by up to `unalign` elements of 8 bytes.
+/// Size of a buffer for cases of up to `max_bytes`, shifted by up to `unalign_elements` elements of 8 bytes.
 constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements) {
   return kGuardBytes + 8 * static_cast<std::size_t>(unalign_elements) + max_bytes + kGuardBytes;
 }
 
-/// One case's regions in one rank's buffers.
+/// Regions of one case in one rank's buffers.
 class CaseBuffers {
  public:
-  /// `max_bytes`: what the buffers were made for; iterations rotate through it.
+  /// `max_bytes` is the size that the buffers were made for. Iterations rotate through it.
   CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes,
               int unalign_elements)
       : send_(communicator.send_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
@@ -33,8 +33,8 @@ class CaseBuffers {
     region_bytes_ = region;
   }
 
-  /// The arguments of iteration `iteration`: as in nccl-tests, each uses the next region of the buffers, so that no
-  /// cache is measured and races show.
+  /// Returns the arguments of iteration `iteration`. As in nccl-tests, each iteration uses the next region of the
+  /// buffers. This avoids measuring a cache and exposes races.
   CollectiveCall call(Placement placement, std::uint64_t iteration, Dtype dtype, Redop redop, int root) const {
     const std::size_t shift = region_bytes_ * (iteration % positions_);
     return {.send = send_data(placement) + shift,
@@ -45,16 +45,16 @@ class CaseBuffers {
             .root = root};
   }
 
-  /// Start of the data to send and of the result, in the region of iteration 0.
+  /// Start of the send data and of the result, in the region of iteration 0.
   std::byte* send_data(Placement placement) const {
     return placement == Placement::in_place ? recv_ + shape_.send_inplace_offset * rank_ * element_bytes_ : send_;
   }
   std::byte* recv_data(Placement placement) const {
     return placement == Placement::in_place ? recv_ + shape_.recv_inplace_offset * rank_ * element_bytes_ : recv_;
   }
-  /// Bytes that an operation sends or receives, whichever is more: the size column.
+  /// The larger of the bytes that an operation sends and receives: the size column.
   std::size_t region_bytes() const { return region_bytes_; }
-  /// The whole regions that the case uses in either buffer.
+  /// Complete regions that the case uses in each buffer.
   std::span<std::byte> send_region() const { return {send_, shape_.send_count * element_bytes_}; }
   std::span<std::byte> recv_region(Placement placement) const {
     return {recv_, placement == Placement::in_place ? region_bytes_ : shape_.recv_count * element_bytes_};

@@ -8,12 +8,12 @@
 namespace busbw {
 namespace {
 
-/// Source number of the pattern that stands where no result has been written; no rank has it.
+/// Source number of the pattern that fills the result's place before an operation. No rank has this number.
 constexpr int kPoisonSource = -1;
 
 constexpr const char* kReceiveBuffer = "receive buffer";
 
-/// The four guards, each with a seed of its own.
+/// The four guards. Each has its own seed.
 enum class Guard : std::uint64_t { before_send, after_send, before_recv, after_recv };
 
 std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) {
@@ -22,11 +22,11 @@ std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) {
 
 }  // namespace
 
-DataStream Checker::stream_of(const RankCase& rank_case, const Segment& piece) {
-  switch (piece.source) {
-    case Segment::Source::contribution: return values_.contribution(piece.source_rank, rank_case.seed);
+DataStream Checker::stream_of(const RankCase& rank_case, const Segment& segment) {
+  switch (segment.source) {
+    case Segment::Source::contribution: return values_.contribution(segment.source_rank, rank_case.seed);
     case Segment::Source::reduced: return values_.reduced(rank_case.seed);
-    case Segment::Source::moved: return moved_stream(rank_case.dtype, piece.source_rank, rank_case.seed);
+    case Segment::Source::moved: return moved_stream(rank_case.dtype, segment.source_rank, rank_case.seed);
     case Segment::Source::untouched: break;
   }
   return poison(rank_case);
@@ -48,53 +48,54 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
   guard(recv.data() - kGuardBytes, Guard::before_recv);
   guard(recv.data() + recv.size(), Guard::after_recv);
   communicator_.fill(recv.data(), poison(rank_case), 0, recv.size() / element_bytes);
-  const auto pieces = rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
-                                                   communicator_.size(), rank_case.root);
-  for (const Segment& piece : pieces)
-    communicator_.fill(buffers_.send_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
-                       piece.first, piece.count);
+  const auto segments = rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
+                                                           communicator_.size(), rank_case.root);
+  for (const Segment& segment : segments)
+    communicator_.fill(buffers_.send_data(placement) + segment.offset * element_bytes, stream_of(rank_case, segment),
+                       segment.first, segment.count);
   communicator_.synchronize();
 }
 
 RankCheckResult Checker::verify_result(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   Mismatches mismatches;
-  for (const Segment& piece : expected(rank_case)) {
-    if (piece.source == Segment::Source::untouched) continue;
-    communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
-                          piece.first, piece.count, piece.offset, mismatches);
+  for (const Segment& segment : expected(rank_case)) {
+    if (segment.source == Segment::Source::untouched) continue;
+    communicator_.compare(buffers_.recv_data(placement) + segment.offset * element_bytes, stream_of(rank_case, segment),
+                          segment.first, segment.count, segment.offset, mismatches);
   }
-  RankCheckResult findings;
-  keep(mismatches, rank_case.dtype, kReceiveBuffer, findings);
-  return findings;
+  RankCheckResult check_result;
+  add_wrong_elements(mismatches, rank_case.dtype, kReceiveBuffer, check_result);
+  return check_result;
 }
 
-void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& findings) {
+void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto recv = buffers_.recv_region(placement);
   const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
   Mismatches mismatches;
-  // In place the result may lie within the data that is sent, whose other parts must stay as they were.
+  // In place, the result may lie within the send data. The rest of the send data must stay unchanged.
   compare_untouched(rank_case, placement, 0, result, mismatches);
-  for (const Segment& piece : expected(rank_case))
-    if (piece.source == Segment::Source::untouched)
-      compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
+  for (const Segment& segment : expected(rank_case))
+    if (segment.source == Segment::Source::untouched)
+      compare_untouched(rank_case, placement, result + segment.offset, result + segment.offset + segment.count,
+                        mismatches);
   compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
-  keep(mismatches, rank_case.dtype, kReceiveBuffer, findings);
+  add_wrong_elements(mismatches, rank_case.dtype, kReceiveBuffer, check_result);
   const auto send = buffers_.send_region();
   compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer",
-                findings);
+                check_result);
   compare_guard(send.data() + send.size(), guard_seed(rank_case, Guard::after_send), "guard after the send buffer",
-                findings);
+                check_result);
   compare_guard(recv.data() - kGuardBytes, guard_seed(rank_case, Guard::before_recv), "guard before the receive buffer",
-                findings);
+                check_result);
   compare_guard(recv.data() + recv.size(), guard_seed(rank_case, Guard::after_recv), "guard after the receive buffer",
-                findings);
+                check_result);
 }
 
 Segments Checker::expected(const RankCase& rank_case) const {
   return rank_case.collective.expected_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
-                                       communicator_.size(), rank_case.root);
+                                                communicator_.size(), rank_case.root);
 }
 
 void Checker::compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
@@ -104,14 +105,14 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
   const auto element_at = [&](const std::byte* at) { return static_cast<std::size_t>(at - region) / element_bytes; };
   const std::size_t result = element_at(buffers_.recv_data(placement));
   const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream, std::uint64_t first) {
-    // Indices count from the result; those before it wrap around and become negative in `keep`.
+    // Indices count from the result. Those before it wrap around and become negative in `add_wrong_elements`.
     communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result, mismatches);
   };
   std::size_t done = from;
   if (placement == Placement::in_place) {
     const std::size_t own = element_at(buffers_.send_data(placement));
     for (const Segment& sent : rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
-                                                          communicator_.size(), rank_case.root)) {
+                                                                  communicator_.size(), rank_case.root)) {
       const std::size_t start = own + sent.offset;
       const std::size_t begin = std::clamp(start, done, to);
       const std::size_t end = std::clamp(start + sent.count, done, to);
@@ -123,22 +124,24 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
   compare(done, to, poison(rank_case), done);
 }
 
-void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankCheckResult& findings) {
+void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& buffer,
+                            RankCheckResult& check_result) {
   Mismatches mismatches;
   communicator_.compare(at, guard_stream(seed), 0, kGuardBytes, 0, mismatches);
-  keep(mismatches, Dtype::uint8, place + ", byte", findings);
+  add_wrong_elements(mismatches, Dtype::uint8, buffer + ", byte", check_result);
 }
 
-void Checker::keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankCheckResult& findings) {
-  findings.wrong_elements += mismatches.count;
+void Checker::add_wrong_elements(const Mismatches& mismatches, Dtype dtype, const std::string& buffer,
+                                 RankCheckResult& check_result) {
+  check_result.wrong_elements += mismatches.count;
   const auto add = [&](std::uint64_t index, std::string expected, std::string got) {
-    if (findings.first.size() < Mismatches::kKept)
-      findings.first.push_back(
-          {world_rank_, place, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
+    if (check_result.first.size() < Mismatches::kKept)
+      check_result.first.push_back(
+          {world_rank_, buffer, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
   };
   if (mismatches.vanished > 0)
-    add(mismatches.first_vanished, "right data when they were compared",
-        fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.vanished));
+    add(mismatches.first_vanished, "correct data at the comparison",
+        fmt::format("{} wrong elements from here on that were correct when read again", mismatches.vanished));
   for (const Mismatch& mismatch : mismatches.first)
     add(mismatch.index, element_text(dtype, mismatch.expected.data()), element_text(dtype, mismatch.got.data()));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// One check of one placement of a case on one rank: fill, let the collective run once, compare everything.
+// Checks one placement of a case on one rank: fills the buffers before one operation and compares them after it.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,20 +11,20 @@
 
 namespace busbw {
 
-/// What a rank found wrong.
+/// Wrong elements that a rank found.
 struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
   std::vector<WrongElement> first;
 };
 
-/// A case as a rank sees it.
+/// A case on one rank.
 struct RankCase {
   const Collective& collective;
   Shape shape;
   Dtype dtype;
   Redop redop;
   int root;
-  std::uint64_t seed;  // new for each check, so that stale data is wrong
+  std::uint64_t seed;  // new for each check, so that stale data counts as wrong
 };
 
 class Checker {
@@ -32,24 +32,27 @@ class Checker {
   Checker(Communicator& communicator, const CaseBuffers& buffers, ReductionValues& values, int world_rank)
       : communicator_(communicator), buffers_(buffers), values_(values), world_rank_(world_rank) {}
 
-  /// Writes guards, the data to send, and into the rest of the receive region a pattern that no result equals.
+  /// Fills the guards, the send data, and the rest of the receive region with a pattern that no result equals.
   void prepare(const RankCase& rank_case, Placement placement);
-  /// Compares the result: right behind the operation, as whoever uses it would look at it, since a result that is still
-  /// on its way would have arrived by the time others are waited for.
+  /// Compares the result immediately after the operation, as a user would read it. A result that is still in transit
+  /// would arrive while this rank waits for others.
   RankCheckResult verify_result(const RankCase& rank_case, Placement placement);
-  /// Compares all that must be untouched, and the guards: when all ranks are done, as others may have written there.
-  void verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& findings);
+  /// Compares the guards and all data that must stay unchanged. Call it after all ranks are done, because other ranks
+  /// may have written there.
+  void verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result);
 
  private:
   Segments expected(const RankCase& rank_case) const;
-  /// The stream of a piece, and the position in it of the piece's first element.
-  DataStream stream_of(const RankCase& rank_case, const Segment& piece);
+  /// Returns the data stream of the segment's source.
+  DataStream stream_of(const RankCase& rank_case, const Segment& segment);
   DataStream poison(const RankCase& rank_case) const;
-  /// Elements `from` to `to` of the receive region: the rank's own data in place, otherwise what `prepare` wrote there.
+  /// Compares elements `from` to `to` of the receive region: in place with the rank's own data, otherwise with the
+  /// pattern of `prepare`.
   void compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
                          Mismatches& mismatches);
-  void compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankCheckResult& findings);
-  void keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankCheckResult& findings);
+  void compare_guard(std::byte* at, std::uint64_t seed, const std::string& buffer, RankCheckResult& check_result);
+  void add_wrong_elements(const Mismatches& mismatches, Dtype dtype, const std::string& buffer,
+                          RankCheckResult& check_result);
 
   Communicator& communicator_;
   const CaseBuffers& buffers_;

@@ -1,13 +1,13 @@
 #pragma once
-// TIME IS READ HERE, and nowhere else.
+// TIME IS READ HERE: the engine reads the host clock only through these functions.
 #include <string>
 
 namespace busbw {
 
-/// Seconds on a clock that never steps; only differences mean something.
+/// Seconds of a monotonic clock. Only differences are meaningful.
 double monotonic_s();
 
-/// The time of day, as people and files write it.
+/// Time of day in the formats of tables, records and file names.
 struct WallTime {
   std::string local;    // "2026-11-21 08:16:39", as nccl-tests prints it
   std::string iso;      // "2026-11-21T08:16:39.123+00:00"

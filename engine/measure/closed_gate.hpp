@@ -1,12 +1,12 @@
 #pragma once
-// A gate that is open in the end, whatever happens behind it.
+// RAII guard that always opens a closed gate.
 #include <exception>
 
 #include "backends/backend.hpp"
 
 namespace busbw {
 
-/// Closes a gate. It is open again at the latest when this ends.
+/// Closes a gate. The destructor opens it if `open` was not called.
 class ClosedGate {
  public:
   explicit ClosedGate(Gate& gate) : gate_(gate) { gate_.close(); }
@@ -17,10 +17,10 @@ class ClosedGate {
     try {
       gate_.open();
     } catch (const std::exception&) {
-      // The error that brought us here is already on its way.
+      // A destructor must not throw. The exception that left the scope reports the failure.
     }
   }
-  /// What goes wrong in it is thrown; when this ends it is not.
+  /// Opens the gate. Throws if that fails, unlike the destructor.
   void open() {
     is_open_ = true;
     gate_.open();

@@ -39,18 +39,19 @@ std::vector<double> rank_device_times_s(std::span<const RankReport> ranks) {
 }
 
 std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration) {
-  // What a rank's first iteration took beyond its own duration it has waited for others: the last to come not at all.
+  // A rank's first iteration takes its own duration plus the wait for other ranks. The last rank to arrive does not
+  // wait.
   const std::vector<double> durations_s = rank_device_times_s(ranks);
   if (durations_s.empty()) return {};
-  std::vector<double> waited_s;
+  std::vector<double> wait_s;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& first_s = ranks[rank].samples.first_iteration_s;
     if (!first_s) return {};
-    waited_s.push_back(*first_s - durations_s[rank] * operations_per_iteration);
+    wait_s.push_back(*first_s - durations_s[rank] * operations_per_iteration);
   }
-  const double longest_s = std::ranges::max(waited_s);
+  const double longest_s = std::ranges::max(wait_s);
   std::vector<double> arrivals_s;
-  for (const double each_s : waited_s) arrivals_s.push_back(longest_s - each_s);
+  for (const double each_s : wait_s) arrivals_s.push_back(longest_s - each_s);
   return arrivals_s;
 }
 

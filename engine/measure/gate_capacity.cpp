@@ -5,32 +5,32 @@
 namespace busbw {
 namespace {
 
-// Operations and stamps of a graph that take the gate's room of one operation. A stream takes about 1,000 launches, and
-// no one says that a graph needs less room; gates that have 40 keep clear of that with launches, which may be several
-// each.
-constexpr std::size_t kGraphPerRoom = 25;
+// Graph nodes (operations and timestamps) that take as much of the gate's capacity as one operation. A stream accepts
+// about 1,000 launches, and no document says that graphs need less. Gates with a capacity of 40 stay below that with
+// separate launches, even if an operation needs several.
+constexpr std::size_t kGraphNodesPerOperation = 25;
 
-std::size_t left_of(std::size_t room, std::size_t taken) { return room <= taken ? 0 : room - taken; }
+std::size_t remaining(std::size_t capacity, std::size_t used) { return capacity <= used ? 0 : capacity - used; }
 
 }  // namespace
 
 std::size_t GateCapacity::iterations() const {
-  return std::min(calls_.iterations, left_of(room_, calls_.per_operation + 2) / calls_.per_iteration);
+  return std::min(calls_.iterations, remaining(capacity_, calls_.per_operation + 2) / calls_.per_iteration);
 }
 
-std::size_t GateCapacity::stamped_iterations() const {
-  return left_of(room_, calls_.per_operation + 1) / (calls_.per_iteration + 1);
+std::size_t GateCapacity::timestamped_iterations() const {
+  return remaining(capacity_, calls_.per_operation + 1) / (calls_.per_iteration + 1);
 }
 
 bool GateCapacity::fits_graph() const {
-  return room_ > calls_.per_operation + 2 && takes_nodes(calls_.iterations * calls_.per_iteration);
+  return capacity_ > calls_.per_operation + 2 && fits_nodes(calls_.iterations * calls_.per_iteration);
 }
 
 bool GateCapacity::fits_timestamped_graph() const {
-  const std::size_t stamps = calls_.iterations + 1;
-  return room_ > calls_.per_operation && takes_nodes(calls_.iterations * calls_.per_iteration + stamps);
+  const std::size_t timestamps = calls_.iterations + 1;
+  return capacity_ > calls_.per_operation && fits_nodes(calls_.iterations * calls_.per_iteration + timestamps);
 }
 
-bool GateCapacity::takes_nodes(std::size_t nodes) const { return nodes <= kGraphPerRoom * room_; }
+bool GateCapacity::fits_nodes(std::size_t nodes) const { return nodes <= kGraphNodesPerOperation * capacity_; }
 
 }  // namespace busbw

@@ -1,35 +1,37 @@
 #pragma once
-// How much of what is measured fits behind a closed gate. A rank that issued more would wait for the gate itself.
+// Computes how many operations fit behind a closed gate. A rank that issued more would block before it opens the gate.
 #include <cstddef>
 
 namespace busbw {
 
-/// What a batch, or a graph of one, is made of.
+/// Number of calls in a batch, or in a graph of it.
 struct BatchCalls {
-  std::size_t per_operation;  // of a rank of the largest group: all ranks count alike, since they meet behind the gate
+  /// Calls of a rank of the largest group. All ranks use this number, because they wait for each other behind the gate.
+  std::size_t per_operation;
   std::size_t per_iteration;
   std::size_t iterations;
 };
 
-/// Beside one operation, in which ranks wait for the last gate to open, there is room for:
+/// Capacity of a closed gate for a batch. One operation is deducted: ranks issue it first, to wait for the last gate to
+/// open.
 class GateCapacity {
  public:
-  /// `room`: Gate::room.
-  GateCapacity(std::size_t room, const BatchCalls& calls) : room_(room), calls_(calls) {}
+  /// `capacity` is Gate::capacity.
+  GateCapacity(std::size_t capacity, const BatchCalls& calls) : capacity_(capacity), calls_(calls) {}
 
-  /// iterations, of those of the batch, between two stamps;
+  /// Number of the batch's iterations that fit between two timestamps.
   std::size_t iterations() const;
-  /// iterations, each behind a stamp, and the last stamp;
-  std::size_t stamped_iterations() const;
-  /// the launch of a graph of all iterations, between two stamps;
+  /// Number of iterations that fit with a timestamp before each and one at the end.
+  std::size_t timestamped_iterations() const;
+  /// True if the launch of a graph of all iterations fits between two timestamps.
   bool fits_graph() const;
-  /// the launch of such a graph that has a stamp before each iteration and behind the last.
+  /// True if the launch of such a graph fits with a timestamp before each iteration and after the last.
   bool fits_timestamped_graph() const;
 
  private:
-  bool takes_nodes(std::size_t nodes) const;
+  bool fits_nodes(std::size_t nodes) const;
 
-  std::size_t room_;
+  std::size_t capacity_;
   BatchCalls calls_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The host's clock as stamps, for backends whose operations are done when their call returns.
+// Host-clock timestamps, for backends that complete an operation before its call returns.
 #include <vector>
 
 #include "backends/backend.hpp"

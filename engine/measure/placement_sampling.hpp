@@ -1,5 +1,5 @@
 #pragma once
-// One placement of one case: which batches are run, and when there are enough of them.
+// Samples one placement of one case: selects the batches and decides when there are enough.
 #include <vector>
 
 #include "measure/rank_report.hpp"
@@ -7,9 +7,9 @@
 
 namespace busbw {
 
-/// Called on every rank; `reports_of_all` has one entry for each rank on rank 0, where their samples are collected, and
-/// none elsewhere. All must outlive the call.
-StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& what,
-                           const RunSettings& settings, std::vector<RankReport>& reports_of_all);
+/// Samples a placement; all ranks call it. On rank 0, `reports_of_all` has one entry per rank and receives the samples.
+/// On other ranks it is empty. All arguments must outlive the call.
+StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& sampled_case,
+                            const RunSettings& settings, std::vector<RankReport>& reports_of_all);
 
 }  // namespace busbw

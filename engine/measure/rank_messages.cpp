@@ -10,27 +10,28 @@ void add(MessageWriter& writer, const std::optional<double>& value) {
 }
 
 std::optional<double> take_optional(MessageReader& reader) {
-  const bool is_there = reader.take<bool>();
+  const bool is_set = reader.take<bool>();
   const auto value = reader.take<double>();
-  return is_there ? std::optional(value) : std::nullopt;
+  return is_set ? std::optional(value) : std::nullopt;
 }
 
-void add(MessageWriter& writer, const std::optional<DeviceClockState>& condition) {
-  writer.add(condition.has_value());
-  if (!condition) return;
-  add(writer, condition->clock_hz);
-  add(writer, condition->max_clock_hz);
-  writer.add(condition->throttle_reasons.size());
-  for (const std::string& reason : condition->throttle_reasons) writer.add(reason);
+void add(MessageWriter& writer, const std::optional<DeviceClockState>& clock_state) {
+  writer.add(clock_state.has_value());
+  if (!clock_state) return;
+  add(writer, clock_state->clock_hz);
+  add(writer, clock_state->max_clock_hz);
+  writer.add(clock_state->throttle_reasons.size());
+  for (const std::string& reason : clock_state->throttle_reasons) writer.add(reason);
 }
 
-std::optional<DeviceClockState> take_condition(MessageReader& reader) {
+std::optional<DeviceClockState> take_clock_state(MessageReader& reader) {
   if (!reader.take<bool>()) return std::nullopt;
-  DeviceClockState condition;
-  condition.clock_hz = take_optional(reader);
-  condition.max_clock_hz = take_optional(reader);
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) condition.throttle_reasons.push_back(reader.take_text());
-  return condition;
+  DeviceClockState clock_state;
+  clock_state.clock_hz = take_optional(reader);
+  clock_state.max_clock_hz = take_optional(reader);
+  for (auto left = reader.take<std::size_t>(); left > 0; --left)
+    clock_state.throttle_reasons.push_back(reader.take_text());
+  return clock_state;
 }
 
 }  // namespace
@@ -62,23 +63,23 @@ Samples read_samples(const Bytes& bytes) {
   samples.device_s = reader.take<double>();
   samples.device_operations = reader.take<std::uint64_t>();
   samples.on_device = reader.take<bool>();
-  samples.before = take_condition(reader);
-  samples.after = take_condition(reader);
+  samples.before = take_clock_state(reader);
+  samples.after = take_clock_state(reader);
   return samples;
 }
 
-Bytes findings_message(const RankCheckResult& findings) {
+Bytes check_result_message(const RankCheckResult& check_result) {
   MessageWriter writer;
-  writer.add(findings.wrong_elements).add(findings.first.size());
-  for (const WrongElement& wrong : findings.first)
+  writer.add(check_result.wrong_elements).add(check_result.first.size());
+  for (const WrongElement& wrong : check_result.first)
     writer.add(wrong.rank).add(wrong.place).add(wrong.index).add(wrong.expected).add(wrong.got);
   return writer.bytes();
 }
 
-RankCheckResult read_findings(const Bytes& bytes) {
+RankCheckResult read_check_result(const Bytes& bytes) {
   MessageReader reader(bytes);
-  RankCheckResult findings;
-  findings.wrong_elements = reader.take<std::uint64_t>();
+  RankCheckResult check_result;
+  check_result.wrong_elements = reader.take<std::uint64_t>();
   const auto kept = reader.take<std::size_t>();
   for (std::size_t i = 0; i < kept; ++i) {
     WrongElement wrong;
@@ -87,9 +88,9 @@ RankCheckResult read_findings(const Bytes& bytes) {
     wrong.index = reader.take<std::int64_t>();
     wrong.expected = reader.take_text();
     wrong.got = reader.take_text();
-    findings.first.push_back(std::move(wrong));
+    check_result.first.push_back(std::move(wrong));
   }
-  return findings;
+  return check_result;
 }
 
 }  // namespace busbw

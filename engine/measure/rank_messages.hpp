@@ -1,5 +1,5 @@
 #pragma once
-// What ranks tell rank 0 of a placement, as bytes, and what rank 0 tells them.
+// Messages about one placement: results from each rank to rank 0, and decisions of rank 0.
 #include "measure/checker.hpp"
 #include "measure/samples.hpp"
 #include "rendezvous/team/team.hpp"
@@ -7,17 +7,17 @@
 
 namespace busbw {
 
-/// All of `samples`.
+/// Encodes all fields of `samples`.
 Bytes samples_message(const Samples& samples);
 Samples read_samples(const Bytes& bytes);
 
-Bytes findings_message(const RankCheckResult& findings);
-RankCheckResult read_findings(const Bytes& bytes);
+Bytes check_result_message(const RankCheckResult& check_result);
+RankCheckResult read_check_result(const Bytes& bytes);
 
-/// What rank 0 decided, on every rank.
+/// Returns rank 0's `value` on every rank.
 template <class Value>
-Value broadcast_from_rank0(Team& team, const Value& decided) {
-  return MessageReader(team.broadcast(MessageWriter().add(decided).bytes())).template take<Value>();
+Value broadcast_from_rank0(Team& team, const Value& value) {
+  return MessageReader(team.broadcast(MessageWriter().add(value).bytes())).template take<Value>();
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// What one rank has to say of one placement.
+// Report of one rank on one placement.
 #include "measure/checker.hpp"
 #include "measure/samples.hpp"
 
@@ -7,7 +7,7 @@ namespace busbw {
 
 struct RankReport {
   Samples samples;
-  RankCheckResult findings;
+  RankCheckResult check_result;
 };
 
 }  // namespace busbw

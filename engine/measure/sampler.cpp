@@ -8,33 +8,33 @@
 namespace busbw {
 namespace {
 
-// nccl-tests' -z.
+// Values of nccl-tests' -z.
 constexpr int kBarrierAfterOperation = 1;
 constexpr int kBarrierAfterIteration = 3;
 
-// Reading the clock and counting progress takes some 30 ns: 0.3 % of an operation this long.
-constexpr double kClockShowsBelowS = 10e-6;
-// Iterations this long hide launching behind the one before.
-constexpr double kLaunchingShowsBelowS = 300e-6;
-// An event between two of NCCL's kernels costs a GPU's stream up to 7 us: 0.3 % of an operation this long.
-constexpr double kEventShowsBelowS = 2.5e-3;
-// Waiting for a graph before the next is launched costs some 20 us, 0.4 % of a graph this long, and the first of its
-// iterations waits for others' launches.
-constexpr double kGraphLaunchShowsBelowS = 5e-3;
-// Asking a device for its clocks takes up to a millisecond: a batch that is expected to be this long hides it, if it
-// has so many iterations that are too long for stamps to show. The expectation alone may hold a warm-up that connected.
-constexpr double kBatchHidesAskingS = 20e-3;
-constexpr std::size_t kIterationsHideAsking = 4;
-// Iterations between two signs of life to the watch over progress, where every nanosecond counts.
+// Reading the clock and counting progress takes about 30 ns: 0.3 % of an operation of this length.
+constexpr double kClockVisibleBelowS = 10e-6;
+// Iterations of this length hide the launch behind the previous iteration.
+constexpr double kLaunchVisibleBelowS = 300e-6;
+// An event between two NCCL kernels costs a GPU's stream up to 7 us: 0.3 % of an operation of this length.
+constexpr double kEventVisibleBelowS = 2.5e-3;
+// Waiting for a graph before the next launch costs about 20 us, 0.4 % of a graph of this length. Its first iteration
+// also waits for the launches of other ranks.
+constexpr double kGraphLaunchVisibleBelowS = 5e-3;
+// Querying a device's clocks takes up to 1 ms. A batch of this expected length hides the query, if it has enough
+// iterations. The expected length alone is not reliable, because the warm-up may include connecting.
+constexpr double kBatchHidesQueryS = 20e-3;
+constexpr std::size_t kIterationsHideQuery = 4;
+// Iterations between two progress reports to the watchdog, for loops in which every nanosecond counts.
 constexpr std::size_t kUnstampedStride = 256;
-// Where few iterations fit behind the gate, it is closed so often.
+// Maximum number of gated batches. More than one is needed if few iterations fit behind the gate.
 constexpr std::size_t kMaxGatedBatches = 8;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
 
 }  // namespace
 
-// Inline where it is called in a loop: two calls of functions in between show in an operation of 0.3 us, by a tenth.
+// Inlined, because two function calls per operation take a tenth of an operation of 0.3 us.
 [[gnu::always_inline]] inline void Sampler::call(std::uint64_t number) {
   issued_.next(case_.buffers.region_bytes());
   case_.collective.run(communicator_,
@@ -51,7 +51,7 @@ void Sampler::run_once(std::uint64_t number) {
 void Sampler::run_iteration(std::uint64_t iteration) {
   const auto aggregated = static_cast<std::uint64_t>(settings_.aggregated_iterations);
   const std::uint64_t first = iteration * aggregated;
-  // What waits after each operation cannot be started as one.
+  // Operations that are waited for one by one cannot be started as one.
   const bool as_one = aggregated > 1 && (settings_.blocking == 0 || settings_.blocking == kBarrierAfterIteration);
   if (!as_one) {
     for (std::uint64_t operation = 0; operation < aggregated; ++operation) run_once(first + operation);
@@ -82,106 +82,109 @@ double Sampler::warm_up() {
   return expected_iteration_s_;
 }
 
-std::unique_ptr<OperationGraph> Sampler::record(const std::function<void()>& operations) {
+std::unique_ptr<OperationGraph> Sampler::capture(const std::function<void()>& operations) {
   communicator_.begin_capture();
   operations();
   return communicator_.end_capture();
 }
 
-void Sampler::record_plain() {
+void Sampler::capture_plain() {
   if (plain_) return;
-  plain_ = record([this] {
+  plain_ = capture([this] {
     for (std::size_t iteration = 0; iteration < iterations(); ++iteration) run_iteration(iteration);
   });
-  // The first launch puts the graph on the device.
+  // The first launch uploads the graph to the device.
   plain_->issue();
   communicator_.synchronize();
 }
 
-void Sampler::record_stamped() {
+void Sampler::capture_stamped() {
   if (stamped_) return;
-  Timestamps& stamps = *device_stamps_;
-  stamps.reset(iterations() + 1);
-  stamped_ = record([&] {
+  Timestamps& timestamps = *device_timestamps_;
+  timestamps.reset(iterations() + 1);
+  stamped_ = capture([&] {
     for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
-      stamps.set(iteration);
+      timestamps.set(iteration);
       run_iteration(iteration);
     }
-    stamps.set(iterations());
+    timestamps.set(iterations());
   });
-  // The first launch puts the graph on the device.
+  // The first launch uploads the graph to the device.
   stamped_->issue();
   communicator_.synchronize();
 }
 
 std::size_t Sampler::stamped_launches() const {
   const std::size_t enough = std::max<std::size_t>(1, kGraphSamples / iterations());
-  return records() ? std::min(static_cast<std::size_t>(settings_.graph_launches), enough) : 1;
+  return captures_graph() ? std::min(static_cast<std::size_t>(settings_.graph_launches), enough) : 1;
 }
 
-void Sampler::stamped_batch(Samples& samples) { add_device_time(samples, launch_stamped(samples, ClockQuery::at_work)); }
+void Sampler::stamped_batch(Samples& samples) {
+  add_device_time(samples, launch_stamped(samples, ClockQuery::while_running));
+}
 
 void Sampler::batch_with_total(Samples& samples) {
-  const BatchTimes told = launch_stamped(samples, clock_query_when_timed());
-  add_device_time(samples, told);
-  samples.total += told.total;
+  const BatchTimes times = launch_stamped(samples, clock_query_when_timed());
+  add_device_time(samples, times);
+  samples.total += times.total;
 }
 
-void Sampler::add_device_time(Samples& samples, const BatchTimes& told) {
-  samples.device_s += told.device_s;
-  samples.device_operations += told.device_operations;
+void Sampler::add_device_time(Samples& samples, const BatchTimes& times) {
+  samples.device_s += times.device_s;
+  samples.device_operations += times.device_operations;
 }
 
 void Sampler::gated_stamped_batch(Samples& samples) {
   Gate* const gate = gate_for_stamps();
   if (!gate) {
-    launch_stamped(samples, ClockQuery::at_work);
+    launch_stamped(samples, ClockQuery::while_running);
     return;
   }
   samples.on_device = true;
-  if (!records()) return gated_stamped_iterations(*gate, samples);
-  record_stamped();
+  if (!captures_graph()) return gated_stamped_iterations(*gate, samples);
+  capture_stamped();
   const std::size_t launches = stamped_launches();
   for (std::size_t launch = 0; launch < launches; ++launch)
     gated_stamped_launch(*gate, samples, launch + 1 == launches);
 }
 
-Sampler::BatchTimes Sampler::launch_stamped(Samples& samples, ClockQuery at_last) {
+Sampler::BatchTimes Sampler::launch_stamped(Samples& samples, ClockQuery query_at_last) {
   samples.on_device = on_device_;
-  if (records()) record_stamped();
+  if (captures_graph()) capture_stamped();
   const std::size_t launches = stamped_launches();
   BatchTimes all;
   for (std::size_t launch = 0; launch < launches; ++launch) {
-    const BatchTimes told = launch_stamped_once(samples, launch + 1 == launches ? at_last : ClockQuery::never);
-    all.total += told.total;
-    all.device_s += told.device_s;
-    all.device_operations += told.device_operations;
+    const BatchTimes times = launch_stamped_once(samples, launch + 1 == launches ? query_at_last : ClockQuery::never);
+    all.total += times.total;
+    all.device_s += times.device_s;
+    all.device_operations += times.device_operations;
   }
   return all;
 }
 
 Sampler::ClockQuery Sampler::clock_query_when_timed() const {
-  const bool hides = iterations() >= kIterationsHideAsking &&
-                     expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAskingS;
-  return hides ? ClockQuery::at_work : ClockQuery::afterwards;
+  const bool is_hidden = iterations() >= kIterationsHideQuery &&
+                         expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesQueryS;
+  return is_hidden ? ClockQuery::while_running : ClockQuery::after_completion;
 }
 
 Gate* Sampler::usable_gate() const {
-  // Who waits after each operation would wait for the gate.
+  // A rank that waits after each operation would wait for the closed gate.
   return on_device_ && settings_.blocking == 0 ? communicator_.gate() : nullptr;
 }
 
 Gate* Sampler::gate_for_stamps() const {
   Gate* const gate = usable_gate();
   if (!gate) return nullptr;
-  const GateCapacity room = capacity_of(*gate);
-  return (records() ? room.fits_timestamped_graph() : room.stamped_iterations() > 0) ? gate : nullptr;
+  const GateCapacity capacity = capacity_of(*gate);
+  return (captures_graph() ? capacity.fits_timestamped_graph() : capacity.timestamped_iterations() > 0) ? gate
+                                                                                                        : nullptr;
 }
 
 void Sampler::run_gated(Gate& gate, const std::function<void()>& operations) {
   world_.enter(Phase::timing);
   ClosedGate closed(gate);
-  // Ranks open their gates one after the other: this operation waits for the last.
+  // Ranks open their gates one after the other. This operation waits for the last gate.
   run_once(0);
   operations();
   communicator_.flush();
@@ -193,7 +196,7 @@ void Sampler::gated_stamped_launch(Gate& gate, Samples& samples, bool is_last) {
   run_gated(gate, [this] { stamped_->issue(); });
   if (is_last) samples.after = communicator_.condition();
   communicator_.synchronize();
-  read_stamps(samples, FirstIteration::began_with_all);
+  read_timestamps(samples, FirstIteration::began_with_all);
 }
 
 GateCapacity Sampler::capacity_of(const Gate& gate) const {
@@ -204,107 +207,110 @@ GateCapacity Sampler::capacity_of(const Gate& gate) const {
 
 void Sampler::gated_stamped_iterations(Gate& gate, Samples& samples) {
   time_first_iteration(samples);
-  const std::size_t most = capacity_of(gate).stamped_iterations();
-  for (std::size_t first = 0; first < iterations(); first += most) {
-    const std::size_t count = std::min(most, iterations() - first);
-    device_stamps_->reset(count + 1);
+  const std::size_t max_count = capacity_of(gate).timestamped_iterations();
+  for (std::size_t first = 0; first < iterations(); first += max_count) {
+    const std::size_t count = std::min(max_count, iterations() - first);
+    device_timestamps_->reset(count + 1);
     run_gated(gate, [&] {
       for (std::size_t iteration = 0; iteration < count; ++iteration) {
-        device_stamps_->set(iteration);
+        device_timestamps_->set(iteration);
         run_iteration(first + iteration);
       }
-      device_stamps_->set(count);
+      device_timestamps_->set(count);
     });
     if (first + count == iterations()) samples.after = communicator_.condition();
     communicator_.synchronize();
     for (std::size_t iteration = 0; iteration < count; ++iteration)
-      samples.iteration_s.push_back(device_stamps_->seconds_between(iteration, iteration + 1) / operations_per_iteration());
+      samples.iteration_s.push_back(device_timestamps_->seconds_between(iteration, iteration + 1) /
+                                    operations_per_iteration());
   }
 }
 
 void Sampler::time_first_iteration(Samples& samples) {
-  device_stamps_->reset(2);
+  device_timestamps_->reset(2);
   world_.barrier();
-  device_stamps_->set(0);
+  device_timestamps_->set(0);
   run_iteration(0);
-  device_stamps_->set(1);
+  device_timestamps_->set(1);
   communicator_.synchronize();
-  if (!samples.first_iteration_s) samples.first_iteration_s = device_stamps_->seconds_between(0, 1);
+  if (!samples.first_iteration_s) samples.first_iteration_s = device_timestamps_->seconds_between(0, 1);
 }
 
-Sampler::BatchTimes Sampler::launch_stamped_once(Samples& samples, ClockQuery ask) {
+Sampler::BatchTimes Sampler::launch_stamped_once(Samples& samples, ClockQuery query) {
   const bool barrier_between = settings_.blocking == kBarrierAfterIteration;
   const std::size_t stride = barrier_between ? 2 : 1;
-  Timestamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
-  if (!records()) stamps.reset(iterations() * stride + 1);
+  Timestamps& timestamps = on_device_ ? *device_timestamps_ : host_timestamps_;
+  if (!captures_graph()) timestamps.reset(iterations() * stride + 1);
   align_ranks();
   const double start_s = monotonic_s();
-  double within_s = 0;  // what lies between barriers
-  if (records()) {
+  double within_s = 0;  // sum of the times between barriers
+  if (captures_graph()) {
     world_.enter(Phase::timing);
     stamped_->issue();
   } else {
     for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
       world_.enter(Phase::timing);
-      stamps.set(iteration * stride);
-      if (barrier_between) communicator_.flush();  // the stamp is no part of the time
+      timestamps.set(iteration * stride);
+      if (barrier_between) communicator_.flush();  // the timestamp is not part of the time
       const double began_s = barrier_between ? monotonic_s() : 0;
       run_iteration(iteration);
       if (barrier_between) {
         within_s += monotonic_s() - began_s;
-        stamps.set(iteration * stride + 1);
+        timestamps.set(iteration * stride + 1);
         world_.barrier();
       }
     }
-    stamps.set(iterations() * stride);
+    timestamps.set(iterations() * stride);
   }
   communicator_.flush();
   const double issued_s = monotonic_s();
-  if (on_device_ && ask == ClockQuery::at_work) samples.after = communicator_.condition();
+  if (on_device_ && query == ClockQuery::while_running) samples.after = communicator_.condition();
   communicator_.synchronize();
   const double done_s = monotonic_s();
-  if (on_device_ && ask == ClockQuery::afterwards) samples.after = communicator_.condition();
-  BatchTimes told = read_stamps(samples, FirstIteration::waited);
-  // The device's clock knows nothing of what launching costs, which is part of the time.
+  if (on_device_ && query == ClockQuery::after_completion) samples.after = communicator_.condition();
+  BatchTimes times = read_timestamps(samples, FirstIteration::waited);
+  // The device clock does not include launch overhead, which is part of the time.
   if (on_device_) {
-    told.total.elapsed_s = barrier_between ? within_s : done_s - start_s;
-    told.total.issue_s = barrier_between ? within_s : issued_s - start_s;
+    times.total.elapsed_s = barrier_between ? within_s : done_s - start_s;
+    times.total.issue_s = barrier_between ? within_s : issued_s - start_s;
   }
-  return told;
+  return times;
 }
 
-Sampler::BatchTimes Sampler::read_stamps(Samples& samples, FirstIteration first) {
-  // Iteration i lasts from stamp i to the next one, or where a barrier lies between, from stamp 2 i to the next one.
+Sampler::BatchTimes Sampler::read_timestamps(Samples& samples, FirstIteration first) {
+  // Iteration i lasts from timestamp i to the next. With a barrier between iterations, it lasts from timestamp 2 i to
+  // the next.
   const std::size_t stride = settings_.blocking == kBarrierAfterIteration ? 2 : 1;
-  const Timestamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
+  const Timestamps& timestamps = on_device_ ? *device_timestamps_ : host_timestamps_;
   const bool is_device_time = on_device_ && settings_.blocking == 0;
-  BatchTimes told{.total = {.operations = operations_per_launch()}};
+  BatchTimes times{.total = {.operations = operations_per_launch()}};
   for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
-    const double elapsed_s = stamps.seconds_between(iteration * stride, iteration * stride + 1);
+    const double elapsed_s = timestamps.seconds_between(iteration * stride, iteration * stride + 1);
     const bool waited = first == FirstIteration::waited && iteration == 0;
     if (waited && !samples.first_iteration_s) samples.first_iteration_s = elapsed_s;
-    told.total.elapsed_s += elapsed_s;
-    told.total.issue_s += elapsed_s;
-    // A graph has a first iteration in each launch: what it waits for others would be in one sample of so many.
-    if (waited && records() && iterations() > 1) {
+    times.total.elapsed_s += elapsed_s;
+    times.total.issue_s += elapsed_s;
+    // A graph has a first iteration in each launch. Its wait for other ranks would distort one sample per launch.
+    if (waited && captures_graph() && iterations() > 1) {
       ++samples.skipped_iterations;
       continue;
     }
     samples.iteration_s.push_back(elapsed_s / operations_per_iteration());
     if (!is_device_time || (waited && iterations() > 1)) continue;
-    told.device_s += elapsed_s;
-    told.device_operations += static_cast<std::uint64_t>(operations_per_iteration());
+    times.device_s += elapsed_s;
+    times.device_operations += static_cast<std::uint64_t>(operations_per_iteration());
   }
-  return told;
+  return times;
 }
 
 VisibleOverhead Sampler::visible_overhead(double iteration_s) const {
-  // With a barrier after each iteration, which is not timed, the clock must be read at each.
+  // With a barrier after each iteration, which is not timed, the clock must be read at each iteration.
   if (settings_.blocking == kBarrierAfterIteration) return VisibleOverhead::nothing;
-  if (!on_device_) return iteration_s < kClockShowsBelowS ? VisibleOverhead::stamps : VisibleOverhead::nothing;
-  if (records() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchShowsBelowS) return VisibleOverhead::launching;
-  if (iteration_s < kLaunchingShowsBelowS) return VisibleOverhead::launching;
-  return iteration_s < kEventShowsBelowS ? VisibleOverhead::stamps : VisibleOverhead::nothing;
+  if (!on_device_) return iteration_s < kClockVisibleBelowS ? VisibleOverhead::timestamps : VisibleOverhead::nothing;
+  if (captures_graph() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchVisibleBelowS)
+    return VisibleOverhead::launching;
+  if (iteration_s < kLaunchVisibleBelowS) return VisibleOverhead::launching;
+  return iteration_s < kEventVisibleBelowS ? VisibleOverhead::timestamps : VisibleOverhead::nothing;
 }
 
 void Sampler::run_plain() {
@@ -317,7 +323,7 @@ void Sampler::run_plain() {
 }
 
 void Sampler::plain_batch(Samples& samples) {
-  if (records()) record_plain();
+  if (captures_graph()) capture_plain();
   const auto launches = static_cast<std::size_t>(settings_.graph_launches);
   align_ranks();
   const double start_s = monotonic_s();
@@ -325,7 +331,7 @@ void Sampler::plain_batch(Samples& samples) {
     if (launch % kUnstampedStride == 0) world_.enter(Phase::timing);
     plain_->issue();
   }
-  if (!records()) run_plain();
+  if (!captures_graph()) run_plain();
   communicator_.flush();
   const double issued_s = monotonic_s();
   communicator_.synchronize();
@@ -337,17 +343,17 @@ void Sampler::plain_batch(Samples& samples) {
 void Sampler::gated_total_batches(Samples& samples) {
   Gate* const gate = usable_gate();
   if (!gate) return;
-  const GateCapacity room = capacity_of(*gate);
-  const std::size_t of_graph = room.fits_graph() ? iterations() : 0;
-  const std::size_t most = records() ? of_graph : room.iterations();
-  if (most == 0) return;
-  if (records()) record_plain();
-  device_stamps_->reset(2);
+  const GateCapacity capacity = capacity_of(*gate);
+  const std::size_t graph_iterations = capacity.fits_graph() ? iterations() : 0;
+  const std::size_t max_count = captures_graph() ? graph_iterations : capacity.iterations();
+  if (max_count == 0) return;
+  if (captures_graph()) capture_plain();
+  device_timestamps_->reset(2);
   samples.device_s = 0;
   samples.device_operations = 0;
   std::size_t done = 0;
   for (std::size_t batch = 0; batch < kMaxGatedBatches && done < iterations(); ++batch) {
-    const std::size_t count = std::min(most, iterations() - done);
+    const std::size_t count = std::min(max_count, iterations() - done);
     samples.device_s += gated_batch_s(*gate, done, count);
     samples.device_operations += count * static_cast<std::uint64_t>(operations_per_iteration());
     done += count;
@@ -356,16 +362,16 @@ void Sampler::gated_total_batches(Samples& samples) {
 
 double Sampler::gated_batch_s(Gate& gate, std::size_t first, std::size_t count) {
   run_gated(gate, [&] {
-    device_stamps_->set(0);
-    if (records()) {
+    device_timestamps_->set(0);
+    if (captures_graph()) {
       plain_->issue();
     } else {
       for (std::size_t iteration = 0; iteration < count; ++iteration) run_iteration(first + iteration);
     }
-    device_stamps_->set(1);
+    device_timestamps_->set(1);
   });
   communicator_.synchronize();
-  return device_stamps_->seconds_between(0, 1);
+  return device_timestamps_->seconds_between(0, 1);
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// What one rank measured of one placement of one case.
+// Measurements of one rank for one placement of one case.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace busbw {
 
-/// By the host's clock, of batches from a barrier until all operations were done. Not per operation.
+/// Host-clock times of batches, from a barrier until all operations are done. Not per operation.
 struct HostTiming {
-  double elapsed_s = 0;  // the `time`
-  double issue_s = 0;    // what of that the host was busy issuing operations
+  double elapsed_s = 0;  // the `time` column
+  double issue_s = 0;  // part of it that the host spent issuing operations
   std::uint64_t operations = 0;
 
-  /// A field that is new does not compile before it is added, too.
+  /// Adds all fields. The binding names every field, so that a new field does not compile until it is added.
   HostTiming& operator+=(const HostTiming& more) {
     const auto& [more_elapsed_s, more_issue_s, more_operations] = more;
     elapsed_s += more_elapsed_s;
@@ -25,23 +25,23 @@ struct HostTiming {
 };
 
 struct Samples {
-  /// By the stamps, per operation: one for each iteration, in batches that each begin at a barrier.
+  /// Times between timestamps, per operation: one per iteration, in batches that each begin at a barrier.
   std::vector<double> iteration_s = {};
-  std::uint64_t skipped_iterations = 0;  // iterations between stamps that are not among them: first ones of graphs
-  /// The first one after a barrier, in which this rank waited for others. Not per operation; missing where all began
-  /// together.
+  std::uint64_t skipped_iterations = 0;  // iterations without a sample: the first ones of graphs
+  /// Time of the first iteration after a barrier, in which this rank waited for others. Not per operation. None if all
+  /// ranks began together.
   std::optional<double> first_iteration_s = {};
 
   HostTiming total = {};
 
-  /// By the device's clock, without launching and without waiting for late ranks. Not per operation.
+  /// Device-clock time without launches and waits for late ranks. Not per operation.
   double device_s = 0;
-  std::uint64_t device_operations = 0;  // 0: there is no device time
+  std::uint64_t device_operations = 0;  // 0: no device time
 
-  /// Whether operations go on after their call has returned, so that issuing and doing are two things.
+  /// True if a call returns before its operation is done, so that issuing and executing differ.
   bool on_device = false;
   std::optional<DeviceClockState> before = {};  // between the warm-up and the first timed operation
-  std::optional<DeviceClockState> after = {};  // while the last ones ran, or just after them
+  std::optional<DeviceClockState> after = {};  // during the last operations, or just after them
 };
 
 }  // namespace busbw

@@ -9,8 +9,8 @@ namespace busbw {
 namespace {
 
 constexpr double kTail = 0.025;
-constexpr std::size_t kExactUpTo = 1000;       // beyond, the normal approximation is good to a fraction of a rank
-constexpr double kNormalQuantile = 1.959964;   // of 0.975
+constexpr std::size_t kExactUpTo = 1000;  // beyond, the normal approximation is accurate to a fraction of a rank
+constexpr double kNormalQuantile = 1.959964;  // quantile 0.975
 
 double nearest_rank(const std::vector<double>& sorted, std::size_t percent) {
   return sorted[std::min(sorted.size() - 1, (sorted.size() * percent + 99) / 100 - 1)];
@@ -29,7 +29,7 @@ std::optional<std::pair<std::size_t, std::size_t>> median_ci95_ranks(std::size_t
     const auto low = static_cast<std::size_t>(std::floor((n - kNormalQuantile * std::sqrt(n)) / 2));
     return std::pair{low, samples + 1 - low};
   }
-  // The largest rank k with P(Binomial(n, 1/2) < k) <= 2.5 %.
+  // Finds the largest rank k with P(Binomial(n, 1/2) < k) <= 2.5 %.
   std::size_t rank = 0;
   double below = 0;
   for (std::size_t k = 0; k <= samples; ++k) {
@@ -42,7 +42,7 @@ std::optional<std::pair<std::size_t, std::size_t>> median_ci95_ranks(std::size_t
   return std::pair{rank, samples + 1 - rank};
 }
 
-Statistics summarise(std::span<const double> samples_s) {
+Statistics summarize(std::span<const double> samples_s) {
   std::vector<double> sorted(samples_s.begin(), samples_s.end());
   std::ranges::sort(sorted);
   Statistics result;

@@ -7,7 +7,7 @@ namespace busbw {
 std::optional<StopReason> StoppingRule::decide(std::span<const double> iteration_s, double elapsed_s) const {
   if (!target_ci && !max_time_s) return StopReason::iterations;
   if (target_ci) {
-    const Statistics statistics = summarise(iteration_s);
+    const Statistics statistics = summarize(iteration_s);
     if (const auto& interval = statistics.median_ci95_s) {
       const double half_width = (interval->second - interval->first) / 2;
       if (half_width <= *target_ci * statistics.median_s) return StopReason::target_ci;

@@ -1,5 +1,5 @@
 #pragma once
-// When to stop sampling.
+// Decides when to stop sampling.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -8,13 +8,13 @@
 
 namespace busbw {
 
-/// Samples come in batches of nccl-tests' -n; after each batch the rule says whether they are enough.
+/// Rule that is applied after each batch of nccl-tests' -n samples.
 struct StoppingRule {
-  std::optional<double> target_ci;   // half-width of the median's 95 % interval, as a share of the median
-  std::optional<double> max_time_s;  // since sampling began
+  std::optional<double> target_ci;  // half-width of the median's 95 % interval, as a fraction of the median
+  std::optional<double> max_time_s;  // since the start of sampling
   std::size_t sample_limit = 100'000;
 
-  /// Why to stop, or nothing to go on. Without target and time budget one batch is the measurement.
+  /// Returns the reason to stop, or nothing to continue. Without a target and a time budget, one batch is enough.
   std::optional<StopReason> decide(std::span<const double> iteration_s, double elapsed_s) const;
 };
 

@@ -12,7 +12,7 @@ constexpr std::string_view kSizes = "Sizes";
 constexpr std::string_view kData = "Data";
 constexpr std::string_view kMeasuring = "Measuring";
 constexpr std::string_view kOutput = "Output";
-constexpr std::string_view kGpu = "Only with GPUs (the host backend refuses them)";
+constexpr std::string_view kGpu = "Only with GPUs (an error on the host backend)";
 constexpr std::string_view kTests = "For tests";
 
 }  // namespace
@@ -22,57 +22,58 @@ const std::vector<Flag>& flag_table() {
       {"-t", "--nthreads", "N", "threads per process; on the host backend each is a rank (default 1)", kRanks},
       {"-g", "--ngpus", "N", "GPUs per thread (default 1)", kRanks},
       {"", "--processes", "N", "processes on this machine, each with -t threads (default 1)", kRanks},
-      {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)",
+      {"-p", "--parallel_init", "0|1", "threads initialize in parallel; always so on the host backend (default 0)",
        kRanks},
-      {"", "--backend", "NAME", "host, nccl, mpi or auto: GPUs where there are some (default auto)", kRanks},
-      {"", "--library", "PATH", "the library with NCCL's interface to measure (default: the one that is found)",
-       kRanks},
+      {"", "--backend", "NAME", "host, nccl, mpi or auto: GPUs if present (default auto)", kRanks},
+      {"", "--library", "PATH", "NCCL-compatible library to measure (default: search)", kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
       {"-i", "--stepbytes", "SIZE", "fixed step between sizes (default 1M)", kSizes},
       {"-f", "--stepfactor", "N", "factor between sizes; 1 means the fixed step (default 1)", kSizes},
-      {"", "--sizes", "LIST", "these sizes instead, such as 1K,3000,7M", kSizes},
+      {"", "--sizes", "LIST", "list of sizes instead of a range, such as 1K,3000,7M", kSizes},
       {"-u", "--unalign", "N", "shift both buffers by N elements (default 0)", kSizes},
       {"-d", "--datatype", "TYPE",
        "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 all (default float)", kData},
       {"-o", "--op", "OP", "sum prod max min avg mulsum all (default sum)", kData},
       {"-r", "--root", "RANK", "root of broadcast, reduce, gather and scatter, or all (default 0)", kData},
-      {"-c", "--check", "N", "check the results N times; 0 does not check (default 1)", kData},
+      {"-c", "--check", "N", "check the results N times; 0: no check (default 1)", kData},
       {"-n", "--iters", "N", "timed iterations of each row and placement (default 20)", kMeasuring},
-      {"-w", "--warmup_iters", "N", "untimed iterations before them; there is always one (default 1)", kMeasuring},
+      {"-w", "--warmup_iters", "N", "untimed iterations before the timed ones; at least one (default 1)", kMeasuring},
       {"-m", "--agg_iters", "N", "operations in one iteration (default 1)", kMeasuring},
-      {"-N", "--run_cycles", "N", "repeat the whole sweep N times; 0 without end (default 1)", kMeasuring},
-      {"-a", "--average", "0..3", "time over ranks: 0 rank 0, 1 mean, 2 min, 3 max (default 1)", kMeasuring},
+      {"-N", "--run_cycles", "N", "repeat the whole sweep N times; 0: endless (default 1)", kMeasuring},
+      {"-a", "--average", "0..3", "combine times over ranks: 0 rank 0, 1 mean, 2 min, 3 max (default 1)", kMeasuring},
       {"-z", "--blocking", "0..3",
        "1: wait and barrier after each operation, 2: wait only, 3: wait and barrier after each iteration, not timed "
        "(default 0)",
        kMeasuring},
       {"-T", "--timeout", "SECONDS",
-       "end when no rank gets on for so long, initialisation included; 0 without limit (default 600)", kMeasuring},
+       "stop after SECONDS without progress on any rank, including initialization; 0: no limit (default 600)",
+       kMeasuring},
       {"", "--placement", "WHICH", "in, out or both (default both)", kMeasuring},
       {"", "--target-ci", "SHARE",
-       "sample in batches of -n until the 95 % interval of the median is within +-SHARE of it, such as 1%", kMeasuring},
+       "sample in batches of -n until the median's 95 % interval is within +-SHARE of it, such as 1%", kMeasuring},
       {"", "--max-time", "TIME",
-       "sample each row and placement for at most TIME, such as 60s; without --target-ci: for that long", kMeasuring},
+       "sample each row and placement for at most TIME, such as 60s; without --target-ci for all of it", kMeasuring},
       {"", "--ping-pong", "0|1", "sendrecv_perf: half round trips between pairs of ranks (default 0)", kMeasuring},
       {"-I", "--per_iter_timing", "0|1", "columns with min, max, p99 and cv over iterations (default 0)", kOutput},
-      {"-K", "--per_iter_skip", "N", "leave the first N samples out of them (default 0)", kOutput},
-      {"-C", "--report_cputime", "0|1", "show the CPU's time to issue an operation instead (default 0)", kOutput},
+      {"-K", "--per_iter_skip", "N", "skip the first N samples in these columns (default 0)", kOutput},
+      {"-C", "--report_cputime", "0|1", "show the CPU time to issue an operation instead of the time (default 0)",
+       kOutput},
       {"-S", "--report_timestamps", "0|1", "add a timestamp to each row (default 0)", kOutput},
-      {"", "--report-times", "0|1",
-       "after each row a '#' line with its three times: time, device time, launch time (default 0)", kOutput},
-      {"-J", "--output_file", "FILE", "write FILE.json in nccl-tests' JSON as well", kOutput},
+      {"", "--report-times", "0|1", "add a '#' line with time, device time and launch time after each row (default 0)",
+       kOutput},
+      {"-J", "--output_file", "FILE", "also write FILE.json in nccl-tests' JSON format", kOutput},
       {"", "--records", "FILE",
-       "write records: JSON lines with every sample, see docs/records.md; -: among the table's lines", kOutput},
-      {"-G", "--cudagraph", "N", "record -n iterations as a CUDA graph and launch it N times (default 0)", kGpu},
+       "write JSON lines with every sample (docs/records.md); -: to standard output, between table lines", kOutput},
+      {"-G", "--cudagraph", "N", "capture -n iterations as a CUDA graph and launch it N times (default 0)", kGpu},
       {"-R", "--local_register", "0|1|2", "register buffers: 1 locally, 2 symmetrically (default 0)", kGpu},
       {"-x", "--cta_policy", "0|1|2", "NCCL's CTA policy: default, efficiency, zero", kGpu},
       {"-y", "--stream_null", "0|1", "use the null stream (default 0)", kGpu},
       {"-D", "--device_implementation", "N",
        "all_reduce, alltoall: kernel N on NCCL's device API; needs -R 2 (default 0)", kGpu},
-      {"-V", "--device_cta_count", "N", "CTAs of that kernel, 1 to 128 (default 16)", kGpu},
+      {"-V", "--device_cta_count", "N", "CTAs of the -D kernel, 1 to 128 (default 16)", kGpu},
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
-      {"", "--fault", "FAULT", "make a fault, such as flip:rank=1,index=7,bit=3", kTests},
+      {"", "--fault", "FAULT", "inject a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };
   return flags;
 }
@@ -99,18 +100,18 @@ std::string help_text(std::string_view program) {
     text += fmt::format("  {:<38}{}\n", fmt::format("{} {}", names, flag.placeholder), flag.help);
   }
   text +=
-      "\n  -h, --help                            this text\n"
-      "      --list-devices                    the GPUs that --backend auto would use, a line each; none: the host\n"
-      "      --version                         versions of program, backend and record schema\n"
-      "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded "
+      "\n  -h, --help                            print this text\n"
+      "      --list-devices                    list the GPUs that --backend auto uses; none: host backend\n"
+      "      --version                         print the versions of program, backend and record schema\n"
+      "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required "
       "average\n"
       "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,\n"
       "MATRIX_SCALE,PRINT_SUMMARY}, BUSBW_NCCL_LIBRARY (as --library).\n"
-      "Started several times by srun, mpirun, torchrun or a Kubernetes Job, or with BUSBW_RANK, BUSBW_SIZE and\n"
-      "BUSBW_RENDEZVOUS, the processes are one job (docs/clusters.md).\n"
+      "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
+      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/clusters.md).\n"
       "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than "
       "demanded,\n"
-      "130 interrupted, 143 terminated or hung up, 141 nobody reads the output.\n";
+      "130 interrupted, 143 terminated or hung up, 141 output closed by its reader.\n";
   return text;
 }
 

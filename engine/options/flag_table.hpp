@@ -1,14 +1,14 @@
 #pragma once
-// Every flag of the programs: its names, its placeholder and its help; the one list that parser, help and tests share.
+// List of all flags with their names, placeholder and help. Parser, help and tests share it.
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace busbw {
 
-/// The most ranks the host backend runs on one machine.
+/// Maximum number of ranks that the host backend runs on one machine.
 inline constexpr int kMaxHostRanks = 1024;
-/// The most ranks of a job: for so many the data has one right result (docs/checking.md).
+/// Maximum number of ranks of a job. Up to this number the data has exactly one right result (docs/checking.md).
 inline constexpr int kMaxRanks = 65536;
 
 struct Flag {
@@ -21,7 +21,7 @@ struct Flag {
 
 const std::vector<Flag>& flag_table();
 
-/// "-b (--minbytes)" for messages.
+/// Returns a flag's names for messages: "-b (--minbytes)".
 std::string spelling(std::string_view long_name);
 
 std::string help_text(std::string_view program);

@@ -1,5 +1,5 @@
 #pragma once
-// What a command line gave for each flag, before it means anything.
+// Values of the flags on a command line, before they are interpreted.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace busbw {
 
 inline constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
-/// The values given for each flag, as text, with the checks that turn them into numbers.
+/// Values of the flags as text, with the checks that convert them to numbers.
 class FlagValues {
  public:
   explicit FlagValues(std::map<std::string, std::string> values) : values_(std::move(values)) {}
@@ -26,24 +26,24 @@ class FlagValues {
     const auto found = values_.find(flag);
     return found == values_.end() ? fallback : found->second;
   }
-  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t least,
-                       std::int64_t most = kMaxInt) const {
+  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t min,
+                       std::int64_t max = kMaxInt) const {
     if (!has(flag)) return fallback;
     const auto value = parse_integer(text(flag, ""));
-    if (value && *value >= least && *value <= most) return *value;
-    throw refuse(flag, fmt::format("a whole number from {} to {}", least, most));
+    if (value && *value >= min && *value <= max) return *value;
+    throw invalid_value(flag, fmt::format("a whole number from {} to {}", min, max));
   }
   bool on(const std::string& flag) const { return integer(flag, 0, 0, 1) == 1; }
   std::uint64_t size(const std::string& flag, std::uint64_t fallback) const {
     if (!has(flag)) return fallback;
     const auto value = parse_size_bytes(text(flag, ""));
     if (value && *value > 0) return *value;
-    throw refuse(flag, "a size of at least 1 byte with an optional K, M or G (binary), such as 8, 32M or 0.5G");
+    throw invalid_value(flag, "a size of at least 1 byte with an optional K, M or G (binary), such as 8, 32M or 0.5G");
   }
-  /// What to say of a value that is not allowed.
-  UsageError refuse(const std::string& flag, const std::string& allowed) const {
-    const std::string given = text(flag, "");
-    return UsageError(fmt::format("{} {}: allowed is {}", spelling(flag), given.empty() ? "\"\"" : given, allowed));
+  /// Returns the error for a value that is not allowed.
+  UsageError invalid_value(const std::string& flag, const std::string& allowed) const {
+    const std::string value = text(flag, "");
+    return UsageError(fmt::format("{} {}: allowed: {}", spelling(flag), value.empty() ? "\"\"" : value, allowed));
   }
 
  private:

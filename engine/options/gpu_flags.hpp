@@ -1,16 +1,16 @@
 #pragma once
-// The flags that are GPUs' alone: what they ask for, and who cannot do it.
+// Flags that only GPUs support.
 #include "common/os/environment.hpp"
 #include "options/flag_values.hpp"
 #include "options/options.hpp"
 
 namespace busbw {
 
-/// The flags that only a GPU can honour, as settings, and why the host cannot do what they ask for; which backend runs
-/// is decided later.
-void read_gpu_flags(const FlagValues& given, Environment environment, Options& options);
+/// Reads the flags that only GPUs support, and sets host_error if the host backend cannot run one of them. The backend
+/// is selected later.
+void read_gpu_flags(const FlagValues& flags, Environment environment, Options& options);
 
-/// Why the kernel of -D cannot run what is asked for; empty where it can.
-std::string device_kernel_error(const FlagValues& given, const Options& options);
+/// Error text if the kernel of -D cannot run this command line. Empty if it can.
+std::string device_kernel_error(const FlagValues& flags, const Options& options);
 
 }  // namespace busbw

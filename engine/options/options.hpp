@@ -1,5 +1,5 @@
 #pragma once
-// nccl-tests' flags, and ours, become one immutable Options. Every doubt is a UsageError.
+// Converts nccl-tests' flags, and those of busbw, to one immutable Options. Unclear input is a UsageError.
 #include <functional>
 #include <map>
 #include <optional>
@@ -23,37 +23,37 @@ struct Options {
   DataChoice data;
   bool out_of_place = true;
   bool in_place = true;
-  bool has_timeout = false;  // -T was given; 0 is then no limit, as in nccl-tests
-  std::string json_path;     // -J; empty without
-  std::string records_path;  // --records; empty without, "-" for standard output
-  int stdout_descriptor = 1;  // where the table goes, and with it such records
-  std::string backend = "auto";  // "host", "nccl", "mpi", "auto"
-  std::string nccl_library;      // --library; empty: looked for
+  bool has_timeout = false;              // -T is present; 0 then means no limit, as in nccl-tests
+  std::string json_path;                 // -J; empty if absent
+  std::string records_path;              // --records; empty if absent, "-" for standard output
+  int stdout_descriptor = 1;             // destination of the table, and of records with "-"
+  std::string backend = "auto";          // "host", "nccl", "mpi", "auto"
+  std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
-  bool null_stream = false;      // -y
-  std::string host_error;       // why the host backend, or MPI, cannot run this command line; empty where it can
-  std::string nccl_error;       // why the NCCL backend cannot
+  bool null_stream = false;              // -y
+  std::string host_error;                // why the host or MPI backend cannot run this command line; empty if it can
+  std::string nccl_error;                // why the NCCL backend cannot run it; empty if it can
   std::vector<std::string> faults;
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   CollectiveSettings collective_settings;
-  std::vector<std::string> notes;  // '#' lines about how the command line was understood
+  std::vector<std::string> notes;  // '#' lines on how the command line was interpreted
 
-  /// The ranks of each group, by colour.
+  /// Ranks of each group, by color.
   std::map<int, std::vector<int>> groups() const {
     return split.groups(settings.processes, settings.threads * settings.gpus_per_thread);
   }
-  /// The ranks in the smallest of them.
+  /// Number of ranks in the smallest group.
   int smallest_group() const;
   int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
 };
 
-/// What to print instead of measuring.
+/// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices };
 
-/// `arguments` without the program's own name. Throws UsageError.
-/// `launched_processes` is called with --backend, once, where something is to be measured: how many processes a
-/// launcher has started, of which this is one.
+/// Parses `arguments`, which exclude the program's own name. Throws UsageError.
+/// Calls `launched_processes` with --backend, once and only if the program will measure. It returns the number of
+/// processes in this process's launched job.
 std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
     Environment environment,

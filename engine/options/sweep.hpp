@@ -1,5 +1,5 @@
 #pragma once
-// What was asked for becomes the list of cases: which configurations, in which order, over which sizes.
+// Plans a sweep: its configurations, their order and the sizes.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -11,17 +11,17 @@
 
 namespace busbw {
 
-/// What the user chose of the data.
+/// The user's choice of types, operators and roots.
 struct DataChoice {
   std::vector<Dtype> dtypes;
   std::vector<Redop> redops;
-  std::optional<int> root;  // missing: all
+  std::optional<int> root;  // none: all ranks
 };
 
-/// `ranks`: of the smallest group (roots run over these).
+/// Plans the sweep. `ranks` is the size of the smallest group; roots run over its ranks.
 Sweep plan_sweep(const DataChoice& data, const RunSettings& settings, const Collective& collective, int ranks);
 
-/// From `min` to `max` by factor, or by step when the factor is 1.
+/// Sizes from `min_bytes` to `max_bytes` by factor, or by step if the factor is 1.
 std::vector<std::uint64_t> sizes_between(std::uint64_t min_bytes, std::uint64_t max_bytes, std::uint64_t step_factor,
                                          std::uint64_t step_bytes);
 

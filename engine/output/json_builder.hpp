@@ -1,6 +1,6 @@
 #pragma once
-// JSON as text, built from left to right into one buffer. The two JSON writers share it, so that commas, escapes and
-// numbers that JSON cannot hold are settled in one place.
+// Builds JSON text from left to right in one buffer. Both JSON writers use it, so that commas, escapes and numbers that
+// JSON cannot represent are handled in one place.
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -9,26 +9,27 @@
 
 namespace busbw {
 
-/// `text` between double quotes, escaped. Bytes that are not UTF-8 become U+FFFD, so the result is always valid JSON.
+/// Returns `text` between double quotes, escaped. Bytes that are not UTF-8 become U+FFFD, so the result is always valid
+/// JSON.
 std::string quoted(std::string_view text);
 
-/// A JSON text under construction. It places the commas; the caller balances open and close.
+/// A JSON text under construction. The builder places commas; the caller balances open and close.
 class JsonBuilder {
  public:
   void open_object() { open('{'); }
   void close_object() { close('}'); }
   void open_array() { open('['); }
   void close_array() { close(']'); }
-  /// Starts a member. `name` is one of ours and is written as it is.
+  /// Starts a member. `name` is a constant of the program and is written without escaping.
   void key(std::string_view name);
-  /// Starts a member whose name may be anything.
+  /// Starts a member with any name, which is escaped.
   void quoted_key(std::string_view name);
 
   void value(std::nullptr_t);
   void value(bool value);
   void value(std::string_view text);
   void value(const char* text) { value(std::string_view(text)); }
-  /// Nine significant digits; NaN and infinities, which JSON lacks, become null.
+  /// Writes nine significant digits. NaN and infinities, which JSON lacks, become null.
   void value(double number);
   template <std::integral Integer>
   void value(Integer number) {
@@ -43,7 +44,7 @@ class JsonBuilder {
       value(nullptr);
     }
   }
-  /// A fixed number of decimals; NaN and infinities become null.
+  /// Writes a fixed number of decimals. NaN and infinities become null.
   void fixed(double number, int decimals);
 
   template <class T>
@@ -56,18 +57,18 @@ class JsonBuilder {
     fixed(number, decimals);
   }
 
-  /// A member that is an array of values.
+  /// Writes a member that is an array of values.
   template <class Values>
   void values(std::string_view name, const Values& all) {
     values(name, all, [this](const auto& each) { value(each); });
   }
-  /// The same, of what `write` writes for each: a value, an object or an array.
+  /// Writes a member that is an array. `write` writes one value, object or array per element.
   template <class Values, class Write>
   void values(std::string_view name, const Values& all, const Write& write) {
     key(name);
     array(all, write);
   }
-  /// An array that is itself a value of one.
+  /// Writes an array without a key, for use inside another array.
   template <class Values, class Write>
   void array(const Values& all, const Write& write) {
     open_array();
@@ -75,13 +76,13 @@ class JsonBuilder {
     close_array();
   }
 
-  /// Ends a line of JSON lines.
+  /// Ends a line of JSON Lines.
   void end_line() { text_ += '\n'; }
 
   const std::string& text() const { return text_; }
-  /// Empties the text and keeps its memory.
+  /// Empties the text but keeps its memory.
   void clear();
-  /// Called on an empty text: it continues a document that so far ends with a value.
+  /// Makes the next value follow a comma. Call it on an empty text that continues a document that ends with a value.
   void follow_value() { needs_comma_ = true; }
 
  private:

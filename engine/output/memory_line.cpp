@@ -20,22 +20,22 @@ std::string memory_text(std::int64_t bytes) {
 
 std::string memory_line(const std::vector<RankMemory>& ranks) {
   if (ranks.empty()) return "";
-  struct Share {
+  struct MemoryColumn {
     const char* name;
     std::optional<std::int64_t> RankMemory::* bytes;
   };
-  // What CUDA takes to begin with is in the record: nccl-tests does not see it.
-  constexpr std::array shares{Share{"Initialization", &RankMemory::library_bytes},
-                              Share{"User-Allocated", &RankMemory::buffer_bytes},
-                              Share{"Collective", &RankMemory::collective_bytes}};
+  // The CUDA context's memory is only in the record, because nccl-tests does not count it.
+  constexpr std::array columns{MemoryColumn{"Initialization", &RankMemory::library_bytes},
+                               MemoryColumn{"User-Allocated", &RankMemory::buffer_bytes},
+                               MemoryColumn{"Collective", &RankMemory::collective_bytes}};
   std::string text;
   std::optional<std::int64_t> total;
-  for (const Share& share : shares) {
-    std::optional<std::int64_t> most;
+  for (const MemoryColumn& column : columns) {
+    std::optional<std::int64_t> max_bytes;
     for (const RankMemory& rank : ranks)
-      if (rank.*share.bytes) most = std::max(most.value_or(*(rank.*share.bytes)), *(rank.*share.bytes));
-    if (most) total = total.value_or(0) + *most;
-    text += fmt::format("{} {} | ", share.name, most ? memory_text(*most) : "N/A");
+      if (rank.*column.bytes) max_bytes = std::max(max_bytes.value_or(*(rank.*column.bytes)), *(rank.*column.bytes));
+    if (max_bytes) total = total.value_or(0) + *max_bytes;
+    text += fmt::format("{} {} | ", column.name, max_bytes ? memory_text(*max_bytes) : "N/A");
   }
   return fmt::format("# {:<20} : {}Total  {}\n", "GPU memory usage", text, total ? memory_text(*total) : "N/A");
 }

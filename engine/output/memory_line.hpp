@@ -8,11 +8,11 @@
 
 namespace busbw {
 
-/// "1.24 GB", "345 MB", "0.00 B": binary units and about three digits, as nccl-tests prints bytes.
+/// Size in binary units with about three digits, as nccl-tests prints bytes: "1.24 GB", "345 MB", "0.00 B".
 std::string memory_text(std::int64_t bytes);
 
-/// "# GPU memory usage     : Initialization ... | User-Allocated ... | Collective ... | Total  ...", each the largest
-/// of all ranks, N/A where no rank could tell; empty where nobody was asked.
+/// Returns "# GPU memory usage     : Initialization ... | User-Allocated ... | Collective ... | Total  ...". Each
+/// figure is the maximum over ranks, or N/A if no rank knows it. Empty if the ranks were not queried.
 std::string memory_line(const std::vector<RankMemory>& ranks);
 
 }  // namespace busbw

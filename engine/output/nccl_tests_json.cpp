@@ -17,7 +17,7 @@ namespace {
 constexpr int kFormatVersion = 3;
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
-/// nccl-tests' number for a library version: 22809 for 2.28.9. Missing where no NCCL takes part.
+/// nccl-tests' number for a library version: 22809 for 2.28.9. None if the backend is not NCCL.
 std::optional<int> nccl_version(const RunInfo& run) {
   if (run.backend != "nccl") return std::nullopt;
   std::vector<int> parts;
@@ -35,10 +35,10 @@ std::optional<int> nccl_version(const RunInfo& run) {
   return std::nullopt;
 }
 
-/// A truth value as nccl-tests writes it: a string.
-const char* truth(bool value) { return value ? "true" : "false"; }
+/// Boolean as nccl-tests writes it: a string.
+const char* boolean_text(bool value) { return value ? "true" : "false"; }
 
-/// The first rank of each process: nccl-tests names one device per process.
+/// Writes the first rank of each process, because nccl-tests names one device per process.
 void write_devices(JsonBuilder& json, const std::vector<RankInfo>& ranks) {
   std::set<int> named;
   json.values("devices", ranks, [&](const RankInfo& rank) {
@@ -75,10 +75,10 @@ void write_config(JsonBuilder& json, const RunInfo& run) {
   json.field("aggregated_iterations", settings.aggregated_iterations);
   json.field("validation", settings.check_iterations);
   json.field("graph", settings.graph_launches);
-  json.field("blocking_collectives", truth(settings.blocking != 0));
-  json.field("per_iter_timing", truth(settings.per_iteration));
+  json.field("blocking_collectives", boolean_text(settings.blocking != 0));
+  json.field("per_iter_timing", boolean_text(settings.per_iteration));
   json.field("per_iter_skip", settings.per_iteration_skip);
-  json.field("parallel_init", truth(settings.parallel_init));
+  json.field("parallel_init", boolean_text(settings.parallel_init));
   write_devices(json, run.ranks);
   json.close_object();
 }
@@ -111,12 +111,12 @@ void write_optional_us(JsonBuilder& json, const std::optional<double>& time_s) {
   }
 }
 
-/// Of a run that has all its rows, as in nccl-tests.
+/// Writes the totals of a complete run, as nccl-tests does.
 void write_totals(JsonBuilder& json, const RunEnd& end) {
   json.key("out_of_bounds");
   json.open_object();
   json.field("count", end.out_of_bounds);
-  json.field("okay", truth(end.out_of_bounds == 0));
+  json.field("okay", boolean_text(end.out_of_bounds == 0));
   json.close_object();
   json.key("average_bus_bandwidth");
   json.open_object();
@@ -126,7 +126,7 @@ void write_totals(JsonBuilder& json, const RunEnd& end) {
   } else {
     json.value(nullptr);
   }
-  json.field("okay", end.min_busbw_bytes_per_s ? truth(meets_min_busbw(end)) : "unchecked");
+  json.field("okay", end.min_busbw_bytes_per_s ? boolean_text(meets_min_busbw(end)) : "unchecked");
   json.close_object();
 }
 
@@ -135,17 +135,17 @@ void write_summary(JsonBuilder& json, const RunEnd& end) {
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 
-/// One number stands for both placements; where a stopping rule made them differ it is the larger.
+/// Number of iterations for both placements. If a stopping rule made them differ, the larger number.
 std::size_t actual_iterations(const Row& row, const RunSettings& settings) {
-  std::size_t most = 0;
-  if (row.out_of_place) most = std::max(most, row.out_of_place->iteration_s.size());
-  if (row.in_place) most = std::max(most, row.in_place->iteration_s.size());
-  return most > 0 ? most : static_cast<std::size_t>(settings.iterations);
+  std::size_t max_iterations = 0;
+  if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->iteration_s.size());
+  if (row.in_place) max_iterations = std::max(max_iterations, row.in_place->iteration_s.size());
+  return max_iterations > 0 ? max_iterations : static_cast<std::size_t>(settings.iterations);
 }
 
 }  // namespace
 
-// The format's number alone is a document while the ranks are still starting.
+// While the ranks start, the document contains only the format's version.
 NcclTestsJson::NcclTestsJson(NewFile file) : document_(std::move(file)) {
   try {
     document_.start(fmt::format("{{\"version\":{}", kFormatVersion), "}");
@@ -233,7 +233,7 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   }
 }
 
-/// Closes the list of rows and the document. Without an end the summary is missing, as in a killed nccl-tests run.
+/// Closes the list of rows and the document. Without `end` the summary is missing, as in a killed nccl-tests run.
 std::string NcclTestsJson::closing(const RunEnd* end) const {
   JsonBuilder json;
   json.close_array();

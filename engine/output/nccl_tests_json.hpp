@@ -1,6 +1,6 @@
 #pragma once
-// -J: the JSON document of nccl-tests (its format version 3), for readers that know it. docs/records.md says where it
-// differs from the model.
+// -J: the JSON document of nccl-tests (its format version 3), for existing readers. docs/records.md lists the
+// differences from nccl-tests.
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,16 +13,16 @@
 
 namespace busbw {
 
-/// Writes one document, valid on disk at every moment from its creation on.
+/// Writes one document that is valid on disk at every moment after its creation.
 class NcclTestsJson : public Sink {
  public:
   explicit NcclTestsJson(NewFile file);
-  /// Creates `path`, or path.0, path.1, ... if it exists. Throws UsageError naming -J when that cannot be done.
+  /// Creates `path`, or path.0, path.1, ... if it exists. Throws UsageError naming -J if that fails.
   static std::unique_ptr<NcclTestsJson> open(const std::string& path);
 
-  /// The file that was created.
+  /// Path of the file that was created.
   const std::string& path() const { return document_.path(); }
-  /// Removes the file: for a start-up that failed after it was created.
+  /// Removes the file, if start-up failed after its creation.
   void discard() { document_.discard(); }
 
   void begin(const RunInfo& run) override;

@@ -18,11 +18,11 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kLayoutVersion = "2.19.6";  // of nccl-tests, for parsers that look
+constexpr std::string_view kLayoutVersion = "2.19.6";  // version of nccl-tests, for parsers that check it
 constexpr int kTimeWidth = 7;
 constexpr int kBandwidthWidth = 6;
 constexpr std::string_view kMissing = "N/A";
-// nccl-tests prints "not checked" one character short of the column.
+// nccl-tests' "not checked" text is one character shorter than the column.
 constexpr std::string_view kNotChecked = "    N/A";
 
 template <class... Arguments>
@@ -30,7 +30,7 @@ void append(std::string& out, fmt::format_string<Arguments...> format, Arguments
   fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
 }
 
-/// One '#' line for each line of `text`; lines that have their '#' keep it.
+/// Appends one '#' line for each line of `text`. Lines that begin with '#' stay unchanged.
 void append_comment(std::string& out, std::string_view text) {
   while (true) {
     const std::size_t end = text.find('\n');
@@ -56,7 +56,7 @@ void append_settings(std::string& out, const RunInfo& run) {
          run.requested_max_bytes.value_or(settings.max_bytes), step_text(settings), settings.warmup_iterations,
          settings.iterations, settings.aggregated_iterations, settings.check_iterations, settings.graph_launches,
          settings.unalign_elements);
-  // The blanks at the line ends are nccl-tests' own.
+  // nccl-tests has the blanks at the line ends, too.
   if (settings.blocking == 1) {
     out += "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
   } else if (settings.blocking == 2) {
@@ -79,8 +79,8 @@ void append_settings(std::string& out, const RunInfo& run) {
   for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
 }
 
-/// One line a rank. nccl-tests gives each process 2048 bytes for its lines, the closing zero included, and ends a list
-/// that does not fit with "...".
+/// Appends one line per rank. nccl-tests gives each process 2048 bytes for its lines, including the terminating zero.
+/// It ends a list that does not fit with "...".
 void append_devices(std::string& out, const std::vector<RankInfo>& ranks) {
   constexpr std::size_t kProcessBytes = 2048;
   constexpr std::string_view kCut = "...\n";
@@ -137,7 +137,7 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   line_end("%Y-%m-%d %H:%M:%S");
 }
 
-/// Never "out-of-place": parsers take the last line with that word as the table's heading.
+/// Avoids "out-of-place": parsers take the last line with that word as the table's heading.
 std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }
@@ -147,7 +147,7 @@ std::string operation_text(const Row& row) {
   return reduces ? fmt::format("{} in {}", row.redop, name(row.dtype)) : std::string(name(row.dtype));
 }
 
-/// Names the first wrong elements of one placement and says how many more there are.
+/// Appends the first wrong elements of one placement and the number of further ones.
 void append_wrong(std::string& out, const Row& row, Placement placement, const CheckResult& check) {
   if (check.state != CheckResult::State::checked || check.wrong_elements == 0) return;
   for (const WrongElement& wrong : check.first_wrong) {
@@ -160,12 +160,12 @@ void append_wrong(std::string& out, const Row& row, Placement placement, const C
   }
 }
 
-/// "12.34 us", or N/A.
+/// Time as "12.34 us", or N/A.
 std::string time_text(const std::optional<double>& time_s) {
   return time_s ? fmt::format("{:.2f} us", *time_s * kUs) : std::string(kMissing);
 }
 
-/// The three times by name.
+/// Appends the three times of docs/measuring.md.
 void append_times(std::string& out, Placement placement, const Measurement& measurement) {
   append(out, "# Times: {}: time {}, device time {}, launch time {}\n", placement_text(placement),
          time_text(measurement.time_s), time_text(measurement.device_time_s), time_text(measurement.launch_time_s));
@@ -176,12 +176,12 @@ void append_placement_notes(std::string& out, const Row& row, Placement placemen
   if (!measurement) return;
   if (with_times) append_times(out, placement, *measurement);
   append_wrong(out, row, placement, measurement->check);
-  for (const std::string& sentence : measurement->warnings) {
-    append_comment(out, fmt::format("Warning: {}: {}", placement_text(placement), sentence));
+  for (const std::string& text : measurement->warnings) {
+    append_comment(out, fmt::format("Warning: {}: {}", placement_text(placement), text));
   }
 }
 
-/// "algbw <x> busbw <y>" summed over the groups; N/A where one of them did not measure the placement.
+/// Returns "algbw <x> busbw <y>" summed over the groups, or N/A if a group did not measure the placement.
 std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* placement) {
   double algbw = 0;
   double busbw = 0;
@@ -193,7 +193,8 @@ std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* pla
   return fmt::format("algbw {:.2f} busbw {:.2f} GB/s", algbw / kBytesPerGb, busbw / kBytesPerGb);
 }
 
-/// Why a run failed. Empty where it did not, and where somebody ended it: nccl-tests prints nothing then either.
+/// Reason for a failed run. Empty if it succeeded or was interrupted or terminated, because nccl-tests prints nothing
+/// then.
 std::string failure_text(const RunEnd& end) {
   switch (static_cast<ExitCode>(end.exit_code)) {
     case ExitCode::good: return end.output_failed ? "an output could not be written" : "";
@@ -217,9 +218,9 @@ std::string fitted(double value, int width) {
   return fmt::format("{:>{}.{}e}", value, width, width >= 7 ? 1 : 0);
 }
 
-void NcclTestsText::comment(std::string_view sentence) {
+void NcclTestsText::comment(std::string_view text) {
   std::string out;
-  append_comment(out, sentence);
+  append_comment(out, text);
   stream_.write(out);
 }
 
@@ -267,22 +268,22 @@ void NcclTestsText::end(const RunEnd& end) {
   stream_.write(out);
 }
 
-/// In place of the footer, whose words mean to scripts that the run has completed.
+/// Appends the reason instead of the footer, because scripts read the footer as a completed run.
 void NcclTestsText::append_early_end(std::string& out, const RunEnd& end) const {
   if (begun_) append_comment(out, "Run ended early: " + end.reason);
   for (const std::string& detail : end.details) append_comment(out, detail);
-  // Without a table stderr holds the one sentence.
+  // If there is no table, only stderr has the message.
   if (begun_ && !end.message.empty()) append_comment(out, "error: " + end.message);
 }
 
 void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
-  // Where nothing was measured, nothing was right.
+  // A run without rows has no verified values.
   const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kMissing;
   append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, verdict);
   append(out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
          end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kMissing,
          !end.min_busbw_bytes_per_s ? ""
-         : meets_min_busbw(end)         ? "OK"
+         : meets_min_busbw(end)     ? "OK"
                                     : "FAILED");
   append(out, "#\n# Collective test concluded: {}\n{}#\n\n", program_, memory_line(end.memory));
 }
@@ -320,7 +321,7 @@ void NcclTestsText::append_placement(std::string& out, const std::optional<Measu
   }
 }
 
-/// A check that is not exact is named once for each type and operator, before the first row that it judges.
+/// Names a check that is not exact once for each type and operator, before the first row it applies to.
 void NcclTestsText::append_policy(std::string& out, const Row& row) {
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;

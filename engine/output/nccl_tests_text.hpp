@@ -1,5 +1,5 @@
 #pragma once
-// The table that everybody's scripts parse: the text output of nccl-tests 2.19.6, byte for byte in layout.
+// Table in the text format of nccl-tests 2.19.6, byte for byte in layout, for existing parsers.
 #include <unistd.h>
 
 #include <cstddef>
@@ -15,18 +15,18 @@
 
 namespace busbw {
 
-/// A number in a column `width` wide, as nccl-tests fits it: two decimals, then one, then none, then an exponent.
+/// Formats a number for a column of `width`, as nccl-tests does: two decimals, one, none, or an exponent.
 std::string fitted(double value, int width);
 
-/// Writes to a descriptor, a whole row or line at a time, as a TextStream does.
+/// Writes whole rows and lines to a descriptor through a TextStream.
 class NcclTestsText : public Sink {
  public:
-  /// `gives_up`: see TextStream.
-  explicit NcclTestsText(int descriptor = STDOUT_FILENO, std::function<bool()> gives_up = {})
-      : stream_(descriptor, std::move(gives_up)) {}
+  /// `should_drop`: see TextStream.
+  explicit NcclTestsText(int descriptor = STDOUT_FILENO, std::function<bool()> should_drop = {})
+      : stream_(descriptor, std::move(should_drop)) {}
 
-  /// A '#' line, at any time between whole rows: also before the header, as nccl-tests does for -J.
-  void comment(std::string_view sentence);
+  /// Writes a '#' line. Call it between whole rows, or before the header, as nccl-tests does for -J.
+  void comment(std::string_view text);
 
   void begin(const RunInfo& run) override;
   void rows(const CaseRows& rows) override;

@@ -17,7 +17,7 @@ constexpr int kClosed = -1;
 
 int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
 
-/// Opens the first of path, path.0, path.1, ... that does not exist, and puts its name into `path`.
+/// Opens the first of path, path.0, path.1, ... that does not exist, and sets `path` to its name.
 int open_new_numbered(std::string& path) {
   const std::string base = path;
   int descriptor = open_new(path);
@@ -30,20 +30,20 @@ int open_new_numbered(std::string& path) {
 
 std::string reason(int error) { return std::system_category().message(error); }
 
-[[noreturn]] void refuse(const std::string& path, std::string_view option, int error) {
+[[noreturn]] void throw_cannot_create(const std::string& path, std::string_view option, int error) {
   if (error == EEXIST) {
-    throw UsageError(fmt::format("option {}: the file '{}' exists; name a new file, or remove that one", option, path));
+    throw UsageError(fmt::format("option {}: the file '{}' exists; name a new file, or remove it", option, path));
   }
   throw UsageError(
-      fmt::format("option {}: cannot create the file '{}': {}; name a new file in a folder that exists "
-                  "and that you may write to",
+      fmt::format("option {}: cannot create the file '{}': {}; name a new file in an existing folder "
+                  "with write permission",
                   option, path, reason(error)));
 }
 
-[[noreturn]] void fail(std::string_view action, const std::string& path, int error) {
+[[noreturn]] void throw_io_error(std::string_view action, const std::string& path, int error) {
   throw EnvironmentError(
-      fmt::format("cannot {} '{}': {}; what was written before is kept; make room there or name a "
-                  "file elsewhere",
+      fmt::format("cannot {} '{}': {}; earlier output is kept; free disk space there or name "
+                  "another file",
                   action, path, reason(error)));
 }
 
@@ -51,14 +51,14 @@ std::string reason(int error) { return std::system_category().message(error); }
 
 NewFile NewFile::create(const std::string& path, std::string_view option) {
   const int descriptor = open_new(path);
-  if (descriptor < 0) refuse(path, option, errno);
+  if (descriptor < 0) throw_cannot_create(path, option, errno);
   return NewFile(descriptor, path);
 }
 
 NewFile NewFile::create_numbered(const std::string& path, std::string_view option) {
   std::string created = path;
   const int descriptor = open_new_numbered(created);
-  if (descriptor < 0) refuse(created, option, errno);
+  if (descriptor < 0) throw_cannot_create(created, option, errno);
   return NewFile(descriptor, created);
 }
 
@@ -77,16 +77,17 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept {
 void NewFile::append(std::string_view text) {
   if (discarded()) return;
   if (const int error = write(size_bytes_, text); error != 0) {
-    // Half a line is worse than none.
-    if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0) fail("write to or shorten", path_, errno);
-    fail("write to", path_, error);
+    // Removes the incomplete line, because readers cannot parse it.
+    if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0)
+      throw_io_error("write to or shorten", path_, errno);
+    throw_io_error("write to", path_, error);
   }
   size_bytes_ += text.size();
 }
 
 void NewFile::overwrite(std::uint64_t offset, std::string_view text) {
   if (discarded()) return;
-  if (const int error = write(offset, text); error != 0) fail("write to", path_, error);
+  if (const int error = write(offset, text); error != 0) throw_io_error("write to", path_, error);
 }
 
 std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
@@ -95,7 +96,7 @@ std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
   while (done < size) {
     const ssize_t got = ::pread(descriptor_, text.data() + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail("read back", path_, got < 0 ? errno : EIO);
+    if (got <= 0) throw_io_error("read back", path_, got < 0 ? errno : EIO);
     done += static_cast<std::size_t>(got);
   }
   return text;
@@ -104,7 +105,7 @@ std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
 NewFile NewFile::create_replacement() const {
   std::string created = path_ + ".new";
   const int descriptor = open_new_numbered(created);
-  if (descriptor < 0) fail("create", created, errno);
+  if (descriptor < 0) throw_io_error("create", created, errno);
   return NewFile(descriptor, created);
 }
 
@@ -113,7 +114,7 @@ void NewFile::replace_with(NewFile next) {
   if (std::rename(next.path_.c_str(), path.c_str()) != 0) {
     const int error = errno;
     next.discard();
-    fail("replace", path, error);
+    throw_io_error("replace", path, error);
   }
   *this = std::move(next);
   path_ = path;
@@ -125,7 +126,7 @@ void NewFile::discard() {
   close();
 }
 
-/// Writes all of `text`; returns 0, or the error that stopped it.
+/// Writes all of `text`. Returns 0 or the errno of the failed write.
 int NewFile::write(std::uint64_t offset, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));

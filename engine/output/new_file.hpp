@@ -1,5 +1,5 @@
 #pragma once
-// A file that this run creates and owns: it never touches one that was there before.
+// A file that this run creates and owns. It never changes a file that existed before.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@ namespace busbw {
 
 class NewFile {
  public:
-  /// Creates `path`. Throws UsageError naming `option`, the path and the remedy when it exists or cannot be created.
+  /// Creates `path`. Throws UsageError with `option`, the path and the remedy if it exists or cannot be created.
   static NewFile create(const std::string& path, std::string_view option);
   /// Creates `path`, or the first of path.0, path.1, ... that does not exist, as nccl-tests does for -J. Throws
   /// UsageError as `create` does.
@@ -20,24 +20,23 @@ class NewFile {
   ~NewFile() { close(); }
 
   const std::string& path() const { return path_; }
-  /// Bytes that the file holds.
+  /// Size of the file in bytes.
   std::uint64_t size_bytes() const { return size_bytes_; }
 
-  /// Adds `text`, with one write call where the system takes it whole. Throws EnvironmentError naming the path; the
-  /// file then holds what it held before.
+  /// Appends `text` with one write call, unless the system accepts only a part. Throws EnvironmentError with the path;
+  /// the file is then unchanged.
   void append(std::string_view text);
-  /// Writes over bytes that are there. Throws EnvironmentError naming the path.
+  /// Overwrites existing bytes. Throws EnvironmentError with the path.
   void overwrite(std::uint64_t offset, std::string_view text);
-  /// The `size` bytes from `offset` on. Throws EnvironmentError naming the path.
+  /// Returns `size` bytes from `offset` on. Throws EnvironmentError with the path.
   std::string read(std::uint64_t offset, std::size_t size) const;
 
-  /// A second new file in the same folder, to take the place of this one. Throws EnvironmentError.
+  /// Creates a second new file in the same folder, to replace this one later. Throws EnvironmentError.
   NewFile create_replacement() const;
-  /// Becomes `next` under this file's path, in one step that nothing can see halfway. Throws EnvironmentError; this
-  /// file is unchanged then.
+  /// Moves `next` to this file's path in one atomic step. Throws EnvironmentError; this file is then unchanged.
   void replace_with(NewFile next);
 
-  /// Removes the file again: for a start-up that failed after it was created. Later writes are ignored.
+  /// Removes the file, if start-up failed after its creation. Later writes are ignored.
   void discard();
   bool discarded() const { return descriptor_ < 0; }
 

@@ -9,15 +9,15 @@ namespace busbw {
 
 int claim_stdout() {
   std::fflush(stdout);
-  const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (own < 0) return STDOUT_FILENO;
+  const int private_descriptor = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (private_descriptor < 0) return STDOUT_FILENO;
   if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-    close(own);
+    close(private_descriptor);
     return STDOUT_FILENO;
   }
-  // A pipe's reader would get it in blocks, late and among the lines of others.
+  // Line buffering: a pipe's reader would otherwise get blocks, late and in the middle of other lines.
   static_cast<void>(std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ));
-  return own;
+  return private_descriptor;
 }
 
 }  // namespace busbw

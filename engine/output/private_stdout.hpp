@@ -1,11 +1,10 @@
 #pragma once
-// Standard output for the program alone, where other programs read it line by line.
+// Reserves standard output for the program's own lines, because other programs read it line by line.
 
 namespace busbw {
 
-/// A descriptor of standard output that only its caller knows. What anybody else prints there from now on, as NCCL does
-/// its log (in pieces that end anywhere), goes to standard error. Standard output itself where there is no room for
-/// another.
+/// Returns a private descriptor of standard output and redirects descriptor 1 to stderr. Otherwise NCCL's log, which is
+/// not written in whole lines, would break record lines. Returns standard output itself if no descriptor is free.
 int claim_stdout();
 
 }  // namespace busbw

@@ -9,7 +9,7 @@ namespace busbw {
 namespace {
 
 constexpr double kPerMega = 1e-6;
-constexpr int kSampleDecimals = 3;  // of a microsecond: what the clocks can tell
+constexpr int kSampleDecimals = 3;  // of a microsecond: the resolution of the clocks
 
 std::string_view name(StopReason reason) {
   constexpr std::array<std::string_view, 4> names{"iterations", "target_ci", "max_time", "sample_limit"};
@@ -21,7 +21,8 @@ std::string_view name(CheckResult::State state) {
   return names[static_cast<std::size_t>(state)];
 }
 
-void write_pairs(JsonBuilder& line, std::string_view key, const std::vector<std::pair<std::string, std::string>>& pairs) {
+void write_pairs(JsonBuilder& line, std::string_view key,
+                 const std::vector<std::pair<std::string, std::string>>& pairs) {
   line.key(key);
   line.open_object();
   for (const auto& [pair_name, value] : pairs) {
@@ -42,7 +43,7 @@ std::optional<std::string_view> unless_empty(std::string_view text) {
 }
 
 void write_settings(JsonBuilder& line, const RunSettings& settings) {
-  const bool sizes_given = !settings.sizes_bytes.empty();
+  const bool has_size_list = !settings.sizes_bytes.empty();
   const bool by_factor = settings.step_factor > 1;
   line.key("settings");
   line.open_object();
@@ -51,9 +52,9 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
   line.field("processes", settings.processes);
   line.field("min_bytes", settings.min_bytes);
   line.field("max_bytes", settings.max_bytes);
-  line.field("step_bytes", sizes_given || by_factor ? std::nullopt : std::optional(settings.step_bytes));
-  line.field("step_factor", sizes_given || !by_factor ? std::nullopt : std::optional(settings.step_factor));
-  if (sizes_given) {
+  line.field("step_bytes", has_size_list || by_factor ? std::nullopt : std::optional(settings.step_bytes));
+  line.field("step_factor", has_size_list || !by_factor ? std::nullopt : std::optional(settings.step_factor));
+  if (has_size_list) {
     line.values("sizes_bytes", settings.sizes_bytes);
   } else {
     line.field("sizes_bytes", nullptr);
@@ -213,9 +214,9 @@ void RecordWriter::begin(const RunInfo& run) {
   write_ranks(line_, run.ranks);
   line_.values("notes", run.notes);
   finish_line();
-  for (const std::string& sentence : run.warnings) {
+  for (const std::string& warning : run.warnings) {
     start_line("warning");
-    line_.field("message", sentence);
+    line_.field("message", warning);
     finish_line();
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Records: one JSON object a line, written as the run goes. schema/records.schema.json is the contract and
-// docs/records.md says what each field means.
+// Records: one JSON object per line, written during the run. schema/records.schema.json is the contract;
+// docs/records.md explains each field.
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,21 +14,21 @@
 
 namespace busbw {
 
-/// Of the record schema, by its own rules (schema/README.md); src/busbw/records.py has the same.
+/// Version of the record schema, by its own rules (schema/README.md). src/busbw/records.py has the same value.
 inline constexpr std::string_view kSchemaVersion = "1.3";
 
-/// Writes each line with one write call, so that the file is complete up to the last row whatever happens.
+/// Writes each line with one write call, so that the file is complete up to the last row even after a crash.
 class RecordWriter : public Sink {
  public:
   explicit RecordWriter(NewFile file) : file_(std::move(file)) {}
-  /// To a stream that others write to as well: its lines are those that begin with '{'.
+  /// Writes to a stream that others write to as well. Record lines are those that begin with '{'.
   explicit RecordWriter(TextStream stream) : stream_(std::move(stream)) {}
-  /// Creates `path`. Throws UsageError naming --records when it exists or cannot be created.
+  /// Creates `path`. Throws UsageError naming --records if it exists or cannot be created.
   static std::unique_ptr<RecordWriter> open(const std::string& path);
 
-  /// Empty where they go to a stream.
+  /// Path of the file. Empty if the records go to a stream.
   std::string path() const { return file_ ? file_->path() : std::string(); }
-  /// Removes the file: for a start-up that failed after it was created.
+  /// Removes the file, if start-up failed after its creation.
   void discard() {
     if (file_) file_->discard();
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A sink writes what was measured. It knows rows and runs, not how they were measured.
+// A sink writes measured rows. It does not depend on how they were measured.
 #include <string>
 
 #include "values/run_result.hpp"
@@ -9,11 +9,11 @@ namespace busbw {
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Before the first row.
+  /// Called before the first row.
   virtual void begin(const RunInfo& run) = 0;
-  /// After each case: one row per group.
+  /// Called after each case, with one row per group.
   virtual void rows(const CaseRows& rows) = 0;
-  /// Last call, also after an interrupt or an error.
+  /// Called last, also after an interrupt or an error.
   virtual void end(const RunEnd& end) = 0;
 };
 

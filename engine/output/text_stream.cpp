@@ -14,30 +14,30 @@
 
 namespace busbw {
 
-/// Waits for a reader that is slow, but not beyond the end of the run.
-void TextStream::wait_for_room() {
-  constexpr int kLookMs = 100;
-  pollfd place{descriptor_, POLLOUT, 0};
-  while (poll(&place, 1, kLookMs) == 0) {
-    if (!gives_up_ || !gives_up_()) continue;
+/// Waits for a slow reader, but not beyond the end of the run.
+void TextStream::wait_until_writable() {
+  constexpr int kPollMs = 100;
+  pollfd poll_entry{descriptor_, POLLOUT, 0};
+  while (poll(&poll_entry, 1, kPollMs) == 0) {
+    if (!should_drop_ || !should_drop_()) continue;
     failed_ = true;
-    throw Error(ExitCode::output_closed, "the reader of standard output does not read; the rest is dropped");
+    throw Error(ExitCode::output_closed,
+                "the reader of standard output does not read; the remaining output is dropped");
   }
 }
 
 void TextStream::write(std::string_view text) {
   if (failed_) return;
   while (!text.empty()) {
-    wait_for_room();
-    // A pipe that says it has room has it for this much.
+    wait_until_writable();
+    // A pipe that is writable accepts at least this much without blocking.
     const ssize_t written = ::write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
       failed_ = true;
-      if (error == EPIPE)
-        throw Error(ExitCode::output_closed, "the reader of standard output closed it; the run ends here");
-      throw EnvironmentError(fmt::format("cannot write to standard output: {}; write it to a place with room",
+      if (error == EPIPE) throw Error(ExitCode::output_closed, "the reader of standard output closed it; the run ends");
+      throw EnvironmentError(fmt::format("cannot write to standard output: {}; free disk space or redirect it",
                                          std::system_category().message(error)));
     }
     text.remove_prefix(static_cast<std::size_t>(written));

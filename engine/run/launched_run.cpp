@@ -21,7 +21,7 @@
 namespace busbw {
 namespace {
 
-/// A process that says nothing for so long is lost, however patient -T is.
+/// A process that is silent for this long is lost, even if -T is longer.
 constexpr double kMaxSilenceS = 30;
 
 int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
@@ -38,8 +38,8 @@ Membership membership_of(const Options& options, const World& world) {
           std::min(kMaxSilenceS, limit)};
 }
 
-/// The first of this process's GPUs, as nccl-tests has it: the variable says it for the process. A launcher may show
-/// each process its own GPUs alone.
+/// Index of this process's first GPU. As in nccl-tests, the variable applies to the process. A launcher may show each
+/// process only its own GPUs.
 int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
   if (options.first_device) return *options.first_device;
   const int ranks = ranks_per_process(options);
@@ -47,7 +47,7 @@ int first_device(const Options& options, const World& world, const GpuSurvey& su
 }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,
-                                      const WatchedCall& asking) {
+                                      const WatchedCall& watched_call) {
   if (options.backend == "mpi") return make_mpi_backend(world, options.faults);
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
@@ -55,12 +55,12 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
     require_host_supports(options, survey);
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
-  const NcclBackendConfig place{
+  const NcclBackendConfig config{
       .ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)};
-  return asking("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, place); });
+  return watched_call("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, config); });
 }
 
-/// The variables that change what is measured, without those that tell processes apart.
+/// Returns the variables that change what is measured, without those that differ by process.
 NamedValues tuning() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
@@ -71,8 +71,8 @@ NamedValues tuning() {
   return values;
 }
 
-ProcessInfo facts_of(const Options& options, const Backend& backend, const LaunchedJob& job, const MemoryPlan& memory,
-                      const std::vector<UnsupportedType>& lacked) {
+ProcessInfo describe_process(const Options& options, const Backend& backend, const LaunchedJob& job,
+                             const MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
   ProcessInfo facts;
   facts.host = host_name();
   facts.host_identity = host_identity();
@@ -87,14 +87,14 @@ ProcessInfo facts_of(const Options& options, const Backend& backend, const Launc
   facts.store_address = job.store_address_text();
   facts.max_bytes = memory.max_bytes;
   facts.tuning = tuning();
-  facts.lacked = lacked;
+  facts.unsupported = unsupported;
   if (facts.backend == "host") facts.processors = allowed_processors();
   for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
     facts.gpus.push_back(backend.device(i).bus_id);
   return facts;
 }
 
-/// This process's part, once all have come together. Throws Error, which ends the job.
+/// This process in a complete job. Throws Error, which ends the job.
 class LaunchedProcess {
  public:
   LaunchedProcess(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
@@ -102,17 +102,17 @@ class LaunchedProcess {
         world_(world),
         survey_(survey),
         job_(job),
-        asking_(options, [this](const CallFailure& end) { give_up(end); }),
+        watched_call_(options, [this](const CallFailure& end) { abort_and_exit(end); }),
         collective_(make_collective(options.collective, options.collective_settings)),
-        backend_(make_backend(options, world, survey, asking_)) {}
+        backend_(make_backend(options, world, survey, watched_call_)) {}
 
   JobResult run() {
-    const auto lacked = unsupported_types(options_.data, *collective_, *backend_);
+    const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
     const int sharing = world_.local_size * ranks_per_process(options_);
     MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing), backend_->least_free_device());
-    require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
-    const DataChoice data = agree(memory, lacked);
+                                    backend_->work_bytes(sharing), backend_->min_free_device());
+    require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
+    const DataChoice data = agree(memory, unsupported);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();
     backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
@@ -126,7 +126,8 @@ class LaunchedProcess {
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);
-                                       // Process 0 has the table; what is known here alone can only be said.
+                                       // Process 0 writes the table, so details that only this process knows go to
+                                       // stderr.
                                        if (failure)
                                          for (const std::string& detail : failure->details)
                                            print_stderr(options_.program, job_.with_rank_name(plan.first_rank, detail));
@@ -138,39 +139,40 @@ class LaunchedProcess {
     print_early_end(options_, result.outcome.message, result.outcome.exit_code);
     if (result.abandoned) {
       job_.leave();
-      _exit(result.outcome.exit_code);  // threads that were left behind still use what this scope owns
+      _exit(result.outcome.exit_code);  // abandoned threads still use what this scope owns
     }
     return result;
   }
 
  private:
-  /// The others end for the same reason, and need not wait until this process is missed. Where one of them was the
-  /// first to end, its reason is this one's, too.
-  void give_up(const CallFailure& end) {
+  /// Ends the job for this reason, so that the others need not detect a lost process. If another process failed first,
+  /// its reason is reported here.
+  void abort_and_exit(const CallFailure& end) {
     job_.abort(end.exit, job_.with_rank_name(world_.rank * ranks_per_process(options_), end.sentence));
-    const Failure why = *job_.failure();
-    print_stderr(options_.program, why.message);
+    const Failure failure = *job_.failure();
+    print_stderr(options_.program, failure.message);
     job_.leave();
-    _exit(static_cast<int>(why.exit));
+    _exit(static_cast<int>(failure.exit));
   }
 
-  /// What all have memory for and can do: the first goes into `memory`, the second comes back.
-  DataChoice agree(MemoryPlan& memory, const std::vector<UnsupportedType>& lacked) {
-    const auto decide = [&](const std::vector<Bytes>& words) {
+  /// Agrees with all processes on the memory, which goes into `memory`, and on the element types, which are returned.
+  DataChoice agree(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
+    const auto decide = [&](const std::vector<Bytes>& messages) {
       std::vector<ProcessInfo> processes;
-      for (const Bytes& one : words) processes.push_back(ProcessInfo::unpack(one));
+      for (const Bytes& message : messages) processes.push_back(ProcessInfo::unpack(message));
       agreement_ = compare_processes(processes, ranks_per_process(options_));
       MessageWriter writer;
-      writer.add(agreement_.max_bytes).add(agreement_.lacked.size());
-      for (const Dtype dtype : dtypes_of(agreement_.lacked)) writer.add(dtype);
+      writer.add(agreement_.max_bytes).add(agreement_.unsupported.size());
+      for (const Dtype dtype : dtypes_of(agreement_.unsupported)) writer.add(dtype);
       return writer.bytes();
     };
-    const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory, lacked).packed(), decide);
+    const Bytes decision =
+        job_.agree(describe_process(options_, *backend_, job_, memory, unsupported).packed(), decide);
     MessageReader reader(decision);
     memory = limit_plan(std::move(memory), reader.take<std::uint64_t>());
-    std::vector<Dtype> left_out(reader.take<std::size_t>());
-    for (Dtype& dtype : left_out) dtype = reader.take<Dtype>();
-    return exclude_types(options_.data, left_out);
+    std::vector<Dtype> excluded(reader.take<std::size_t>());
+    for (Dtype& dtype : excluded) dtype = reader.take<Dtype>();
+    return exclude_types(options_.data, excluded);
   }
 
   RunInfo info(const RunPlan& plan, const MemoryPlan& memory) const {
@@ -181,10 +183,10 @@ class LaunchedProcess {
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
     for (const std::string& note : backend_notes(options_, survey_)) info.notes.push_back(note);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
-    for (const std::string& note : excluded_type_notes(agreement_.lacked)) info.notes.push_back(note);
+    for (const std::string& note : excluded_type_notes(agreement_.unsupported)) info.notes.push_back(note);
     info.warnings = agreement_.warnings;
-    const auto of_backend = backend_->warnings();
-    info.warnings.insert(info.warnings.end(), of_backend.begin(), of_backend.end());
+    const auto backend_warnings = backend_->warnings();
+    info.warnings.insert(info.warnings.end(), backend_warnings.begin(), backend_warnings.end());
     return info;
   }
 
@@ -192,26 +194,27 @@ class LaunchedProcess {
   const World& world_;
   const GpuSurvey& survey_;
   LaunchedJob& job_;
-  WatchedCall asking_;
+  WatchedCall watched_call_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<Backend> backend_;
-  Agreement agreement_;  // in process 0
+  Agreement agreement_;  // set in process 0 only
 };
 
 }  // namespace
 
 JobResult run_launched(const Options& options, const World& world) {
   const SignalMask mask;
-  const WatchedCall asking(options, [&](const CallFailure& end) {
+  const WatchedCall watched_call(options, [&](const CallFailure& end) {
     print_stderr(options.program,
-             fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), end.sentence));
+                 fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), end.sentence));
   });
-  const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_gpus_for(options, false); });
+  const GpuSurvey survey = watched_call("looking for GPUs", [&] { return survey_gpus_for(options, false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_group_sizes(options, *collective);
 
-  LaunchedJob job(membership_of(options, world),
-                  {[&](const std::string& sentence) { print_stderr(options.program, sentence); }, throw_if_interrupted});
+  LaunchedJob job(
+      membership_of(options, world),
+      {[&](const std::string& sentence) { print_stderr(options.program, sentence); }, throw_if_interrupted});
   try {
     return LaunchedProcess(options, world, survey, job).run();
   } catch (const std::exception& error) {

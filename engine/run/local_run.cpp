@@ -18,16 +18,17 @@ namespace {
 
 bool forks(const Options& options) { return options.settings.processes > 1; }
 
-std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey, const WatchedCall& asking) {
+std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey,
+                                      const WatchedCall& watched_call) {
   if (options.backend == "mpi") return make_mpi_backend(World{}, options.faults);
   if (runs_on_host(options, survey)) {
     require_host_supports(options, survey);
-    return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads, std::string(version()),
-                                         parse_faults(options.faults));
+    return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
+                                                 std::string(version()), parse_faults(options.faults));
   }
-  const NcclBackendConfig place{
+  const NcclBackendConfig config{
       .ranks = options.ranks(), .first_device = options.first_device.value_or(0), .forks = forks(options)};
-  return asking("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, place); });
+  return watched_call("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, config); });
 }
 
 std::vector<std::string> warnings(const Options& options, const Backend& backend) {
@@ -42,22 +43,23 @@ JobResult run_local(const Options& options) {
   const SignalMask mask;
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_group_sizes(options, *collective);
-  const WatchedCall asking(options, [&](const CallFailure& end) { print_stderr(options.program, end.sentence); });
-  const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_gpus_for(options, forks(options)); });
-  const auto backend = make_backend(options, survey, asking);
-  const auto lacked = unsupported_types(options.data, *collective, *backend);
+  const WatchedCall watched_call(options, [&](const CallFailure& end) { print_stderr(options.program, end.sentence); });
+  const GpuSurvey survey = watched_call("looking for GPUs", [&] { return survey_gpus_for(options, forks(options)); });
+  const auto backend = make_backend(options, survey, watched_call);
+  const auto unsupported = unsupported_types(options.data, *collective, *backend);
 
   const int ranks = options.ranks();
   const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
-                                        backend->work_bytes(ranks), backend->least_free_device());
-  require_room_for_samples(options.settings, ranks, available_memory_bytes());
-  const RunPlan plan = make_plan(options, exclude_types(options.data, dtypes_of(lacked)), *collective, memory.max_bytes);
+                                        backend->work_bytes(ranks), backend->min_free_device());
+  require_sample_memory(options.settings, ranks, available_memory_bytes());
+  const RunPlan plan =
+      make_plan(options, exclude_types(options.data, dtypes_of(unsupported)), *collective, memory.max_bytes);
 
   LocalJob job(plan.ranks());
   backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
   RunInfo info = run_info(options, plan.settings, *backend, memory);
   for (const std::string& note : backend_notes(options, survey)) info.notes.push_back(note);
-  for (const std::string& note : excluded_type_notes(lacked)) info.notes.push_back(note);
+  for (const std::string& note : excluded_type_notes(unsupported)) info.notes.push_back(note);
   info.warnings = warnings(options, *backend);
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
@@ -69,7 +71,7 @@ JobResult run_local(const Options& options) {
                                    [&] { return backend->diagnosis(); }};
   const JobResult result = run_job(job, layout, job_callbacks);
   print_early_end(options, result.outcome.message, result.outcome.exit_code);
-  // Threads that were left behind still use what this scope owns.
+  // Abandoned threads still use what this scope owns.
   if (result.abandoned) _exit(result.outcome.exit_code);
   return result;
 }

@@ -1,11 +1,11 @@
 #pragma once
-// A run whose ranks this process starts all: threads of its own, and processes that it forks.
+// A run in which this process starts all ranks, as threads and as processes that it forks.
 #include "options/options.hpp"
 #include "watch/job_runner.hpp"
 
 namespace busbw {
 
-/// Measures. Throws Error before the first rank is started; after that the outcome says how it went.
+/// Measures. Throws Error before the first rank starts; after that the result holds the outcome.
 JobResult run_local(const Options& options);
 
 }  // namespace busbw

@@ -26,9 +26,9 @@ CheckResult check_result(const RunPlan& plan, Placement placement, const std::ve
   result.state = CheckResult::State::checked;
   result.policy = policy;
   for (const RankReport& rank : ranks) {
-    result.wrong_elements += rank.findings.wrong_elements;
-    result.wrong_ranks += rank.findings.wrong_elements > 0;
-    for (const WrongElement& wrong : rank.findings.first)
+    result.wrong_elements += rank.check_result.wrong_elements;
+    result.wrong_ranks += rank.check_result.wrong_elements > 0;
+    for (const WrongElement& wrong : rank.check_result.first)
       if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
   }
   return result;
@@ -45,9 +45,9 @@ DeviceClock device_clock(const Samples& samples) {
 }
 
 std::vector<DeviceClock> device_clocks(const std::vector<RankReport>& ranks) {
-  const auto tells = [](const RankReport& rank) { return rank.samples.before || rank.samples.after; };
+  const auto has_clock = [](const RankReport& rank) { return rank.samples.before || rank.samples.after; };
   std::vector<DeviceClock> clocks;
-  if (std::ranges::any_of(ranks, tells))
+  if (std::ranges::any_of(ranks, has_clock))
     for (const RankReport& rank : ranks) clocks.push_back(device_clock(rank.samples));
   return clocks;
 }
@@ -69,7 +69,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.rank_device_times_s = rank_device_times_s(report.ranks);
   if (!measurement.rank_device_times_s.empty())
     measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, average);
-  // Who does not wait for a late rank looks as late as that one.
+  // If ranks do not wait for each other, wait times do not identify the late rank.
   if (plan.collective.synchronizes_all_ranks())
     measurement.rank_arrivals_s =
         rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
@@ -77,10 +77,10 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   const Bandwidth reached = bandwidth(traffic, measurement.time_s);
   measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;
-  // Of those to be skipped the first may have been left out.
-  const int left_out = report.ranks.front().samples.skipped_iterations > 0;
-  const auto skipped = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - left_out));
-  measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
+  // A graph has no sample of its first iteration, which -K would skip as well.
+  const int skipped_first = report.ranks.front().samples.skipped_iterations > 0;
+  const auto skipped = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - skipped_first));
+  measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
   for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
@@ -99,16 +99,17 @@ void add_warnings(const RunSettings& settings, const std::map<Placement, Placeme
   if (row.out_of_place) out_of_place.emplace(TimedMeasurement{*row.out_of_place, operations(Placement::out_of_place)});
   if (row.in_place) in_place.emplace(TimedMeasurement{*row.in_place, operations(Placement::in_place)});
   const auto other = [](std::optional<TimedMeasurement>& measured) { return measured ? &*measured : nullptr; };
-  if (out_of_place) row.out_of_place->warnings = measurement_warnings(settings, *out_of_place, other(in_place), members);
+  if (out_of_place)
+    row.out_of_place->warnings = measurement_warnings(settings, *out_of_place, other(in_place), members);
   if (in_place) row.in_place->warnings = measurement_warnings(settings, *in_place, other(out_of_place), members);
 }
 
-/// With -I the table shows what samples tell: which of them there are not.
-void add_left_out(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements, Row& row) {
-  const auto leaves_out = [](const auto& each) { return each.second.ranks.front().samples.skipped_iterations > 0; };
-  if (settings.per_iteration && std::ranges::any_of(placements, leaves_out))
+/// Notes iterations without samples, if -I shows per-iteration figures.
+void add_skipped_note(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements, Row& row) {
+  const auto skips_first = [](const auto& each) { return each.second.ranks.front().samples.skipped_iterations > 0; };
+  if (settings.per_iteration && std::ranges::any_of(placements, skips_first))
     row.comments.push_back(
-        "Iterations: without the first of each launch of the graph, in which ranks wait for each other's launches");
+        "Iterations: without the first of each graph launch, because ranks wait for each other's launches in it");
 }
 
 void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, Row& row) {
@@ -152,12 +153,12 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   row.redop = label.configuration.redop_name;
   row.root = label.configuration.root;
   for (const auto& [placement, report] : placements) {
-    auto& side = placement == Placement::in_place ? row.in_place : row.out_of_place;
-    side = make_measurement(plan, placement, report, traffic, policy);
+    auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
+    measurement = make_measurement(plan, placement, report, traffic, policy);
   }
   add_warnings(plan.settings, placements, label.members, row);
   add_rank_summary(plan, shape, element_bytes, row);
-  add_left_out(plan.settings, placements, row);
+  add_skipped_note(plan.settings, placements, row);
   row.timestamp = wall_time().local;
   return row;
 }

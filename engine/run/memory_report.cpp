@@ -9,15 +9,15 @@ namespace {
 
 Bytes message_of(const MemoryUse& use) {
   MessageWriter writer;
-  for (const auto& share : {use.context_bytes, use.library_bytes, use.buffer_bytes, use.collective_bytes})
-    writer.add(share.has_value()).add(share.value_or(0));
+  for (const auto& amount : {use.context_bytes, use.library_bytes, use.buffer_bytes, use.collective_bytes})
+    writer.add(amount.has_value()).add(amount.value_or(0));
   return writer.bytes();
 }
 
-std::optional<std::int64_t> take_share(MessageReader& reader) {
-  const bool told = reader.take<bool>();
+std::optional<std::int64_t> take_amount(MessageReader& reader) {
+  const bool is_known = reader.take<bool>();
   const auto bytes = reader.take<std::int64_t>();
-  if (!told) return std::nullopt;
+  if (!is_known) return std::nullopt;
   return bytes;
 }
 
@@ -30,9 +30,9 @@ std::vector<RankMemory> gather_memory(Team& world, Communicator& communicator) {
     MessageReader reader(all[rank]);
     RankMemory memory;
     memory.rank = static_cast<int>(rank);
-    for (auto share : {&RankMemory::context_bytes, &RankMemory::library_bytes, &RankMemory::buffer_bytes,
-                       &RankMemory::collective_bytes})
-      memory.*share = take_share(reader);
+    for (auto amount : {&RankMemory::context_bytes, &RankMemory::library_bytes, &RankMemory::buffer_bytes,
+                        &RankMemory::collective_bytes})
+      memory.*amount = take_amount(reader);
     ranks.push_back(memory);
   }
   return ranks;

@@ -1,5 +1,5 @@
 #pragma once
-// -M: where the memory of every rank's device went.
+// -M: memory use of every rank's device.
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// All ranks' memory, by rank; on rank 0 only. All ranks call it.
+/// Memory use of all ranks, by rank; on rank 0 only. All ranks call it.
 std::vector<RankMemory> gather_memory(Team& world, Communicator& communicator);
 
 }  // namespace busbw

@@ -19,71 +19,71 @@ std::string name_of(const std::vector<ProcessInfo>& processes, std::size_t proce
   return fmt::format("process {} on {}", process, processes[process].host);
 }
 
-/// Throws where a process differs from process 0 in what must be the same everywhere.
-void require_same(const std::vector<ProcessInfo>& all, std::string ProcessInfo::* what, const char* called,
+/// Throws UsageError if a process differs from process 0 in a member that must be the same everywhere.
+void require_same(const std::vector<ProcessInfo>& all, std::string ProcessInfo::* member, const char* label,
                   const char* remedy) {
   for (std::size_t i = 1; i < all.size(); ++i) {
-    if (all[i].*what == all[0].*what) continue;
-    throw UsageError(fmt::format("{} has another {} than {}: \"{}\" and \"{}\"; {}", name_of(all, i), called,
-                                 name_of(all, 0), all[i].*what, all[0].*what, remedy));
+    if (all[i].*member == all[0].*member) continue;
+    throw UsageError(fmt::format("{} has a different {} than {}: \"{}\" and \"{}\"; {}", name_of(all, i), label,
+                                 name_of(all, 0), all[i].*member, all[0].*member, remedy));
   }
 }
 
-/// "2.28.9 (/usr/lib/libnccl.so.2, SHA-256 1c86...)"
+/// Library as text: "2.28.9 (/usr/lib/libnccl.so.2, SHA-256 1c86...)".
 std::string library_text(const ProcessInfo& process) {
   if (process.library_path.empty()) return process.library;
   return fmt::format("{} ({}, SHA-256 {})", process.library, process.library_path,
                      process.library_sha256.empty() ? "unknown" : process.library_sha256);
 }
 
-/// The same version may be built in two ways, which is why the files are compared, too.
+/// Compares hashes too, because the same version may be built in two ways.
 void require_same_library(const std::vector<ProcessInfo>& all) {
   for (std::size_t i = 1; i < all.size(); ++i) {
     const bool both_known = !all[i].library_sha256.empty() && !all[0].library_sha256.empty();
     if (all[i].library == all[0].library && (!both_known || all[i].library_sha256 == all[0].library_sha256)) continue;
     throw UsageError(fmt::format(
-        "{} has another library to measure than {}: {} and {}; name the same one with --library, or install it on all "
+        "{} measures a different library than {}: {} and {}; name the same one with --library, or install it on all "
         "hosts",
         name_of(all, i), name_of(all, 0), library_text(all[i]), library_text(all[0])));
   }
 }
 
-/// NCCL 2.30 and later allow it to who asks for it.
-bool asks_for_shared_gpus(const ProcessInfo& process) {
+/// True if the process sets the variable with which NCCL 2.30 and later allow shared GPUs.
+bool allows_shared_gpus(const ProcessInfo& process) {
   return std::ranges::any_of(process.tuning, [](const auto& variable) {
     return variable.first == "NCCL_MULTI_RANK_GPU_ENABLE" && variable.second == "1";
   });
 }
 
 void require_own_gpus(const std::vector<ProcessInfo>& all, int ranks_per_process) {
-  if (std::ranges::all_of(all, asks_for_shared_gpus)) return;
-  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id): rank
+  if (std::ranges::all_of(all, allows_shared_gpus)) return;
+  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id) to rank
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all[i].gpus.size(); ++j) {
       const std::size_t rank = i * static_cast<std::size_t>(ranks_per_process) + j;
       const auto [owner, is_first] = owners.try_emplace({all[i].host_identity, all[i].gpus[j]}, rank);
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
-          "ranks {} and {} would share GPU {} of {}, of which parts (MIG) count as one; start as many processes a node "
-          "as it has GPUs, or give each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE); NCCL from 2.30 on shares "
-          "one where NCCL_MULTI_RANK_GPU_ENABLE=1",
+          "ranks {} and {} would share GPU {} of {} (its MIG parts count as one GPU); start one process per GPU, or "
+          "assign GPUs with CUDA_VISIBLE_DEVICES or NCCL_TESTS_DEVICE; NCCL 2.30 and later can share a GPU: set "
+          "NCCL_MULTI_RANK_GPU_ENABLE=1",
           owner->second, rank, all[i].gpus[j], all[i].host));
     }
   }
 }
 
-/// "NCCL_ALGO, NCCL_PROTO": the variables in which two processes differ.
-std::string differing(const NamedValues& one, const NamedValues& other) {
-  std::set<std::pair<std::string, std::string>> apart;
-  std::ranges::set_symmetric_difference(one, other, std::inserter(apart, apart.end()));
+/// Names of the variables in which two processes differ: "NCCL_ALGO, NCCL_PROTO".
+std::string differing_variables(const NamedValues& one, const NamedValues& other) {
+  std::set<std::pair<std::string, std::string>> differences;
+  std::ranges::set_symmetric_difference(one, other, std::inserter(differences, differences.end()));
   std::set<std::string> names;
-  for (const auto& [variable, value] : apart) names.insert(variable);
+  for (const auto& [variable, value] : differences) names.insert(variable);
   std::string text;
   for (const std::string& variable : names) text += (text.empty() ? "" : ", ") + variable;
   return text;
 }
 
-/// Which processes reached the store where: "10.0.0.1:4711" alone, or with the processes' numbers.
+/// Addresses at which the processes reached the store: "10.0.0.1:4711" alone, or with process numbers if they differ.
 std::string store_text(const std::vector<ProcessInfo>& all) {
   std::map<std::string, std::vector<int>> by_address;
   for (std::size_t i = 1; i < all.size(); ++i) by_address[all[i].store_address].push_back(static_cast<int>(i));
@@ -94,46 +94,46 @@ std::string store_text(const std::vector<ProcessInfo>& all) {
   return text;
 }
 
-bool lacks(const ProcessInfo& process, const UnsupportedType& type) {
-  return std::ranges::any_of(process.lacked, [&](const UnsupportedType& other) {
-    return other.dtype == type.dtype && other.lack.why == type.lack.why;
+bool has_same_limitation(const ProcessInfo& process, const UnsupportedType& type) {
+  return std::ranges::any_of(process.unsupported, [&](const UnsupportedType& other) {
+    return other.dtype == type.dtype && other.limitation.why == type.limitation.why;
   });
 }
 
-/// Of the host on which most ranks share a processor, if they do on any.
+/// Warning for the host with the most ranks per processor. None if no host has more ranks than processors.
 std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>& all, int ranks_per_process) {
-  struct Host {
+  struct HostLoad {
     std::string name;
     int ranks = 0;
     std::set<int> processors;
 
-    /// Ranks for each processor; 0 where these are not known.
-    double crowd() const { return processors.empty() ? 0 : double(ranks) / double(processors.size()); }
+    /// Ranks per processor. 0 if the processors are unknown.
+    double ranks_per_processor() const { return processors.empty() ? 0 : double(ranks) / double(processors.size()); }
   };
-  std::map<std::string, Host> hosts;
+  std::map<std::string, HostLoad> hosts;
   for (const ProcessInfo& process : all) {
-    Host& host = hosts[process.host_identity];
+    HostLoad& host = hosts[process.host_identity];
     host.name = process.host;
     host.ranks += ranks_per_process;
     host.processors.insert(process.processors.begin(), process.processors.end());
   }
   const auto& [identity, worst] =
-      *std::ranges::max_element(hosts, {}, [](const auto& one) { return one.second.crowd(); });
+      *std::ranges::max_element(hosts, {}, [](const auto& one) { return one.second.ranks_per_processor(); });
   return oversubscription_warning(worst.ranks, static_cast<int>(worst.processors.size()), worst.name);
 }
 
-/// The types that one of the processes cannot do, each as the first of them says it.
+/// Types that at least one process does not support, each with the reason of the first such process.
 std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& all) {
-  std::map<Dtype, UnsupportedType> lacked;
+  std::map<Dtype, UnsupportedType> unsupported;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    for (UnsupportedType type : all[i].lacked) {
-      if (!std::ranges::all_of(all, [&](const ProcessInfo& process) { return lacks(process, type); }))
-        type.lack.why = fmt::format("{}: {}", name_of(all, i), type.lack.why);
-      lacked.try_emplace(type.dtype, type);
+    for (UnsupportedType type : all[i].unsupported) {
+      if (!std::ranges::all_of(all, [&](const ProcessInfo& process) { return has_same_limitation(process, type); }))
+        type.limitation.why = fmt::format("{}: {}", name_of(all, i), type.limitation.why);
+      unsupported.try_emplace(type.dtype, type);
     }
   }
   std::vector<UnsupportedType> types;
-  for (const auto& [dtype, type] : lacked) types.push_back(type);
+  for (const auto& [dtype, type] : unsupported) types.push_back(type);
   return types;
 }
 
@@ -157,17 +157,18 @@ Bytes ProcessInfo::packed() const {
   for (const int processor : processors) writer.add(processor);
   writer.add(tuning.size());
   for (const auto& [name, value] : tuning) writer.add(name).add(value);
-  writer.add(lacked.size());
-  for (const UnsupportedType& type : lacked) writer.add(type.dtype).add(type.lack.why).add(type.lack.remedy);
+  writer.add(unsupported.size());
+  for (const UnsupportedType& type : unsupported)
+    writer.add(type.dtype).add(type.limitation.why).add(type.limitation.remedy);
   return writer.bytes();
 }
 
 ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
   MessageReader reader(bytes);
   ProcessInfo facts;
-  for (auto field : {&ProcessInfo::host, &ProcessInfo::host_identity, &ProcessInfo::arguments,
-                     &ProcessInfo::version, &ProcessInfo::backend, &ProcessInfo::library,
-                     &ProcessInfo::library_path, &ProcessInfo::library_sha256, &ProcessInfo::store_address})
+  for (auto field : {&ProcessInfo::host, &ProcessInfo::host_identity, &ProcessInfo::arguments, &ProcessInfo::version,
+                     &ProcessInfo::backend, &ProcessInfo::library, &ProcessInfo::library_path,
+                     &ProcessInfo::library_sha256, &ProcessInfo::store_address})
     facts.*field = reader.take_text();
   facts.max_bytes = reader.take<std::uint64_t>();
   for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
@@ -179,9 +180,9 @@ ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
   for (auto left = reader.take<std::size_t>(); left > 0; --left) {
     UnsupportedType type;
     type.dtype = reader.take<Dtype>();
-    type.lack.why = reader.take_text();
-    type.lack.remedy = reader.take_text();
-    facts.lacked.push_back(std::move(type));
+    type.limitation.why = reader.take_text();
+    type.limitation.remedy = reader.take_text();
+    facts.unsupported.push_back(std::move(type));
   }
   return facts;
 }
@@ -190,13 +191,13 @@ Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks
   require_same(processes, &ProcessInfo::version, "version of busbw", "install the same one on all hosts");
   require_same(processes, &ProcessInfo::arguments, "command line", "start all processes with the same arguments");
   require_same(processes, &ProcessInfo::backend, "backend",
-               "look why with --list-devices on both hosts, or name one with --backend");
+               "compare --list-devices on both hosts, or name one with --backend");
   require_same_library(processes);
   require_own_gpus(processes, ranks_per_process);
 
   Agreement agreement;
   agreement.max_bytes = std::ranges::min(processes, {}, &ProcessInfo::max_bytes).max_bytes;
-  agreement.lacked = unsupported_by_any(processes);
+  agreement.unsupported = unsupported_by_any(processes);
   std::set<std::string> hosts;
   for (const ProcessInfo& process : processes) hosts.insert(process.host_identity);
   agreement.hosts = static_cast<int>(hosts.size());
@@ -205,12 +206,13 @@ Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks
                      {"store", store_text(processes)}};
   for (std::size_t i = 1; i < processes.size(); ++i) {
     if (processes[i].tuning == processes[0].tuning) continue;
-    agreement.warnings.push_back(fmt::format("{} has other values of {} than {}; set them the same everywhere",
-                                             name_of(processes, i), differing(processes[i].tuning, processes[0].tuning),
-                                             name_of(processes, 0)));
-    break;  // one is enough to look at
+    agreement.warnings.push_back(
+        fmt::format("{} has different values of {} than {}; set the same values on all hosts", name_of(processes, i),
+                    differing_variables(processes[i].tuning, processes[0].tuning), name_of(processes, 0)));
+    break;  // one difference is enough to report
   }
-  if (auto warning = worst_oversubscription(processes, ranks_per_process)) agreement.warnings.push_back(std::move(*warning));
+  if (auto warning = worst_oversubscription(processes, ranks_per_process))
+    agreement.warnings.push_back(std::move(*warning));
   return agreement;
 }
 

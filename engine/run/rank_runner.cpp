@@ -23,20 +23,20 @@ namespace {
 
 Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceClockState>& condition,
                         int rank) {
-  const bool tells_clock = condition && condition->max_clock_hz;
+  const bool has_max_clock = condition && condition->max_clock_hz;
   const int process = rank / plan.ranks_per_process();
   const Device device = backend.device(rank - plan.first_rank);
   const std::optional<LibraryInfo> library = backend.library();
   MessageWriter writer;
-  writer.add(plan.split.colour(process))
+  writer.add(plan.split.color(process))
       .add(process)
       .add(static_cast<long>(getpid()))
       .add(host_name())
       .add(device.index)
       .add(device.bus_id)
       .add(device.name)
-      .add(tells_clock)
-      .add(tells_clock ? *condition->max_clock_hz : 0.0)
+      .add(has_max_clock)
+      .add(has_max_clock ? *condition->max_clock_hz : 0.0)
       .add(library.has_value());
   if (library)
     writer.add(library->version).add(library->path).add(library->sha256.has_value()).add(library->sha256.value_or(""));
@@ -54,9 +54,9 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
   info.device = reader.take<int>();
   info.bus_id = reader.take_text();
   info.device_name = reader.take_text();
-  const bool tells_clock = reader.take<bool>();
+  const bool has_max_clock = reader.take<bool>();
   const auto max_clock_hz = reader.take<double>();
-  if (tells_clock) info.max_clock_hz = max_clock_hz;
+  if (has_max_clock) info.max_clock_hz = max_clock_hz;
   if (reader.take<bool>()) {
     LibraryInfo library{reader.take_text(), reader.take_text(), {}};
     const bool has_hash = reader.take<bool>();
@@ -76,7 +76,7 @@ class RankRun {
         communicator_(communicator),
         callbacks_(callbacks),
         groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {
-    for (const auto& [colour, members] : groups_)
+    for (const auto& [color, members] : groups_)
       ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
   }
 
@@ -99,11 +99,11 @@ class RankRun {
     communicator_.enter(phase);
   }
 
-  /// Every byte is written before it is timed: no first touch, and ordinary numbers everywhere.
+  /// Fills both buffers before timing, to exclude first-touch costs and to have ordinary numbers everywhere.
   void fill_buffers(const Configuration& configuration, ReductionValues& values) {
-    const std::pair wanted{configuration.dtype, configuration.redop};
-    if (filled_for_ == wanted) return;
-    filled_for_ = wanted;
+    const std::pair content{configuration.dtype, configuration.redop};
+    if (filled_for_ == content) return;
+    filled_for_ = content;
     enter(Phase::warmup);
     for (const auto buffer : {communicator_.send_buffer(), communicator_.recv_buffer()})
       fill_numbers(buffer, configuration.dtype, values);
@@ -130,25 +130,25 @@ class RankRun {
                                                plan_.settings, world_reports[placement]);
       check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values,
             placement, world_reports[placement]);
-      // The check left patterns behind that are no data to time.
+      // The check leaves patterns in the buffers, which must not be timed.
       fill_numbers(buffers.send_region(), configuration.dtype, values);
       fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
     }
     if (!reports()) return;
     CaseRows rows;
-    for (const auto& [colour, members] : groups_) {
+    for (const auto& [color, members] : groups_) {
       std::map<Placement, PlacementReport> placements;
       for (auto& [placement, ranks] : world_reports) {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
-      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle, members}, placements,
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, members}, placements,
                               policy_for(configuration, values, members.size())));
     }
     callbacks_.rows(rows);
   }
 
-  /// The policy depends on the number of ranks, and groups may differ in theirs.
+  /// Policy for this number of ranks, which may differ between groups.
   std::string policy_for(const Configuration& configuration, const ReductionValues& values, std::size_t ranks) const {
     if (static_cast<int>(ranks) == communicator_.size()) return values.policy();
     return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).policy();
@@ -166,29 +166,29 @@ class RankRun {
       world_.barrier();
       world_.issued().next(buffers.region_bytes());
       run_checked(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
-      RankCheckResult findings = checker.verify_result(rank_case, placement);
+      RankCheckResult check_result = checker.verify_result(rank_case, placement);
       world_.barrier();
-      checker.verify_untouched(rank_case, placement, findings);
-      const auto all = world_.gather(findings_message(findings));
-      bool right = true;
+      checker.verify_untouched(rank_case, placement, check_result);
+      const auto all = world_.gather(check_result_message(check_result));
+      bool all_correct = true;
       for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        reports_of_all[rank].findings = read_findings(all[rank]);
-        right = right && reports_of_all[rank].findings.wrong_elements == 0;
+        reports_of_all[rank].check_result = read_check_result(all[rank]);
+        all_correct = all_correct && reports_of_all[rank].check_result.wrong_elements == 0;
       }
-      // As in nccl-tests the first check that fails is the last, and the row shows what it found.
+      // As in nccl-tests, the first check that fails is the last one, and the row shows its result.
       if (iteration + 1 == plan_.settings.check_iterations) return;
-      if (!broadcast_from_rank0(world_, right)) return;
+      if (!broadcast_from_rank0(world_, all_correct)) return;
     }
   }
 
-  /// What is recorded to be timed is also checked as a recording.
+  /// Runs the operation to check. With -G it runs as a graph, as in the timed part.
   void run_checked(const CollectiveCall& call) {
-    const bool records = plan_.settings.graph_launches > 0;
-    if (records) communicator_.begin_capture();
+    const bool captures = plan_.settings.graph_launches > 0;
+    if (captures) communicator_.begin_capture();
     plan_.collective.run(communicator_, call);
-    std::unique_ptr<OperationGraph> recording;
-    if (records) recording = communicator_.end_capture();
-    if (recording) recording->issue();
+    std::unique_ptr<OperationGraph> graph;
+    if (captures) graph = communicator_.end_capture();
+    if (graph) graph->issue();
     communicator_.synchronize();
   }
 
@@ -196,31 +196,32 @@ class RankRun {
   Team& world_;
   Communicator& communicator_;
   const RunCallbacks& callbacks_;
-  std::map<int, std::vector<int>> groups_;  // world ranks by colour
+  std::map<int, std::vector<int>> groups_;  // world ranks by color
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;
   std::uint64_t checks_ = 0;
 };
 
-/// What a rank has together with others, from the time it has it.
+/// Objects that this rank shares with others, kept here so that they outlive an exception.
 struct GroupMembership {
   std::unique_ptr<Team> group;
   std::unique_ptr<Communicator> communicator;
 };
 
-void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks, GroupMembership& joined) {
+void run_with_membership(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks,
+                         GroupMembership& membership) {
   world.enter(Phase::rendezvous);
   backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
 
   world.enter(Phase::initialisation);
   const int process = world.rank() / plan.ranks_per_process();
-  joined.group = world.split(plan.split.colour(process));
-  joined.communicator = backend.connect(world, *joined.group);
-  Communicator& communicator = *joined.communicator;
+  membership.group = world.split(plan.split.color(process));
+  membership.communicator = backend.connect(world, *membership.group);
+  Communicator& communicator = *membership.communicator;
   communicator.enter(Phase::initialisation);
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
-    throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot record operations here; leave it out",
+    throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.name()));
   const auto infos = world.gather(rank_info_message(plan, backend, communicator.condition(), world.rank()));
   if (world.rank() == 0) {
@@ -229,7 +230,7 @@ void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCal
       ranks.push_back(read_rank_info(infos[rank], static_cast<int>(rank)));
     callbacks.begin(ranks);
   }
-  // From here on a rank may be lost, and then the outputs that tell of it have begun.
+  // A rank may fail from here on. The outputs have begun by then and can report it.
   world.barrier();
   RankRun(plan, world, communicator, callbacks).sweep();
   if (plan.settings.report_memory) {
@@ -241,9 +242,9 @@ void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCal
 }  // namespace
 
 void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
-  GroupMembership joined;
+  GroupMembership membership;
   try {
-    run_member(plan, backend, world, callbacks, joined);
+    run_with_membership(plan, backend, world, callbacks, membership);
   } catch (...) {
     if (callbacks.failed) callbacks.failed(world.rank());
     throw;

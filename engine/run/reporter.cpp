@@ -26,7 +26,7 @@ const char* reason_of(ExitCode exit) {
   return "unknown";
 }
 
-/// One sentence for each library that ranks measure. Paths may differ between hosts.
+/// One note for each library that ranks measure. Paths may differ between hosts.
 std::vector<std::string> library_notes(const std::vector<RankInfo>& ranks) {
   std::vector<std::string> notes;
   for (const RankInfo& rank : ranks) {
@@ -44,20 +44,20 @@ void Reporter::begin(const std::vector<RankInfo>& ranks,
                      const std::vector<std::pair<std::string, std::string>>& facts) {
   info_.ranks = ranks;
   info_.machine.insert(info_.machine.end(), facts.begin(), facts.end());
-  for (const std::string& sentence : library_notes(ranks)) info_.notes.push_back(sentence);
+  for (const std::string& note : library_notes(ranks)) info_.notes.push_back(note);
   for (const auto& sink : sinks_) sink->begin(info_);
 }
 
 void Reporter::rows(const CaseRows& rows) {
   for (const Row& row : rows) {
     ++rows_;
-    if (row.out_of_place) count(*row.out_of_place);
-    if (row.in_place) count(*row.in_place);
+    if (row.out_of_place) add_to_totals(*row.out_of_place);
+    if (row.in_place) add_to_totals(*row.in_place);
   }
   for (const auto& sink : sinks_) sink->rows(rows);
 }
 
-void Reporter::count(const Measurement& measurement) {
+void Reporter::add_to_totals(const Measurement& measurement) {
   out_of_bounds_ += measurement.check.wrong_ranks;
   wrong_elements_ += measurement.check.wrong_elements;
   busbw_sum_bytes_per_s_ += measurement.busbw_bytes_per_s;
@@ -97,12 +97,12 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
 int Reporter::finish(const std::optional<Failure>& failure) {
   RunEnd end = end_of(failure);
   int exit_code = end.exit_code;
-  // A sink that cannot write must not keep the others from ending theirs, of a run that has all its rows.
-  const auto failed = [&](ExitCode exit, const char* why) {
+  // A sink that cannot write must not prevent the others from ending a complete run.
+  const auto failed = [&](ExitCode exit, const char* message) {
     if (exit_code == 0) exit_code = static_cast<int>(exit);
     end.output_failed = true;
-    const bool told = failure && failure->message == why;
-    if (exit != ExitCode::output_closed && !told) print_stderr(info_.program, why);
+    const bool already_reported = failure && failure->message == message;
+    if (exit != ExitCode::output_closed && !already_reported) print_stderr(info_.program, message);
   };
   for (const auto& sink : sinks_) {
     try {

@@ -1,5 +1,5 @@
 #pragma once
-// Rank 0's end of a run: hands rows to the sinks, keeps the tally, and says how the run ended.
+// Reporting on rank 0: passes rows to the sinks, keeps totals, and determines the outcome of the run.
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,15 +17,15 @@ class Reporter {
       : info_(std::move(info)), min_busbw_bytes_per_s_(min_busbw_bytes_per_s) {}
 
   void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
-  /// `facts`: the backend's, which it knows once the ranks are connected.
+  /// `facts` come from the backend, which knows them after the ranks are connected.
   void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
   void rows(const CaseRows& rows);
   void memory(std::vector<RankMemory> memory) { memory_ = std::move(memory); }
-  /// Ends the sinks, says on stderr what the exit code alone would not, and returns that code.
+  /// Ends the sinks, prints errors and the run's message on stderr, and returns the exit code.
   int finish(const std::optional<Failure>& failure);
 
  private:
-  void count(const Measurement& measurement);
+  void add_to_totals(const Measurement& measurement);
   RunEnd end_of(const std::optional<Failure>& failure) const;
 
   RunInfo info_;

@@ -30,7 +30,7 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-NcclOptions nccl_flags(const Options& options) {
+NcclOptions make_nccl_options(const Options& options) {
   const RunSettings& settings = options.settings;
   NcclOptions flags;
   if (settings.local_register == 1) flags.registration = RegistrationMode::local;
@@ -51,9 +51,9 @@ double limit_s(const Options& options) {
 }
 
 void require_group_sizes(const Options& options, const Collective& collective) {
-  for (const auto& [colour, members] : options.groups())
-    if (const std::string why = collective.rank_count_error(static_cast<int>(members.size())); !why.empty())
-      throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", why));
+  for (const auto& [color, members] : options.groups())
+    if (const std::string reason = collective.rank_count_error(static_cast<int>(members.size())); !reason.empty())
+      throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", reason));
 }
 
 RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend,
@@ -95,14 +95,14 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
 }
 
 void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
-  const auto gives_up = [&job] { return job.aborted(); };
-  auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, gives_up);
+  const auto should_drop = [&job] { return job.aborted(); };
+  auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, should_drop);
   std::unique_ptr<NcclTestsJson> json;
   if (!options.json_path.empty()) json = NcclTestsJson::open(options.json_path);
   std::unique_ptr<RecordWriter> records;
   try {
     if (options.records_path == "-") {
-      records = std::make_unique<RecordWriter>(TextStream(options.stdout_descriptor, gives_up));
+      records = std::make_unique<RecordWriter>(TextStream(options.stdout_descriptor, should_drop));
     } else if (!options.records_path.empty()) {
       records = RecordWriter::open(options.records_path);
     }
@@ -112,7 +112,7 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
     if (records) records->discard();
     throw;
   }
-  // Records first: a reader of stdout that goes away must not cost them a row.
+  // Records come first, so that a reader that closes stdout does not cost them a row.
   if (records) reporter.add(std::move(records));
   if (json) reporter.add(std::move(json));
   reporter.add(std::move(text));
@@ -125,24 +125,25 @@ RunCallbacks make_run_callbacks(Job& job, const Backend& backend, Reporter* repo
 }
 
 void print_early_end(const Options& options, const std::string& message, int exit_code) {
-  if (!message.empty() && exit_code != static_cast<int>(ExitCode::output_closed)) print_stderr(options.program, message);
+  if (!message.empty() && exit_code != static_cast<int>(ExitCode::output_closed))
+    print_stderr(options.program, message);
 }
 
 void require_host_supports(const Options& options, const GpuSurvey& survey) {
   if (options.host_error.empty()) return;
   if (options.backend == "auto" && survey.has_gpu_support)
-    throw EnvironmentError(fmt::format("GPUs were looked for: {}; {}", survey.no_gpu_reason, options.host_error));
+    throw EnvironmentError(fmt::format("no GPU found: {}; {}", survey.no_gpu_reason, options.host_error));
   throw UsageError(options.host_error);
 }
 
-std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclBackendConfig place) {
+std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclBackendConfig config) {
   if (!options.nccl_error.empty()) throw UsageError(options.nccl_error);
-  place.library = options.nccl_library;
-  place.null_stream = options.null_stream;
-  place.gpus_per_thread = options.settings.gpus_per_thread;
-  place.faults = parse_faults(options.faults);
-  place.flags = nccl_flags(options);
-  return make_nccl_backend(place, survey);
+  config.library = options.nccl_library;
+  config.null_stream = options.null_stream;
+  config.gpus_per_thread = options.settings.gpus_per_thread;
+  config.faults = parse_faults(options.faults);
+  config.flags = make_nccl_options(options);
+  return make_nccl_backend(config, survey);
 }
 
 bool runs_on_host(const Options& options, const GpuSurvey& survey) {

@@ -11,18 +11,19 @@
 
 namespace busbw {
 
-std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective, const Backend& backend) {
+std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective,
+                                               const Backend& backend) {
   const bool is_named = data.dtypes.size() == 1;
-  std::vector<UnsupportedType> lacked;
+  std::vector<UnsupportedType> unsupported;
   for (const Dtype dtype : data.dtypes) {
-    const auto lack = backend.limitation_of(dtype, collective.reduces());
-    if (!lack) continue;
+    const auto limitation = backend.limitation_of(dtype, collective.reduces());
+    if (!limitation) continue;
     if (is_named)
-      throw EnvironmentError(
-          fmt::format("-d {} (--datatype): {}; {}, or measure another type", name(dtype), lack->why, lack->remedy));
-    lacked.push_back({dtype, *lack});
+      throw EnvironmentError(fmt::format("-d {} (--datatype): {}; {}, or measure another type", name(dtype),
+                                         limitation->why, limitation->remedy));
+    unsupported.push_back({dtype, *limitation});
   }
-  return lacked;
+  return unsupported;
 }
 
 std::vector<Dtype> dtypes_of(const std::vector<UnsupportedType>& types) {
@@ -31,18 +32,18 @@ std::vector<Dtype> dtypes_of(const std::vector<UnsupportedType>& types) {
   return dtypes;
 }
 
-DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& lacked) {
-  std::erase_if(data.dtypes, [&](Dtype dtype) { return std::ranges::find(lacked, dtype) != lacked.end(); });
+DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& unsupported) {
+  std::erase_if(data.dtypes, [&](Dtype dtype) { return std::ranges::find(unsupported, dtype) != unsupported.end(); });
   return data;
 }
 
-std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& lacked) {
+std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& unsupported) {
   std::map<std::string, std::vector<std::string_view>> names_by_reason;
-  for (const UnsupportedType& type : lacked)
-    names_by_reason[fmt::format("{}; {}", type.lack.why, type.lack.remedy)].push_back(name(type.dtype));
+  for (const UnsupportedType& type : unsupported)
+    names_by_reason[fmt::format("{}; {}", type.limitation.why, type.limitation.remedy)].push_back(name(type.dtype));
   std::vector<std::string> notes;
   for (const auto& [reason, names] : names_by_reason)
-    notes.push_back(fmt::format("-d all leaves out {}: {} to measure {}", fmt::join(names, " and "), reason,
+    notes.push_back(fmt::format("-d all skips {}: {} to measure {}", fmt::join(names, " and "), reason,
                                 names.size() == 1 ? "it" : "them"));
   return notes;
 }

@@ -1,6 +1,5 @@
 #pragma once
-// Element types that were asked for and cannot be measured here: one that was named ends the run, of all they are left
-// out.
+// Requested element types that cannot be measured. One that was named ends the run; -d all skips them.
 #include <string>
 #include <vector>
 
@@ -12,19 +11,20 @@ namespace busbw {
 
 struct UnsupportedType {
   Dtype dtype = Dtype::float32;
-  Limitation lack;
+  Limitation limitation;
 };
 
-/// Those of `-d all` that the backend cannot do with the collective. Throws EnvironmentError where one type was named,
-/// and it is that.
-std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective, const Backend& backend);
+/// Types of `-d all` that the backend does not support with the collective. Throws EnvironmentError if the user named a
+/// single type and it is unsupported.
+std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective,
+                                               const Backend& backend);
 
 std::vector<Dtype> dtypes_of(const std::vector<UnsupportedType>& types);
 
-/// What is left to measure.
-DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& lacked);
+/// Returns `data` without the unsupported types.
+DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& unsupported);
 
-/// What a person is told of types that are left out: one sentence for each reason.
-std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& lacked);
+/// Notes about skipped types: one sentence per reason.
+std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& unsupported);
 
 }  // namespace busbw

@@ -10,87 +10,90 @@
 namespace busbw {
 namespace {
 
-// What a rank does is told of a measurement over this many operations: in fewer, one interruption is much of the time.
-constexpr double kEnoughOperations = 20;
-// A rank is slow to launch where it takes this much longer than the middle one of the ranks, and this much longer.
-constexpr double kSlowLaunch = 2;
+// Minimum number of operations for warnings about ranks. With fewer, one interruption is a large part of the time.
+constexpr double kMinOperations = 20;
+// A rank is slow to launch if it takes this many times the median rank, and this much longer.
+constexpr double kSlowLaunchFactor = 2;
 constexpr double kSlowLaunchS = 10e-6;
-// A rank is late where it began so long after all others, and that is this share of the whole measurement.
+// A rank is late if it began this long after all others, and if the delay is this fraction of the whole measurement.
 constexpr double kLateS = 100e-6;
 constexpr double kLateShare = 0.1;
-// A clock has moved where what it was before and what it was after differ by this share of the greater, and this much.
+// A clock moved if its values before and after differ by this fraction of the larger one, and by this much.
 constexpr double kClockMoved = 0.05;
 constexpr double kClockMovedHz = 60e6;
 
-double middle_of(std::vector<double> values) {
+double lower_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
 }
 
-void warn_missed_target(const RunSettings& settings, const Measurement& measurement, std::vector<std::string>& warnings) {
+void warn_missed_target(const RunSettings& settings, const Measurement& measurement,
+                        std::vector<std::string>& warnings) {
   if (!settings.target_ci || measurement.stopped_by == StopReason::target_ci) return;
   warnings.push_back(
-      fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
-                  "--max-time, or find what disturbs the machine",
+      fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; raise "
+                  "--max-time, or check the machine for other load",
                   *settings.target_ci * 100, measurement.iteration_s.size()));
 }
 
-/// One rank of a measurement that others have waited for.
+/// A rank that others waited for in a measurement.
 struct Straggler {
-  std::size_t rank;  // in the group
-  std::string text;  // what is said of it, after its name
+  std::size_t rank;  // index in the group
+  std::string text;  // text of the warning after the rank's name
 };
 
-/// Others wait for a rank that takes longer to launch an operation than the operation takes.
-std::optional<Straggler> find_slow_launcher(const TimedMeasurement& of) {
-  const auto& launch_s = of.measurement.rank_launch_times_s;
-  if (launch_s.size() < 2 || !of.measurement.device_time_s || of.operations < kEnoughOperations) return std::nullopt;
+/// Finds a rank that takes longer to launch an operation than the operation takes, so that others wait for it.
+std::optional<Straggler> find_slow_launcher(const TimedMeasurement& timed) {
+  const auto& launch_s = timed.measurement.rank_launch_times_s;
+  if (launch_s.size() < 2 || !timed.measurement.device_time_s || timed.operations < kMinOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
-  const double usual_s = middle_of(launch_s);
-  if (*slowest <= kSlowLaunch * usual_s || *slowest - usual_s <= kSlowLaunchS) return std::nullopt;
-  if (*slowest <= *of.measurement.device_time_s) return std::nullopt;
+  const double usual_s = lower_median(launch_s);
+  if (*slowest <= kSlowLaunchFactor * usual_s || *slowest - usual_s <= kSlowLaunchS) return std::nullopt;
+  if (*slowest <= *timed.measurement.device_time_s) return std::nullopt;
   return Straggler{static_cast<std::size_t>(slowest - launch_s.begin()),
-                fmt::format("takes {:.1f} us to launch an operation, others {:.1f} us, and they wait for it; look what "
-                            "else runs on its host's processors, and to which its process is bound",
-                            *slowest * 1e6, usual_s * 1e6)};
+                   fmt::format("takes {:.1f} us to launch an operation, others take {:.1f} us and wait for it; check "
+                               "its host for other load, and the CPU binding of its process",
+                               *slowest * 1e6, usual_s * 1e6)};
 }
 
-/// One rank began so late that waiting for it is a part of the time.
-std::optional<Straggler> find_late_rank(const TimedMeasurement& of) {
-  const auto& arrivals_s = of.measurement.rank_arrivals_s;
-  if (arrivals_s.size() < 2 || of.operations < kEnoughOperations) return std::nullopt;
+/// Finds a rank that began so late that waiting for it is a noticeable part of the time.
+std::optional<Straggler> find_late_rank(const TimedMeasurement& timed) {
+  const auto& arrivals_s = timed.measurement.rank_arrivals_s;
+  if (arrivals_s.size() < 2 || timed.operations < kMinOperations) return std::nullopt;
   const auto last = std::ranges::max_element(arrivals_s);
-  double before_s = 0;  // when the last but one came
+  double before_s = 0;  // arrival of the last but one
   for (auto each = arrivals_s.begin(); each != arrivals_s.end(); ++each)
     if (each != last) before_s = std::max(before_s, *each);
   const double late_s = *last - before_s;
-  const double share = late_s / (of.measurement.time_s * of.operations);
+  const double share = late_s / (timed.measurement.time_s * timed.operations);
   if (late_s < kLateS || share < kLateShare) return std::nullopt;
   return Straggler{static_cast<std::size_t>(last - arrivals_s.begin()),
-                fmt::format("began {:.0f} us after all others, which is as long as {:.0f} % of all operations timed; "
-                            "look what else runs on its host and its device, or take more operations (-n)",
-                            late_s * 1e6, share * 100)};
+                   fmt::format("began {:.0f} us after all others, a delay of {:.0f} % of the time of all operations; "
+                               "check for other load on its host and its device, or raise -n",
+                               late_s * 1e6, share * 100)};
 }
 
-/// Told where it is the same rank in both placements: once is chance.
-void add_waited(std::optional<Straggler> (*rule)(const TimedMeasurement&), const TimedMeasurement& of, const TimedMeasurement* other,
-                const std::vector<int>& ranks, std::vector<std::string>& warnings) {
-  const auto waited = rule(of);
-  if (!waited) return;
+/// Warns only if both placements show the same rank, because one alone may be chance.
+void add_straggler_warning(std::optional<Straggler> (*rule)(const TimedMeasurement&), const TimedMeasurement& timed,
+                           const TimedMeasurement* other, const std::vector<int>& ranks,
+                           std::vector<std::string>& warnings) {
+  const auto straggler = rule(timed);
+  if (!straggler) return;
   if (other) {
     const auto again = rule(*other);
-    if (!again || again->rank != waited->rank) return;
+    if (!again || again->rank != straggler->rank) return;
   }
-  warnings.push_back(fmt::format("rank {} {}", ranks[waited->rank], waited->text));
+  warnings.push_back(fmt::format("rank {} {}", ranks[straggler->rank], straggler->text));
 }
 
-/// "rank 1" or "ranks 0 1 2".
+/// Ranks as text: "rank 1" or "ranks 0 1 2".
 std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "));
 }
 
-void clock_moved(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
+void warn_clock_moved(const Measurement& measurement, const std::vector<int>& ranks,
+                      std::vector<std::string>& warnings) {
   std::vector<int> moved;
   double min_hz = 0;
   double max_hz = 0;
@@ -110,32 +113,32 @@ void clock_moved(const Measurement& measurement, const std::vector<int>& ranks, 
                   ranks_text(moved), min_hz / 1e6, max_hz / 1e6));
 }
 
-void slowed(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
-  std::vector<int> held;
+void warn_throttled(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
+  std::vector<int> throttled;
   std::set<std::string> reasons;
   for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (clock.throttle_reasons.empty()) continue;
-    held.push_back(ranks[i]);
+    throttled.push_back(ranks[i]);
     reasons.insert(clock.throttle_reasons.begin(), clock.throttle_reasons.end());
   }
-  if (held.empty()) return;
+  if (throttled.empty()) return;
   warnings.push_back(
-      fmt::format("the device of {} is slowed by {}; look at its power and temperature (nvidia-smi -q -d "
-                  "PERFORMANCE,POWER,TEMPERATURE) before this time is compared with others",
-                  ranks_text(held), fmt::join(reasons, ", ")));
+      fmt::format("the device of {} is slowed by {}; check power and temperature (nvidia-smi -q -d "
+                  "PERFORMANCE,POWER,TEMPERATURE) before comparing this time",
+                  ranks_text(throttled), fmt::join(reasons, ", ")));
 }
 
 }  // namespace
 
-std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& of, const TimedMeasurement* other,
-                                     const std::vector<int>& ranks) {
+std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& timed,
+                                              const TimedMeasurement* other, const std::vector<int>& ranks) {
   std::vector<std::string> warnings;
-  warn_missed_target(settings, of.measurement, warnings);
-  add_waited(find_slow_launcher, of, other, ranks, warnings);
-  add_waited(find_late_rank, of, other, ranks, warnings);
-  clock_moved(of.measurement, ranks, warnings);
-  slowed(of.measurement, ranks, warnings);
+  warn_missed_target(settings, timed.measurement, warnings);
+  add_straggler_warning(find_slow_launcher, timed, other, ranks, warnings);
+  add_straggler_warning(find_late_rank, timed, other, ranks, warnings);
+  warn_clock_moved(timed.measurement, ranks, warnings);
+  warn_throttled(timed.measurement, ranks, warnings);
   return warnings;
 }
 

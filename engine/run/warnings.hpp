@@ -1,6 +1,5 @@
 #pragma once
-// What to know about a measurement, and what to do: a closed list (docs/measuring.md gives the rules and their
-// reasons).
+// Warnings about a measurement, each with a remedy. docs/measuring.md has the complete list of rules with reasons.
 #include <string>
 #include <vector>
 
@@ -8,15 +7,15 @@
 
 namespace busbw {
 
-/// A measurement, whose other fields are set, and how many operations its time is over.
+/// A measurement with all fields but its warnings set, and the number of operations it covers.
 struct TimedMeasurement {
   const Measurement& measurement;
   double operations;
 };
 
-/// All that holds for `of`. `other`: the same row's other placement, measured by the same ranks; null where there is
-/// none. `ranks`: the numbers in the job of those that took part.
-std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& of, const TimedMeasurement* other,
-                                     const std::vector<int>& ranks);
+/// Returns the warnings about `timed`. `other` is the same row's other placement, measured by the same ranks; null if
+/// it was not measured. `ranks` are the group's ranks, numbered in the job.
+std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& timed,
+                                              const TimedMeasurement* other, const std::vector<int>& ranks);
 
 }  // namespace busbw

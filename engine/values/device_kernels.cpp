@@ -16,9 +16,9 @@ std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, 
 
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
   if (kernel.collective != "all_reduce") return true;
-  // Switches add floats and doubles; other types would take other instructions.
+  // Switches add floats and doubles; other types would need other instructions.
   if (kernel.multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
-  return redop != Redop::mulsum;  // whose factors are known to NCCL's own operation alone
+  return redop != Redop::mulsum;  // only NCCL's own operation knows the factors of mulsum
 }
 
 std::string device_kernels_of(std::string_view collective) {

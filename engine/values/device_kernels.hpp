@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of our own that -D names: which number means which, and what each of them takes.
+// Kernels of busbw's own that -D selects: their numbers, and the types and operators they support.
 #include <array>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// One algorithm, with nccl-tests' number for it.
+/// Algorithm of a kernel, with nccl-tests' number.
 enum class DeviceKernel {
   all_reduce_lsa,               // 1
   all_reduce_lsa_vectors,       // 2
@@ -24,11 +24,11 @@ enum class DeviceKernel {
 struct DeviceKernelInfo {
   DeviceKernel kernel;
   std::string_view collective;
-  int number;             // of -D
+  int number;  // number for -D
   std::string_view description;  // "loads and stores of peers' memory, 16 bytes at a time"
-  bool needs_peer_memory;       // needs every rank's memory within reach of loads and stores
-  bool multimem;          // needs NVLink multicast
-  bool gin;               // needs a network whose transfers a GPU starts itself
+  bool needs_peer_memory;  // every rank's memory must be reachable by loads and stores
+  bool multimem;  // requires NVLink multicast
+  bool gin;  // requires a network with transfers that the GPU starts
 };
 
 inline constexpr std::array kDeviceKernels{
@@ -44,25 +44,25 @@ inline constexpr std::array kDeviceKernels{
                      false},
     DeviceKernelInfo{DeviceKernel::alltoall_lsa_vectors, "alltoall", 2, "stores to peers' memory by 16 bytes", true,
                      false, false},
-    DeviceKernelInfo{DeviceKernel::alltoall_gin, "alltoall", 3, "transfers over the network that the GPU starts", false,
-                     false, true},
+    DeviceKernelInfo{DeviceKernel::alltoall_gin, "alltoall", 3, "network transfers that the GPU starts", false, false,
+                     true},
     DeviceKernelInfo{DeviceKernel::alltoall_hybrid, "alltoall", 4,
-                     "stores within reach, transfers over the network beyond", false, false, true}};
+                     "stores to reachable memory, network transfers for the rest", false, false, true}};
 
-/// CTAs of a kernel: what -V allows, and what nccl-tests takes without it.
+/// CTAs of a kernel: the maximum of -V, and nccl-tests' default.
 inline constexpr int kMaxDeviceCtas = 128;
 inline constexpr int kDefaultDeviceCtas = 16;
 
-/// The kernel that -D `number` names for a collective; nothing where there is none.
+/// Returns the kernel that -D `number` selects for a collective. None if there is no such kernel.
 std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, int number);
 
-/// Whether the kernel reduces `dtype` with `redop`. Those that do not reduce take everything.
+/// True if the kernel reduces `dtype` with `redop`. A kernel that does not reduce supports everything.
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop);
 
-/// "1, 2, 3, 4": the numbers that a collective knows; empty where it knows none.
+/// Numbers of a collective's kernels: "1, 2, 3, 4". Empty if it has none.
 std::string device_kernels_of(std::string_view collective);
 
-/// "-o sum with -d float or double": what a kernel takes, for a sentence.
+/// Types and operators that a kernel supports, for messages: "-o sum with -d float or double".
 std::string supported_text(const DeviceKernelInfo& kernel);
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// From a Dtype known at run time to the C++ type that holds its elements.
+// Dispatches from a Dtype, known at run time, to the C++ type of its elements.
 #include <cstdint>
 #include <stdexcept>
 #include <utility>

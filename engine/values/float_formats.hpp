@@ -1,6 +1,6 @@
 #pragma once
-// The floating-point formats that C++20 lacks, as value types: their bits, and correctly rounded conversions. Cheap
-// enough for inner loops: conversions are inline, without branches or calls, so that loops over them vectorise.
+// Floating-point formats that C++20 lacks, as value types: bits and correctly rounded conversions. Conversions are
+// inline, without branches or calls, so that compilers vectorize inner loops over them.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,14 +10,14 @@
 
 namespace busbw {
 
-/// What conversion does with a number beyond the largest finite one.
+/// Result of converting a number beyond the largest finite one.
 enum class Overflow {
-  infinity,  // becomes infinite, as IEEE 754 rounds to nearest
-  saturate,  // becomes the largest finite number, infinities too, as CUDA's __NV_SATFINITE does
+  infinity,  // infinity, as IEEE 754 rounding to nearest gives
+  saturate,  // the largest finite number, for infinities too, as CUDA's __NV_SATFINITE gives
 };
 
 /// A format of one sign bit, `ExponentBits` of exponent and `FractionBits` of fraction, at most 16 bits in all.
-/// `HasInfinity` is false for OCP's "fn" formats, whose only patterns without a number are the two all-ones NaNs.
+/// `HasInfinity` is false for OCP's "fn" formats. Their only patterns without a number are the two all-ones NaNs.
 template <class BitsType, int ExponentBits, int FractionBits, bool HasInfinity, Overflow OnOverflow>
 struct SmallFloat {
   using Bits = BitsType;
@@ -25,7 +25,7 @@ struct SmallFloat {
   static constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
   static constexpr Bits kSignBit = static_cast<Bits>(1u << (ExponentBits + FractionBits));
   static constexpr Bits kExponentMask = static_cast<Bits>(((1u << ExponentBits) - 1) << FractionBits);
-  /// The positive patterns at the top of the range.
+  /// Positive patterns at the top of the range.
   static constexpr Bits kMaxFiniteBits = static_cast<Bits>(HasInfinity ? kExponentMask - 1 : kSignBit - 2);
   static constexpr Bits kNanBits = static_cast<Bits>(kSignBit - 1);
 
@@ -37,7 +37,7 @@ struct SmallFloat {
     return value;
   }
 
-  /// Rounds to the nearest number, ties to the even one. A NaN becomes the NaN of its sign with all fraction bits set.
+  /// Rounds to the nearest number, ties to even. A NaN keeps its sign and gets all fraction bits set.
   static constexpr SmallFloat from_float(float value) {
     constexpr int kDropped = 23 - FractionBits;
     const auto all = std::bit_cast<std::uint32_t>(value);
@@ -46,8 +46,8 @@ struct SmallFloat {
     std::uint32_t rounded = (magnitude + ((1u << (kDropped - 1)) - 1) + odd) >> kDropped;
     if constexpr (kBias != 127) {
       rounded -= static_cast<std::uint32_t>(127 - kBias) << FractionBits;
-      // Below the smallest normal number the spacing is constant. Adding a number whose own spacing is that one lets
-      // the processor round; the sum's low bits are the result.
+      // Below the smallest normal number the spacing is constant. Adding a number with that same spacing makes the
+      // processor round. The low bits of the sum are the result.
       constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + 23);
       constexpr auto kFirstNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
       const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -
@@ -55,7 +55,7 @@ struct SmallFloat {
       rounded = select(magnitude < kFirstNormal, small, rounded);
     }
     constexpr std::uint32_t kTop = OnOverflow == Overflow::saturate ? kMaxFiniteBits : kExponentMask;
-    // As signed numbers: SSE2 compares only those.
+    // Compares as signed numbers, because SSE2 compares only those.
     rounded = select(static_cast<std::int32_t>(rounded) > static_cast<std::int32_t>(kTop), kTop, rounded);
     rounded = select(magnitude > 0x7f800000u, kNanBits, rounded);
     return from_bits(static_cast<Bits>(rounded | ((all >> 31) * kSignBit)));
@@ -69,11 +69,11 @@ struct SmallFloat {
     }
   }
 
-  /// Same bits; numbers are compared as float.
+  /// True if the bits are equal. Compare numbers as float.
   friend constexpr bool operator==(SmallFloat, SmallFloat) = default;
 
  private:
-  /// By masks, because compilers make branches of conditional expressions over floating-point results.
+  /// Selects by masks, because compilers turn conditional expressions over floating-point results into branches.
   static constexpr std::uint32_t select(bool condition, std::uint32_t if_true, std::uint32_t if_false) {
     const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
     return (if_true & mask) | (if_false & ~mask);
@@ -126,9 +126,9 @@ using F8e4m3 = SmallFloat<std::uint8_t, 4, 3, false, Overflow::saturate>;
 /// OCP 8-bit E5M2: like IEEE 754, largest number 57344.
 using F8e5m2 = SmallFloat<std::uint8_t, 5, 2, true, Overflow::saturate>;
 
-/// What arithmetic must know of a floating-point type.
+/// Properties of a floating-point type that arithmetic depends on.
 struct FloatLimits {
-  int significand_bits;  // with the hidden one: integers up to 2^significand_bits are exact
+  int significand_bits;  // includes the hidden bit: integers up to 2^significand_bits are exact
   int min_exponent;      // 2^min_exponent is the smallest normal number
   int max_exponent;      // 2^max_exponent is the largest power of two
   /// Exponent of the smallest number above zero.
@@ -164,8 +164,8 @@ constexpr T round_to(double value) {
   } else if constexpr (std::is_same_v<T, float>) {
     return static_cast<float>(value);
   } else {
-    // Through the float next to it with an odd last bit ("round to odd"): it lies on no midpoint of a format with two
-    // bits less, so that the second rounding decides as if it saw all bits (Boldo and Melquiond, 2008).
+    // Goes through the adjacent float with an odd last bit ("round to odd"). It is not a midpoint of any format with at
+    // least two bits fewer. The second rounding therefore decides as if it saw all bits (Boldo and Melquiond, 2008).
     const auto near = static_cast<float>(value);
     auto bits = std::bit_cast<std::uint32_t>(near);
     const auto back = static_cast<double>(near);
@@ -177,7 +177,7 @@ constexpr T round_to(double value) {
   }
 }
 
-/// The number as a double; exact for every floating-point type here.
+/// Converts to double; exact for every floating-point type here.
 template <class T>
 constexpr double to_double(T value) {
   if constexpr (std::is_arithmetic_v<T>) {

@@ -1,5 +1,5 @@
 #pragma once
-// The library that a rank measures, as records name it.
+// Library that a rank measures, as records name it.
 #include <optional>
 #include <string>
 
@@ -7,8 +7,8 @@ namespace busbw {
 
 struct LibraryInfo {
   std::string version;  // "2.28.9"
-  std::string path;     // of its file
-  std::optional<std::string> sha256;  // of the file, in hexadecimal digits; missing where it could not be read
+  std::string path;  // of the library file
+  std::optional<std::string> sha256;  // of the file, in hexadecimal; none if it could not be read
 };
 
 }  // namespace busbw

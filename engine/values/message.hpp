@@ -1,5 +1,5 @@
 #pragma once
-// Plain values as bytes, for the few things that processes tell each other.
+// Encodes plain values as bytes, for messages between processes.
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -12,9 +12,9 @@ namespace busbw {
 
 using Bytes = std::vector<std::byte>;
 
-/// Bytes that do not hold what was to be taken from them. What came from another process may be anything.
+/// Thrown if bytes do not hold the requested value. Messages from other processes are not trusted.
 struct BrokenMessage : std::runtime_error {
-  BrokenMessage() : std::runtime_error("a message ends too early") {}
+  BrokenMessage() : std::runtime_error("a message is truncated") {}
 };
 
 /// Appends values to bytes.
@@ -50,7 +50,7 @@ class MessageWriter {
   Bytes bytes_;
 };
 
-/// Takes values out again, in the order in which they were added. Throws BrokenMessage where there are too few bytes.
+/// Reads values in the order in which they were added. Throws BrokenMessage if there are too few bytes.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -79,14 +79,14 @@ class MessageReader {
   }
 
  private:
-  /// A number of elements that can be there.
+  /// Reads an element count, and checks it against the remaining bytes.
   std::size_t take_count(std::size_t element_bytes) {
     const auto count = take<std::size_t>();
     if (count > left_.size() / element_bytes) throw BrokenMessage();
     return count;
   }
   void copy_out(void* to, std::size_t bytes) {
-    if (bytes == 0) return;  // `to` may be null then
+    if (bytes == 0) return;  // `to` may be null in this case
     if (bytes > left_.size()) throw BrokenMessage();
     std::memcpy(to, left_.data(), bytes);
     left_ = left_.subspan(bytes);

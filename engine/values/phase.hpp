@@ -1,5 +1,5 @@
 #pragma once
-// The phases of a run, as they are named in errors, faults and records.
+// Phases of a run, with their names in errors, faults and records.
 #include <array>
 #include <string_view>
 

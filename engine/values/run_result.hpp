@@ -1,6 +1,6 @@
 #pragma once
-// What leaves the engine: the run, its rows, its warnings and its end, as plain values. Times are in seconds and sizes
-// in bytes; a sink puts the unit into the name when it writes them. std::optional says "missing"; zero is a value.
+// Results that leave the engine: the run, its rows, warnings and end, as plain values. Times are in seconds and sizes
+// in bytes; sinks convert them and put the unit into the name. An empty std::optional means "missing"; zero is a value.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,21 +13,21 @@
 
 namespace busbw {
 
-/// One rank, as the device list shows it.
+/// One rank of the device list.
 struct RankInfo {
-  int rank = 0;     // in the whole job
-  int group = 0;    // colour under NCCL_TESTS_SPLIT, 0 without
-  int process = 0;  // index of its process in the job
+  int rank = 0;  // in the job
+  int group = 0;  // color under NCCL_TESTS_SPLIT, otherwise 0
+  int process = 0;  // index of the rank's process in the job
   long pid = 0;
   std::string host;
-  int device = 0;           // GPU index; on the host backend the rank's index on its machine
-  std::string bus_id;       // "0000:0f:00"; "cpu" on the host backend
-  std::string device_name;  // "NVIDIA H200"; the processor's name on the host backend
-  std::optional<LibraryInfo> library = {};  // that this rank measures; missing on the host backend
-  std::optional<double> max_clock_hz = {};  // that the device may reach; missing where nothing tells
+  int device = 0;                           // GPU index; on the host backend the rank's index on its machine
+  std::string bus_id;                       // "0000:0f:00"; "cpu" on the host backend
+  std::string device_name;                  // "NVIDIA H200"; the processor's name on the host backend
+  std::optional<LibraryInfo> library = {};  // library that this rank measures; none on the host backend
+  std::optional<double> max_clock_hz = {};  // maximum clock of the device; none if unknown
 };
 
-/// The settings of a run that its header shows and its record keeps.
+/// Settings of a run in the header and the record.
 struct RunSettings {
   int threads = 1;           // -t
   int gpus_per_thread = 1;   // -g
@@ -36,11 +36,11 @@ struct RunSettings {
   std::uint64_t max_bytes = 0;
   std::uint64_t step_bytes = 0;            // -i
   std::uint64_t step_factor = 1;           // -f; 1 means steps of step_bytes
-  std::vector<std::uint64_t> sizes_bytes;  // --sizes; empty without
+  std::vector<std::uint64_t> sizes_bytes;  // --sizes; empty if absent
   int warmup_iterations = 1;
   int iterations = 20;
   int aggregated_iterations = 1;
-  int run_cycles = 1;  // 0: for ever
+  int run_cycles = 1;  // 0: endless
   int check_iterations = 1;
   int graph_launches = 0;
   int unalign_elements = 0;
@@ -53,46 +53,46 @@ struct RunSettings {
   bool report_timestamps = false;
   bool report_times = false;
   std::string placement = "both";
-  std::optional<double> target_ci;   // half-width of the 95 % interval of the median, as a fraction of the median
-  std::optional<double> max_time_s;  // time budget of one placement of one row
-  int timeout_s = 0;                 // -T; 0: the default limit
-  int local_register = 0;                // -R
-  std::optional<int> cta_policy;         // -x
-  int device_implementation = 0;         // -D; 0: the library's own operation
-  std::optional<int> device_cta_count;   // CTAs of -D's kernel; missing without one
-  bool report_memory = false;            // -M
+  std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
+  std::optional<double> max_time_s;     // time budget of one placement of one row
+  int timeout_s = 0;                    // -T; 0: the default limit
+  int local_register = 0;               // -R
+  std::optional<int> cta_policy;        // -x
+  int device_implementation = 0;        // -D; 0: the library's own operation
+  std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
+  bool report_memory = false;           // -M
 };
 
-/// Everything that is known before the first row.
+/// Information that is known before the first row.
 struct RunInfo {
-  std::string program;          // "all_reduce_perf"
-  std::string collective;       // "all_reduce"
-  std::string busbw_version;    // "0.1.0"
-  std::optional<std::string> busbw_build = {};  // program_build()
+  std::string program;                          // "all_reduce_perf"
+  std::string collective;                       // "all_reduce"
+  std::string busbw_version;                    // "0.1.0"
+  std::optional<std::string> busbw_build = {};  // program_build_id()
   std::optional<std::string> busbw_path = {};   // program_path()
-  std::string backend;          // "host"
-  std::string backend_version;  // of the library that does the work; the program's own on the host backend
-  std::string headers_version = {};  // of the library's headers that the program was built with; empty: none
-  std::string run_id;           // unique per run
-  std::string start_time;       // "2026-11-21 08:16:39", local, as nccl-tests prints it
-  std::string start_time_iso;   // "2026-11-21T08:16:39.123+00:00"
+  std::string backend;                          // "host"
+  std::string backend_version;                  // of the measured library; the program's own on the host backend
+  std::string headers_version = {};             // of the library headers used at build time; empty: none
+  std::string run_id;                           // unique per run
+  std::string start_time;                       // "2026-11-21 08:16:39", local, as nccl-tests prints it
+  std::string start_time_iso;                   // "2026-11-21T08:16:39.123+00:00"
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> environment;  // the allow-listed variables only
   std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory_bytes", ...
   RunSettings settings;
   std::vector<RankInfo> ranks;
-  std::vector<std::string> notes;  // sentences that the header shows as '#' lines after the settings
-  std::vector<std::string> warnings;  // about the whole run, each saying what to do next; shown after the notes
-  std::optional<std::uint64_t> requested_max_bytes = {};  // -e, where memory made settings.max_bytes less
+  std::vector<std::string> notes;  // '#' lines of the header, after the settings
+  std::vector<std::string> warnings;  // about the whole run, each with a remedy; shown after the notes
+  std::optional<std::uint64_t> requested_max_bytes = {};  // -e, if memory reduced settings.max_bytes
 };
 
-/// Order statistics over a series of times, in seconds.
+/// Order statistics of a series of times, in seconds.
 struct Statistics {
   std::size_t samples = 0;
   double mean_s = 0, median_s = 0, p95_s = 0, p99_s = 0, min_s = 0, max_s = 0;
   double stdev_s = 0;  // of the population, as nccl-tests computes it
   double cv = 0;  // stdev / mean
-  std::optional<std::pair<double, double>> median_ci95_s;  // missing below 6 samples
+  std::optional<std::pair<double, double>> median_ci95_s;  // none below 6 samples
 };
 
 /// One wrong element.
@@ -104,7 +104,7 @@ struct WrongElement {
   std::string got;
 };
 
-/// The outcome of checking one placement of one row.
+/// Result of checking one placement of one row.
 struct CheckResult {
   enum class State { not_checked, not_applicable, checked };
   State state = State::not_checked;
@@ -114,20 +114,22 @@ struct CheckResult {
   std::vector<WrongElement> first_wrong;
 };
 
-/// Why sampling of a placement ended.
+/// Reason that ended the sampling of a placement.
 enum class StopReason { iterations, target_ci, max_time, sample_limit };
 
-/// What a rank's device said of its clock around a measurement. What it did not say is missing.
+/// Clock of a rank's device before and after a measurement. Values that the device does not report are missing.
 struct DeviceClock {
-  std::optional<double> before_hz;     // after the warm-up
-  std::optional<double> after_hz;      // while the last ones ran, or just after them
-  std::optional<double> max_hz;       // that it may reach
-  std::vector<std::string> throttle_reasons;  // what held it back then; empty: nothing did
+  std::optional<double> before_hz;            // after the warm-up
+  std::optional<double> after_hz;             // during the last operations, or just after them
+  std::optional<double> max_hz;               // maximum clock
+  std::vector<std::string> throttle_reasons;  // reasons at that time; empty: none
 };
 
-/// One placement of one row. Three times, per operation and combined over ranks by -a: `time_s` is nccl-tests', from
-/// the host's clock; `device_time_s` what the device takes, all ranks beginning together; `launch_time_s` what the host
-/// is busy for to issue it. The latter two only where a call returns before its operation is done.
+/// One placement of one row. Three times, per operation and combined over ranks by -a:
+/// - `time_s`: nccl-tests' time, by the host clock.
+/// - `device_time_s`: duration on the device if all ranks begin together.
+/// - `launch_time_s`: host time to issue the operation.
+/// The last two exist only if a call returns before its operation is done.
 struct Measurement {
   double time_s = 0;
   std::optional<double> device_time_s;
@@ -135,14 +137,14 @@ struct Measurement {
   std::optional<double> cpu_time_s;  // with -C
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
-  std::vector<double> rank_times_s;                 // [rank in group], per operation; `time_s` combines them
-  std::vector<double> rank_device_times_s;          // [rank in group]; empty where there is no device time
-  std::vector<double> rank_launch_times_s;          // [rank in group]; empty where issuing is doing
-  /// [rank in group]: how long after the first rank it began; empty without device times or where not all wait
+  std::vector<double> rank_times_s;         // [rank in group], per operation; `time_s` combines them
+  std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
+  std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
+  /// [rank in group]: delay after the first rank; empty without device times or if ranks do not all wait for each other
   std::vector<double> rank_arrivals_s;
-  std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty where no device tells
+  std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty if no device reports a clock
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
-  std::vector<double> iteration_s;  // per iteration: until its last rank ended
+  std::vector<double> iteration_s;  // time of each iteration until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes
   Statistics statistics;  // over iteration_s, after -K
   StopReason stopped_by = StopReason::iterations;
@@ -156,7 +158,7 @@ struct Row {
   int group_ranks = 0;
   int cycle = 0;
   std::string collective;
-  std::uint64_t requested_bytes = 0;  // the size that the sweep asked for
+  std::uint64_t requested_bytes = 0;  // size in the sweep
   std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank
   std::uint64_t count = 0;  // the count column, in elements
   Dtype dtype = Dtype::float32;
@@ -168,31 +170,31 @@ struct Row {
   std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
 };
 
-/// All groups' rows of one case, in group order; one row without NCCL_TESTS_SPLIT.
+/// Rows of all groups for one case, in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
-/// Where the memory of one rank's device went, in bytes; what could not be told is missing. Shares may be negative.
+/// Memory use of one rank's device in bytes, by purpose. Unknown values are missing. Values may be negative.
 struct RankMemory {
   int rank = 0;
-  std::optional<std::int64_t> context_bytes;  // what the device's runtime took to begin with
-  std::optional<std::int64_t> library_bytes;  // what joining the communicator took
+  std::optional<std::int64_t> context_bytes;  // the device runtime's context
+  std::optional<std::int64_t> library_bytes;  // joining the communicator
   std::optional<std::int64_t> buffer_bytes;  // buffers and their registration
-  std::optional<std::int64_t> collective_bytes;  // what the collectives took
+  std::optional<std::int64_t> collective_bytes;  // the collectives
 };
 
-/// How a run ended.
+/// Outcome of a run.
 struct RunEnd {
   int exit_code = 0;
   std::string reason;  // "completed", "interrupted", "wrong data", "rank lost", ...
-  std::string message;  // the sentence on stderr, empty when all went well
-  std::vector<std::string> details = {};  // what ranks were doing when the job did not get on
+  std::string message;  // the message on stderr; empty after success
+  std::vector<std::string> details = {};  // state of each rank, if the job stalled
   std::string end_time, end_time_iso;
   std::uint64_t rows = 0;
   std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
   std::uint64_t wrong_elements = 0;  // over all rows
   bool timed_out = false;  // -T ended it
-  bool output_failed = false;  // one of the outputs could not be ended, so the exit code will not be 0
-  std::optional<double> average_busbw_bytes_per_s;  // missing without a row
+  bool output_failed = false;  // an output could not be completed, so the exit code is not 0
+  std::optional<double> average_busbw_bytes_per_s;  // none without rows
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   std::vector<RankMemory> memory;  // of all ranks, with -M
 };

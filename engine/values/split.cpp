@@ -21,13 +21,13 @@ struct OperatorSpelling {
   Split::Op op;
 };
 constexpr std::array<OperatorSpelling, 8> kSpellings{{{"AND", Split::Op::bit_and},
-                                              {"&", Split::Op::bit_and},
-                                              {"OR", Split::Op::bit_or},
-                                              {"|", Split::Op::bit_or},
-                                              {"MOD", Split::Op::modulo},
-                                              {"%", Split::Op::modulo},
-                                              {"DIV", Split::Op::divide},
-                                              {"/", Split::Op::divide}}};
+                                                      {"&", Split::Op::bit_and},
+                                                      {"OR", Split::Op::bit_or},
+                                                      {"|", Split::Op::bit_or},
+                                                      {"MOD", Split::Op::modulo},
+                                                      {"%", Split::Op::modulo},
+                                                      {"DIV", Split::Op::divide},
+                                                      {"/", Split::Op::divide}}};
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
   return text.size() >= start.size() && std::ranges::equal(text.substr(0, start.size()), start, [](char a, char b) {
@@ -52,18 +52,18 @@ std::optional<std::uint64_t> number(std::string_view text, int base) {
 std::optional<std::uint64_t> number_with_prefix(std::string_view text) {
   if (starts_with_ignoring_case(text, "0X")) return number(text.substr(2), 16);
   if (starts_with_ignoring_case(text, "0B")) return number(text.substr(2), 2);
-  if (text.size() > 1 && text.front() == '0') return std::nullopt;  // octal in nccl-tests, decimal to most people
+  if (text.size() > 1 && text.front() == '0') return std::nullopt;  // octal in nccl-tests, but most users mean decimal
   return number(text, 10);
 }
 
 constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
 
-/// Of a mask, however long, those bits count that the number of a process can have.
+/// Limits a mask to the bits that a process number can have.
 int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMaxOperand); }
 
 }  // namespace
 
-int Split::colour(int process) const {
+int Split::color(int process) const {
   switch (op) {
     case Op::none: return 0;
     case Op::bit_and: return process & operand;
@@ -77,7 +77,7 @@ int Split::colour(int process) const {
 std::map<int, std::vector<int>> Split::groups(int processes, int ranks_per_process) const {
   std::map<int, std::vector<int>> groups;
   for (int rank = 0; rank < processes * ranks_per_process; ++rank)
-    groups[colour(rank / ranks_per_process)].push_back(rank);
+    groups[color(rank / ranks_per_process)].push_back(rank);
   return groups;
 }
 
@@ -87,7 +87,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
     if (starts_with_ignoring_case(digits, "0X")) digits.remove_prefix(2);
     if (const auto value = number(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
     throw UsageError(
-        fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed is a hexadecimal number such as 0x7", printable_value(*mask)));
+        fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed: a hexadecimal number such as 0x7", printable_value(*mask)));
   }
   if (!split) return {};
   for (const OperatorSpelling& spelling : kSpellings) {
@@ -100,7 +100,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
       return {spelling.op, static_cast<int>(*operand)};
   }
   throw UsageError(
-      fmt::format("NCCL_TESTS_SPLIT={}: allowed are AND, OR, MOD and DIV (or & | % /) followed by a number, "
+      fmt::format("NCCL_TESTS_SPLIT={}: allowed: AND, OR, MOD or DIV (or & | % /) followed by a number, "
                   "such as \"MOD 8\" or \"AND 0x7\"",
                   printable_value(*split)));
 }

@@ -1,16 +1,16 @@
 #pragma once
-// Where a block of a stream starts in its tile. Plain arithmetic, the same on the host and in a kernel.
+// Start of a data stream's block in its tile. Plain arithmetic, the same on the host and in a kernel.
 #include <cstddef>
 #include <cstdint>
 
 namespace busbw {
 
-/// Elements in a tile; a tile of 8-byte elements is 128 KiB and stays in a core's L2 cache.
+/// Elements in a tile. A tile of 8-byte elements is 128 KiB and fits in a core's L2 cache.
 inline constexpr std::size_t kTileElements = 16384;
-/// Elements in a block; within a block values are consecutive in the tile.
+/// Elements in a block. Within a block, values are consecutive in the tile.
 inline constexpr std::size_t kBlockElements = 2048;
 
-/// Every bit of the result depends on every bit of `x`; a bijection. Steele, Lea and Flood, "Fast splittable
+/// Bijective hash: every bit of the result depends on every bit of `x`. Steele, Lea and Flood, "Fast splittable
 /// pseudorandom number generators", 2014, with David Stafford's constants ("Mix13").
 constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
@@ -19,10 +19,10 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A number in 0 .. bound-1, from the upper half of `random`. `bound` is at most 2^32.
+/// Maps the upper half of `random` to 0 .. bound-1. `bound` is at most 2^32.
 constexpr std::uint64_t below(std::uint64_t random, std::uint64_t bound) { return ((random >> 32) * bound) >> 32; }
 
-/// Where in the tile the given block starts, in elements: 0 .. kTileElements - kBlockElements.
+/// Start of the given block in the tile, in elements: 0 .. kTileElements - kBlockElements.
 constexpr std::size_t block_start(std::uint64_t seed, std::uint64_t block) {
   return static_cast<std::size_t>(below(mix(mix(seed) + block), kTileElements - kBlockElements + 1));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Who contributes what to an element: ranks take turns in the slots, so that each of them matters somewhere in a tile.
+// Assigns ranks to contribution slots, rotated per element, so that every rank affects some element of a tile.
 #include <algorithm>
 #include <cstddef>
 
@@ -7,18 +7,18 @@
 
 namespace busbw {
 
-/// At element `position` of a tile each rank holds one slot and each slot has one rank. Slots 0 .. count-1 hold values
-/// drawn for the element; what further slots hold follows from the operator.
+/// One-to-one assignment of slots to ranks at each `position` of a tile. Slots 0 .. count-1 hold values drawn for the
+/// element. The operator determines the values of further slots.
 class ContributionSlots {
  public:
-  /// `wanted`: values per element; fewer where there are fewer ranks.
-  ContributionSlots(int ranks, int wanted)
-      : ranks_(ranks), count_(std::min(ranks, wanted)), step_((ranks - 1) / static_cast<int>(kTileElements) + 1) {}
+  /// `max_values` is the number of values per element; with fewer ranks there are fewer.
+  ContributionSlots(int ranks, int max_values)
+      : ranks_(ranks), count_(std::min(ranks, max_values)), step_((ranks - 1) / static_cast<int>(kTileElements) + 1) {}
 
   int ranks() const { return ranks_; }
   int count() const { return count_; }
-  /// Slots that the turn advances per element. With count() >= step() every rank holds a drawn value somewhere in a
-  /// tile; step() is 1 up to kTileElements ranks, and 4 at 65,536.
+  /// Slots that the rotation advances per element. If count() >= step(), every rank holds a drawn value somewhere in a
+  /// tile. step() is 1 for up to kTileElements ranks and 4 for 65,536.
   int step() const { return step_; }
 
   int rotation(std::size_t position) const {

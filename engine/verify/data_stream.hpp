@@ -1,6 +1,6 @@
 #pragma once
-// A stream of elements with one right value at every position, cheap to write and to compare: a tile of values, and for
-// every block of positions a pseudo-random place in the tile where that block's values start (docs/checking.md).
+// A reproducible stream of elements that is cheap to write and to compare. It consists of a tile of values and, for
+// every block of positions, a pseudo-random start of the block's values in the tile (docs/checking.md).
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace busbw {
 
-/// kTileElements elements, in the bytes of the element type.
+/// kTileElements elements, as bytes of the element type.
 using Tile = std::shared_ptr<const std::vector<std::byte>>;
 
 /// An endless sequence of elements. Two streams with different seeds differ in (almost) every block.
@@ -19,7 +19,7 @@ struct DataStream {
   std::size_t element_bytes = 1;
   std::uint64_t seed = 0;
 
-  /// The bytes of the element at `position`.
+  /// Bytes of the element at `position`.
   const std::byte* at(std::uint64_t position) const;
 };
 

@@ -1,13 +1,12 @@
 #pragma once
-// The data of max and min: values of which one is the extreme, held by one rank, so that losing that rank shows.
+// Data of max and min: one rank holds the extreme value, so that losing this rank changes the result.
 #include "common/values/types.hpp"
 #include "values/float_formats.hpp"
 
 namespace busbw {
 
-/// The value of `slot` where the drawn values are value(0) .. value(count - 1): slot 0 holds the extreme one (the
-/// largest for Redop::max, the smallest for Redop::min), the next slots hold the others, and further slots repeat
-/// those.
+/// Value of `slot` if the drawn values are value(0) .. value(count - 1). Slot 0 holds the extreme (the largest for
+/// Redop::max, the smallest for Redop::min). The next slots hold the others, and further slots repeat those.
 template <class Value>
 auto extreme_in_slot(Redop op, int slot, int count, const Value& value) {
   const auto is_beyond = [op](auto a, auto b) {

@@ -1,6 +1,6 @@
 #pragma once
-// Floating-point numbers to reduce, such that no partial result is ever rounded: the result has the same bits in any
-// order of reduction, and whether it is accumulated in the type or in a wider one.
+// Floating-point data for reductions that never round a partial result. The result has the same bits in any order of
+// reduction, in the type or in a wider accumulator.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace busbw {
 
-/// The elements of one reduction over floating-point numbers of type T (docs/checking.md).
+/// Elements of one reduction over floating-point numbers of type T (docs/checking.md).
 template <class T>
 class FloatReduction {
  public:
@@ -26,10 +26,10 @@ class FloatReduction {
       : op_(op),
         rounds_(op == Redop::avg && !has_exact_inverse(ranks)),
         slots_(ranks, values_per_element(op, rounds_)) {
-    if (rounds_) averageables_ = find_exact_averages<T>(ranks);
+    if (rounds_) exact_averages_ = find_exact_averages<T>(ranks);
   }
 
-  /// What `rank` contributes at `position` of the tile.
+  /// Input of `rank` at `position` of the tile.
   T contribution(int rank, std::size_t position) const {
     const int slot = slots_.slot_of(rank, position);
     const bool drawn = slot < slots_.count();
@@ -47,7 +47,7 @@ class FloatReduction {
     return round_to<T>(static_cast<double>(integer(slot, position)) * power_of_two(scale(position)));
   }
 
-  /// What the reduction gives there.
+  /// Result of the reduction at `position` of the tile.
   T reduced(std::size_t position) const {
     const int count = slots_.count();
     switch (op_) {
@@ -77,21 +77,21 @@ class FloatReduction {
     return round_to<T>(static_cast<double>(sum) * power_of_two(scale(position)) / divisor);
   }
 
-  /// "exact", or what the data cannot show.
+  /// "exact", or a statement of what the data cannot show.
   std::string policy() const {
-    if (!rounds_ || averageables_.range != AveragePrecision::zero) return "exact";
+    if (!rounds_ || exact_averages_.range != AveragePrecision::zero) return "exact";
     return fmt::format("exact, but each average is 0: 1/{} rounds to 0 in this type", slots_.ranks());
   }
 
  private:
   static constexpr FloatLimits kLimit = kLimits<T>;
-  // Lanes of the element's random numbers; 0 .. 15 belong to slots.
+  // Lanes of an element's random numbers; slots use 0 .. 15.
   static constexpr std::uint32_t kScaleLane = 16;
   static constexpr std::uint32_t kOrderLane = 17;
   static constexpr std::uint32_t kSignLane = 18;
   static constexpr std::uint32_t kBitsLane = 32;
 
-  /// Whether 1/ranks is a number of the type; then averages are never rounded.
+  /// True if 1/ranks is a number of the type. Averages are then never rounded.
   static bool has_exact_inverse(int ranks) {
     const auto n = static_cast<unsigned>(ranks);
     return std::has_single_bit(n) && -std::countr_zero(n) >= kLimit.smallest_exponent();
@@ -103,8 +103,8 @@ class FloatReduction {
     return op == Redop::prod || kLimit.significand_bits < 8 ? 4 : 8;
   }
 
-  /// For sum, mulsum and avg: an integer other than 0; all of an element, times their scalars, have magnitudes that sum
-  /// to at most 2^significand_bits.
+  /// For sum, mulsum and avg: a nonzero integer. The magnitudes of an element's integers, times their scalars, sum to
+  /// at most 2^significand_bits.
   std::int64_t integer(int slot, std::size_t position) const {
     const std::uint64_t bound = (std::uint64_t{1} << kLimit.significand_bits) /
                                 static_cast<std::uint64_t>(slots_.count() * (op_ == Redop::mulsum ? 2 : 1));
@@ -113,7 +113,7 @@ class FloatReduction {
     return random & 1 ? -magnitude : magnitude;
   }
 
-  /// The exponent of the power of two that an element's integers are multiplied by: the smallest is normal even as an
+  /// Exponent of the power of two that multiplies an element's integers. The smallest product is normal even as an
   /// average, and the sum is finite.
   int scale(std::size_t position) const {
     const int averaging = op_ == Redop::avg ? std::countr_zero(static_cast<unsigned>(slots_.ranks())) : 0;
@@ -123,19 +123,19 @@ class FloatReduction {
     return lowest + static_cast<int>(below(draw(position, kScaleLane), choices));
   }
 
-  /// For prod: integers whose product is below 2^significand_bits, each times a power of two that keeps the product of
-  /// any of them a normal number.
+  /// For prod: an integer times a power of two. The product of an element's integers is below 2^significand_bits, and
+  /// the powers keep the product of any factors a normal number.
   double factor(int slot, std::size_t position) const {
     const int count = slots_.count();
-    // The significand's bits are dealt out at random, starting from a random slot; the last one takes what is left.
+    // The significand's bits are distributed at random, starting at a random slot. The last slot takes the rest.
     const int start = static_cast<int>(below(draw(position, kOrderLane), static_cast<std::uint64_t>(count)));
     int left = kLimit.significand_bits;
     int bits = 0;
-    for (int turn = 0; turn < count; ++turn) {
-      bits = turn == count - 1 ? left
-                               : static_cast<int>(below(draw(position, kBitsLane + static_cast<std::uint32_t>(turn)),
-                                                        static_cast<std::uint64_t>(left + 1)));
-      if ((start + turn) % count == slot) break;
+    for (int index = 0; index < count; ++index) {
+      bits = index == count - 1 ? left
+                                : static_cast<int>(below(draw(position, kBitsLane + static_cast<std::uint32_t>(index)),
+                                                         static_cast<std::uint64_t>(left + 1)));
+      if ((start + index) % count == slot) break;
       left -= bits;
     }
     const std::uint64_t random = draw(position, static_cast<std::uint32_t>(slot));
@@ -148,32 +148,32 @@ class FloatReduction {
     return random & 1 ? -magnitude : magnitude;
   }
 
-  /// For prod: what all further slots hold, 1 or -1.
+  /// For prod: the value of all further slots, 1 or -1.
   double sign_filler(std::size_t position) const { return draw(position, kSignLane) & 1 ? -1 : 1; }
 
-  /// For max and min: any normal numbers.
+  /// For max and min: any normal number.
   T extreme(int slot, std::size_t position) const {
     return extreme_in_slot(op_, slot, slots_.count(), [position](int i) {
       return normal_value<T>(draw(position, static_cast<std::uint32_t>(i)));
     });
   }
 
-  /// For avg where 1/ranks is rounded: one or two ranks hold the same number.
+  /// For avg, if 1/ranks is rounded: one or two ranks hold the same number.
   double averaged(int slot, std::size_t position) const {
     const std::uint64_t random = draw(position, 0);
-    const ExactAverage& chosen = averageables_.numbers[below(random, averageables_.numbers.size())];
-    // With more ranks than elements in a tile, both slots are needed to give many ranks a value.
+    const ExactAverage& chosen = exact_averages_.numbers[below(random, exact_averages_.numbers.size())];
+    // With more ranks than elements in a tile, both slots are needed to give each rank a value.
     const bool both = chosen.twice && (slots_.step() > 1 || (random & 2) != 0);
     if (slot == 1 && !both) return 0;
-    // An average that rounds to zero has the sign of its sum, or none, depending on how it is computed.
-    const bool negative = (random & 1) != 0 && averageables_.range != AveragePrecision::zero;
+    // The sign of an average that rounds to zero depends on the way it is computed.
+    const bool negative = (random & 1) != 0 && exact_averages_.range != AveragePrecision::zero;
     return negative ? -chosen.value : chosen.value;
   }
 
   Redop op_;
   bool rounds_;
   ContributionSlots slots_;
-  ExactAverages averageables_{{}, AveragePrecision::normal};
+  ExactAverages exact_averages_{{}, AveragePrecision::normal};
 };
 
 }  // namespace busbw

@@ -7,8 +7,8 @@
 namespace busbw {
 namespace {
 
-/// Calls visit(values, offset, elements) for each run of positions whose values are consecutive in the tile; `offset`
-/// counts from `first`.
+/// Calls visit(values, offset, elements) for each run of positions that are consecutive in the tile. `offset` counts
+/// from `first`.
 template <class Visit>
 void for_each_run(const DataStream& stream, std::uint64_t first, std::size_t elements, const Visit& visit) {
   for (std::size_t offset = 0; offset < elements;) {
@@ -20,8 +20,8 @@ void for_each_run(const DataStream& stream, std::uint64_t first, std::size_t ele
   }
 }
 
-/// Compares run by run, and element by element in runs that differ. A size known to the compiler makes a result that is
-/// wrong throughout quick to count.
+/// Compares run by run, and element by element in runs that differ. The compile-time size speeds up counting if the
+/// whole result is wrong.
 template <std::size_t size>
 void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
              std::uint64_t index_base, Mismatches& mismatches) {

@@ -1,5 +1,5 @@
 #pragma once
-// Writes and compares streams in memory that the processor can reach, at the speed of memory.
+// Writes and compares data streams in host-accessible memory, at memory speed.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// Writes `elements` elements of `stream`, from position `first` on, to `at`.
+/// Writes `elements` elements of `stream` to `at`, beginning with position `first` of the stream.
 void fill_host(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements);
 
 /// Compares bit by bit. A mismatch's index is `index_base` plus its offset from `at` in elements.

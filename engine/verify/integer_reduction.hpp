@@ -1,5 +1,5 @@
 #pragma once
-// Integers to reduce. Sums and products are taken modulo 2^bits, where they are the same in any order.
+// Integer data for reductions. Sums and products are taken modulo 2^bits, so any order gives the same result.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace busbw {
 
-/// The elements of one reduction over integers of type T (docs/checking.md).
+/// Elements of one reduction over integers of type T (docs/checking.md).
 template <class T>
 class IntegerReduction {
  public:
   IntegerReduction(Redop op, int ranks) : op_(op), slots_(ranks, 8) {}
 
-  /// What `rank` contributes at `position` of the tile.
+  /// Input of `rank` at `position` of the tile.
   T contribution(int rank, std::size_t position) const {
     const int slot = slots_.slot_of(rank, position);
     const int count = slots_.count();
@@ -36,7 +36,7 @@ class IntegerReduction {
     return static_cast<T>(slot < count ? drawn(slot, position) : filler(slot, position));
   }
 
-  /// What the reduction gives there.
+  /// Result of the reduction at `position` of the tile.
   T reduced(std::size_t position) const {
     const int count = slots_.count();
     const int ranks = slots_.ranks();
@@ -56,7 +56,7 @@ class IntegerReduction {
     return static_cast<T>(sum + filler_sum(position));
   }
 
-  /// "exact", or what the data cannot show.
+  /// "exact", or a statement of what the data cannot show.
   std::string policy() const {
     if (op_ != Redop::avg || static_cast<std::uint64_t>(slots_.ranks()) <= kMax) return "exact";
     return fmt::format("exact, but each average is 0: the inputs must not sum to more than {} over {} ranks", kMax,
@@ -64,7 +64,7 @@ class IntegerReduction {
   }
 
  private:
-  static constexpr std::uint32_t kTotalLane = 16;  // 0 .. 15 belong to slots
+  static constexpr std::uint32_t kTotalLane = 16;  // slots use 0 .. 15
   static constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
 
   std::uint64_t drawn(int slot, std::size_t position) const { return draw(position, static_cast<std::uint32_t>(slot)); }
@@ -73,8 +73,8 @@ class IntegerReduction {
     return extreme_in_slot(op_, slot, slots_.count(), [&](int i) { return static_cast<T>(drawn(i, position)); });
   }
 
-  /// For averages: the sum of all inputs, at most kMax. It is a multiple of the number of ranks, so that any loss shows
-  /// in the quotient, or one below a multiple, so that any excess shows.
+  /// For averages: the sum of all inputs, at most kMax. A multiple of the number of ranks shows any loss in the
+  /// quotient. One below a multiple shows any excess.
   std::uint64_t total(std::size_t position) const {
     const auto ranks = static_cast<std::uint64_t>(slots_.ranks());
     if (ranks > kMax) return kMax;
@@ -83,8 +83,8 @@ class IntegerReduction {
     return random & 1 ? multiple : multiple - 1;
   }
 
-  /// For averages: what a slot holds of the total. Two neighbours share twice the mean share; the last slot also holds
-  /// what does not divide.
+  /// For averages: the part of the total in a slot. Two neighboring slots together hold twice the mean. The last slot
+  /// also holds the remainder.
   std::uint64_t share(int slot, std::size_t position) const {
     const auto count = static_cast<std::uint64_t>(slots_.count());
     const std::uint64_t sum = total(position);
@@ -96,35 +96,36 @@ class IntegerReduction {
     return (slot % 2 == 0 ? mean + shift : mean - shift) + rest;
   }
 
-  /// Slots from count() on hold pairs that cancel: a number, and its negative or its inverse. Any one that is lost,
-  /// doubled or replaced changes the result.
+  /// Slots from count() on hold pairs that cancel: a number and its negative or inverse. Losing, doubling or replacing
+  /// any one of them changes the result.
   std::uint64_t filler(int slot, std::size_t position) const {
     std::uint64_t value = drawn(slots_.count(), position) | 3;
     if ((slot - slots_.count()) % 2 == 0) return value;
     if (op_ != Redop::prod) return 0 - value;
-    // Newton's iteration for the inverse modulo 2^64: an odd number is its own modulo 8; the right bits double.
+    // Newton's iteration for the inverse modulo 2^64. An odd number is its own inverse modulo 8; each step doubles the
+    // right bits.
     std::uint64_t inverse = value;
     for (int bits = 3; bits < 64; bits *= 2) inverse *= 2 - value * inverse;
     return inverse;
   }
 
-  /// The sum over all fillers, each multiplied by its rank's scalar.
+  /// Sum of all fillers, each multiplied by its rank's scalar.
   std::uint64_t filler_sum(std::size_t position) const {
     const int first = slots_.count();
     const int ranks = slots_.ranks();
     if (first == ranks) return 0;
     std::uint64_t factor = static_cast<std::uint64_t>((ranks - first) % 2);
     if (op_ == Redop::mulsum) {
-      // The scalar is 1 plus the rank's parity, and rank = slot - turn, plus `ranks` for slots below the turn.
-      const int turn = slots_.rotation(position);
-      const int wrap = std::max(first, turn);
-      factor += odd_rank_factor(first, wrap, turn + ranks) + odd_rank_factor(wrap, ranks, turn);
+      // The scalar is 1 plus the rank's parity. The rank is slot - rotation, plus `ranks` for slots below the rotation.
+      const int rotation = slots_.rotation(position);
+      const int wrap = std::max(first, rotation);
+      factor += odd_rank_factor(first, wrap, rotation + ranks) + odd_rank_factor(wrap, ranks, rotation);
     }
     return factor * filler(first, position);
   }
 
-  /// The fillers of odd ranks in the slots begin .. end-1, in multiples of the first filler, where a slot's rank has
-  /// the parity of slot + shift. Every second slot is meant, so that all of them have one sign.
+  /// Sum of the odd ranks' fillers in slots begin .. end-1, as a multiple of the first filler. The rank of a slot has
+  /// the parity of slot + shift. Only every second slot counts, so all of them have one sign.
   std::uint64_t odd_rank_factor(int begin, int end, int shift) const {
     const int first_odd = begin + ((begin + shift) % 2 == 0 ? 1 : 0);
     if (first_odd >= end) return 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Pseudo-random values as a pure function of where they stand, the same on every machine.
+// Pseudo-random values as a pure function of their position, the same on every machine.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace busbw {
 
-/// The random number number `lane` of place `place`; a place has 2^16 of them.
-constexpr std::uint64_t draw(std::uint64_t place, std::uint32_t lane) { return mix((place << 16) + lane); }
+/// Returns random number `lane` of `position`. A position has 2^16 of them.
+constexpr std::uint64_t draw(std::uint64_t position, std::uint32_t lane) { return mix((position << 16) + lane); }
 
-/// The unsigned integer that holds T's bits.
+/// Unsigned integer type with the size of T.
 template <class T>
 struct BitsOf {
   using type = std::conditional_t<sizeof(T) == 8, std::uint64_t,
@@ -21,7 +21,7 @@ struct BitsOf {
                                                      std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
 };
 
-/// Bits of T, taken from `random`. Of a floating-point type any finite number: all but infinities and NaNs.
+/// Converts `random` to a T. For a floating-point type the result is finite: neither infinity nor NaN.
 template <class T>
 constexpr T finite_value(std::uint64_t random) {
   using Bits = typename BitsOf<T>::type;
@@ -33,13 +33,13 @@ constexpr T finite_value(std::uint64_t random) {
     constexpr bool kHasInfinity = kLimits<T>.min_exponent == 1 - kLimits<T>.max_exponent;
     constexpr auto kFirstNotFinite =
         static_cast<Bits>(kHasInfinity ? kMagnitude & ~((Bits{1} << kFractionBits) - 1) : kMagnitude);
-    // The exponent's top bit goes: what remains is a number near 1.
+    // Inverts the top bit of the exponent, which gives a number near 1.
     if ((bits & kMagnitude) >= kFirstNotFinite) bits = static_cast<Bits>(bits ^ (Bits{1} << (kSignPosition - 1)));
   }
   return std::bit_cast<T>(bits);
 }
 
-/// As finite_value, but of a floating-point type neither zero nor subnormal.
+/// As finite_value, but for a floating-point type neither zero nor subnormal.
 template <class T>
 constexpr T normal_value(std::uint64_t random) {
   const T value = finite_value<T>(random);
@@ -54,7 +54,7 @@ constexpr T normal_value(std::uint64_t random) {
   return value;
 }
 
-/// 2^exponent; -1022 <= exponent <= 1023.
+/// Returns 2^exponent for -1022 <= exponent <= 1023.
 constexpr double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }

@@ -17,7 +17,7 @@
 namespace busbw {
 namespace {
 
-/// The elements value(0) .. value(kTileElements - 1).
+/// Makes a tile of the elements value(0) .. value(kTileElements - 1).
 template <class Value>
 Tile make_tile(const Value& value) {
   using T = decltype(value(std::size_t{0}));
@@ -29,14 +29,14 @@ Tile make_tile(const Value& value) {
   return bytes;
 }
 
-/// Any finite numbers; made once, and never changed.
+/// Tile of finite numbers, made once and never changed.
 template <class T>
 const Tile& finite_tile() {
   static const Tile tile = make_tile([](std::size_t position) { return finite_value<T>(draw(position, 0)); });
   return tile;
 }
 
-/// Calls f with the elements of a reduction.
+/// Calls f with the reduction's element generator.
 template <class F>
 auto with_reduction(Dtype dtype, Redop redop, int ranks, const F& f) {
   return with_element_type(dtype, [&]<class T>() {

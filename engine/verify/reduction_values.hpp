@@ -1,6 +1,6 @@
 #pragma once
-// The data of a run: for every type, operator and number of ranks, what each rank contributes and what the reduction
-// must give. Proofs in docs/checking.md.
+// Data of a run: each rank's contribution and the expected result, for every type, operator and number of ranks. Proofs
+// are in docs/checking.md.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace busbw {
 
-/// The scalar by which `mulsum` multiplies the data of `rank` (its rank in the communicator): 1 for even ranks and 2
-/// for odd ones, as in nccl-tests.
+/// Scalar by which `mulsum` multiplies the data of `rank` (rank in the communicator). 1 for even ranks and 2 for odd
+/// ones, as in nccl-tests.
 double mulsum_scalar(int rank);
 
-/// Ranks up to which the values of a reduction are made, and proven.
+/// Maximum number of ranks for which reduction values exist and are proven.
 inline constexpr int kMaxReducingRanks = 65536;
 
-/// Values for one reduction: (type, operator, ranks). Tiles are made when first asked for, which takes about a
-/// millisecond each, and kept; therefore an object belongs to one thread.
+/// Values for one reduction: (type, operator, ranks). Tiles are made at the first request, which takes about a
+/// millisecond each, and kept. An object therefore belongs to one thread.
 class ReductionValues {
  public:
-  /// Throws UsageError where `ranks` is not in 1 .. kMaxReducingRanks.
+  /// Throws UsageError if `ranks` is not in 1 .. kMaxReducingRanks.
   ReductionValues(Dtype dtype, Redop redop, int ranks);
-  /// What `rank` contributes. The same seed must be used for all ranks and for `reduced`.
+  /// Input of `rank`. Use the same seed for all ranks and for `reduced`.
   DataStream contribution(int rank, std::uint64_t seed) const;
-  /// What the reduction over all ranks gives.
+  /// Result of the reduction over all ranks.
   DataStream reduced(std::uint64_t seed) const;
-  /// "exact", or a sentence on what exact data cannot show for this type and these ranks.
+  /// "exact", or a sentence on what exact data cannot show for this type and number of ranks.
   const std::string& policy() const { return policy_; }
 
  private:
@@ -39,13 +39,13 @@ class ReductionValues {
   mutable Tile reduced_;
 };
 
-/// Data that is only moved: any bit pattern that is an ordinary number of the type; a stream per source rank.
+/// Data that is only moved: any finite number of the type, with a different stream per source rank.
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed);
 
-/// Bytes that stand where nothing may be written.
+/// Bytes of the guards, in which nothing may be written.
 DataStream guard_stream(std::uint64_t seed);
 
-/// The value and the bits of one element: "3 (0x40400000)".
+/// Value and bits of one element: "3 (0x40400000)".
 std::string element_text(Dtype dtype, const std::byte* element);
 
 }  // namespace busbw

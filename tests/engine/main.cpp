@@ -1,3 +1,3 @@
-// The one main of all engine tests.
+// The main function of all engine tests.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>

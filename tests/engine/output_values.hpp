@@ -1,5 +1,5 @@
 #pragma once
-// Made-up runs and rows for the tests of the output: small round numbers, nothing measured.
+// Invented runs and rows for the tests of the output, with small round numbers.
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +60,7 @@ inline Measurement made_up_measurement(double time_us, double algbw_gbps, double
   return measurement;
 }
 
-/// With samples, statistics and a CPU time, as -I and -C need them.
+/// A measurement with samples, statistics and a CPU time, for -I and -C.
 inline Measurement made_up_detailed(double time_us) {
   Measurement measurement = made_up_measurement(time_us, 1000 / time_us, 1500 / time_us);
   const double time_s = measurement.time_s;
@@ -71,8 +71,9 @@ inline Measurement made_up_detailed(double time_us) {
   measurement.rank_device_times_s = {time_s * 0.375, time_s * 0.625};
   measurement.rank_launch_times_s = {time_s / 8, time_s / 8};
   measurement.rank_arrivals_s = {0, time_s * 3};
-  measurement.rank_clocks = {{.before_hz = 1.98e9, .after_hz = 1.5e9, .max_hz = 2e9, .throttle_reasons = {"power limit"}},
-                             {.before_hz = 1.98e9, .after_hz = 1.98e9, .max_hz = 2e9, .throttle_reasons = {}}};
+  measurement.rank_clocks = {
+      {.before_hz = 1.98e9, .after_hz = 1.5e9, .max_hz = 2e9, .throttle_reasons = {"power limit"}},
+      {.before_hz = 1.98e9, .after_hz = 1.98e9, .max_hz = 2e9, .throttle_reasons = {}}};
   measurement.rank_samples_s = {{time_s * 0.5, time_s, time_s * 1.5}, {time_s * 0.75, time_s, time_s * 1.25}};
   measurement.iteration_s = {time_s * 0.75, time_s, time_s * 1.5};
   measurement.statistics = {.samples = 3,

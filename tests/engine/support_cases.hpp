@@ -1,6 +1,5 @@
 #pragma once
-// Calls of one collective with data of an independent computation: what comes out must be right, and nothing else
-// written.
+// Runs one collective on independently computed data. The result must be right, and nothing else may be written.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -22,12 +21,12 @@ struct Case {
   std::string_view collective;
   Dtype dtype;
   Redop redop;
-  std::size_t count;  // the call's count
+  std::size_t count;  // count of the call
   int root;
   bool in_place;
 };
 
-/// One case as one rank sees it. Sizes and places in bytes.
+/// One case of one rank. Sizes and offsets are in bytes.
 class CaseRunner {
  public:
   CaseRunner(Communicator& communicator, const Case& of)
@@ -37,7 +36,7 @@ class CaseRunner {
         rank_(static_cast<std::size_t>(communicator.rank())),
         share_(of.count * size_bytes(of.dtype)) {}
 
-  /// Empty, or what is wrong.
+  /// Empty, or a description of the error.
   std::string run() {
     prepare();
     call();
@@ -77,7 +76,7 @@ class CaseRunner {
     send_ = send.data();
     recv_ = recv.data();
     if (case_.in_place) {
-      // Where NCCL defines in place: the shorter side lies in the longer one at this rank's share.
+      // In place, as NCCL defines it: the shorter buffer lies in the longer one at this rank's share.
       send_ = recv_ + (is("all_gather") || is("gather") ? rank_ * share_ : 0);
       if (is("reduce_scatter") || is("scatter")) recv_ += rank_ * share_;
     }
@@ -88,7 +87,7 @@ class CaseRunner {
     before_.assign(recv.begin(), recv.begin() + static_cast<std::ptrdiff_t>(whole()));
   }
 
-  /// Bytes of the receive buffer that are looked at.
+  /// Bytes of the receive buffer that are compared.
   std::size_t whole() const { return std::max(send_bytes(), recv_bytes()) + kMargin; }
 
   void call() {
@@ -119,7 +118,8 @@ class CaseRunner {
     return result;
   }
 
-  /// The receive buffer must hold the result and be untouched around it; so must the send buffer, out of place.
+  /// Checks that the receive buffer holds the result and is untouched around it, and so is the send buffer out of
+  /// place.
   std::string compare() const {
     std::vector<std::byte> right = before_;
     if (has_result()) {

@@ -1,6 +1,6 @@
 #pragma once
-// What is known of collectives apart from the engine: facts of nccl-tests 2.19.6, and a simulation that moves labelled
-// elements between ranks the slow way.
+// Independent facts about collectives: figures of nccl-tests 2.19.6, and a simulation that moves labeled elements
+// between ranks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline constexpr std::initializer_list<int> kRankCounts{1, 2, 3, 4, 7, 8, 32};
 inline constexpr std::initializer_list<std::size_t> kElementSizes{1, 2, 4, 8};
 inline constexpr std::initializer_list<std::size_t> kElementCounts{0, 1, 15, 16, 17, 101, 1000, 1024, 4099};
 
-/// Counts and in-place offsets for one size, and what busbw makes of it.
+/// Counts and in-place offsets for one size, and the resulting bandwidth figures.
 struct ShapeFact {
   std::size_t count, element_bytes;
   int ranks;
@@ -34,7 +34,7 @@ struct ShapeFact {
 
 // In the order of its members: count, element bytes, ranks; sent, received, the call's count, offsets in place; bytes
 // of algbw, factor to busbw.
-/// Of collectives that put one share of each rank together.
+/// Collectives that gather one share of each rank.
 inline constexpr std::initializer_list<ShapeFact> kGatheringFacts{
     {0, 4, 4, 0, 0, 0, 0, 0, 0, 3.0 / 4},
     {1, 4, 1, 0, 0, 0, 0, 0, 0, 0},
@@ -53,7 +53,7 @@ inline constexpr std::initializer_list<ShapeFact> kGatheringFacts{
     {8589934592, 8, 3, 2863311530, 8589934590, 2863311530, 2863311530, 0, 68719476720, 2.0 / 3},
     {8388608, 4, 2, 4194304, 8388608, 4194304, 4194304, 0, 33554432, 1.0 / 2},
 };
-/// Of those that give one share to each rank.
+/// Collectives that give one share to each rank.
 inline constexpr std::initializer_list<ShapeFact> kScatteringFacts{
     {0, 4, 4, 0, 0, 0, 0, 0, 0, 3.0 / 4},
     {1, 4, 1, 0, 0, 0, 0, 0, 0, 0},
@@ -72,7 +72,7 @@ inline constexpr std::initializer_list<ShapeFact> kScatteringFacts{
     {8589934592, 8, 3, 8589934590, 2863311530, 2863311530, 0, 2863311530, 68719476720, 2.0 / 3},
     {8388608, 4, 2, 8388608, 4194304, 4194304, 0, 4194304, 33554432, 1.0 / 2},
 };
-/// Of those in which all that one rank sends goes to another as it is, or into one reduction.
+/// Collectives in which all data of a rank goes to another rank unchanged, or into one reduction.
 inline constexpr std::initializer_list<ShapeFact> kWholeFacts{
     {0, 4, 4, 0, 0, 0, 0, 0, 0, 1},
     {1, 4, 1, 1, 1, 1, 0, 0, 4, 1},
@@ -109,7 +109,7 @@ inline void check_facts(const Collective& collective, std::initializer_list<Shap
   }
 }
 
-/// One element, by where it comes from. Position -1 says that nothing is known of it.
+/// Origin of one element. Position -1: unknown.
 struct Label {
   Segment::Source source = Segment::Source::untouched;
   int rank = 0;
@@ -121,35 +121,35 @@ inline std::ostream& operator<<(std::ostream& out, const Label& label) {
 }
 using Labels = std::vector<Label>;
 
-/// The pieces as labels of single elements. Pieces must not overlap; elements without one stay unknown.
-inline Labels labels_of(const Segments& pieces, std::size_t count) {
+/// Labels of single elements for the given segments. Segments must not overlap; elements outside of them are unknown.
+inline Labels labels_of(const Segments& segments, std::size_t count) {
   Labels labels(count, Label{Segment::Source::untouched, -1, -1});
   std::vector<bool> covered(count);
-  for (const Segment& piece : pieces) {
-    REQUIRE(piece.offset + piece.count <= count);
-    for (std::size_t i = 0; i < piece.count; ++i) {
-      if (covered[piece.offset + i]) FAIL("pieces overlap at element " << piece.offset + i);
-      covered[piece.offset + i] = true;
-      const bool moved = piece.source == Segment::Source::moved || piece.source == Segment::Source::contribution;
-      const bool untouched = piece.source == Segment::Source::untouched;
-      labels[piece.offset + i] = {piece.source, moved ? piece.source_rank : 0,
-                                  untouched ? -1 : static_cast<std::int64_t>(piece.first + i)};
+  for (const Segment& segment : segments) {
+    REQUIRE(segment.offset + segment.count <= count);
+    for (std::size_t i = 0; i < segment.count; ++i) {
+      if (covered[segment.offset + i]) FAIL("segments overlap at element " << segment.offset + i);
+      covered[segment.offset + i] = true;
+      const bool moved = segment.source == Segment::Source::moved || segment.source == Segment::Source::contribution;
+      const bool untouched = segment.source == Segment::Source::untouched;
+      labels[segment.offset + i] = {segment.source, moved ? segment.source_rank : 0,
+                                    untouched ? -1 : static_cast<std::int64_t>(segment.first + i)};
     }
   }
   return labels;
 }
 
-/// A case of a collective as the simulation sees it: what every rank sends, and what every rank then holds.
+/// A case of a collective for the simulation.
 struct Simulation {
   int ranks;
   int root;
   std::size_t recv_count;
-  std::size_t share;          // elements from each rank to each, where all are equal
+  std::size_t share;  // elements from each rank to each, if all are equal
   std::vector<Labels> sends;  // by rank
 
   Labels nothing() const { return Labels(recv_count); }
   const Label& sent(int rank, std::size_t position) const { return sends[static_cast<std::size_t>(rank)].at(position); }
-  /// Every rank must contribute the same position of its stream.
+  /// Requires that every rank contributes the same position of its stream.
   Label reduced(std::size_t position) const {
     const std::int64_t at = sent(0, position).position;
     for (int rank = 0; rank < ranks; ++rank)
@@ -159,7 +159,7 @@ struct Simulation {
   }
 };
 
-/// What `rank` holds after each collective, element by element.
+/// Labels of a collective's result on `rank`, element by element.
 inline Labels simulate(std::string_view collective, const Simulation& job, int rank) {
   Labels result = job.nothing();
   const auto each = [&](const std::function<Label(std::size_t)>& element) {
@@ -179,7 +179,7 @@ inline Labels simulate(std::string_view collective, const Simulation& job, int r
   return result;
 }
 
-/// Whether `simulate` knows the collective (alltoallv has its own in its test).
+/// True if `simulate` supports the collective (the test of alltoallv has its own simulation).
 inline bool can_simulate(std::string_view collective) {
   constexpr std::array known{"all_reduce", "reduce",  "reduce_scatter", "all_gather", "hypercube",
                              "gather",     "scatter", "broadcast",      "alltoall",   "sendrecv"};
@@ -192,7 +192,7 @@ inline std::vector<int> roots_to_try(const Collective& collective, int ranks) {
   return {0, ranks / 2, ranks - 1};
 }
 
-/// What every rank puts into its send buffer, checked against the shape.
+/// Labels of every rank's send buffer, checked against the shape.
 inline std::vector<Labels> all_sends(const Collective& collective, const Shape& shape, std::size_t element_bytes,
                                      int ranks, int root) {
   std::vector<Labels> sends;
@@ -208,11 +208,11 @@ inline std::vector<Labels> all_sends(const Collective& collective, const Shape& 
   return sends;
 }
 
-/// `expected` covers 0 .. recv_count once.
+/// Checks that `expected` covers 0 .. recv_count exactly once.
 inline void check_covers(const Segments& expected, std::size_t recv_count) {
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
-  for (const Segment& piece : expected)
-    if (piece.count > 0) ranges.emplace_back(piece.offset, piece.offset + piece.count);
+  for (const Segment& segment : expected)
+    if (segment.count > 0) ranges.emplace_back(segment.offset, segment.offset + segment.count);
   std::ranges::sort(ranges);
   std::size_t end = 0;
   for (const auto& [from, to] : ranges) {

@@ -1,5 +1,5 @@
 #pragma once
-// A communicator for tests of what looks at buffers and calls but moves no data.
+// A communicator that moves no data, for tests of buffers and calls.
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -9,12 +9,12 @@
 
 namespace busbw {
 
-/// A rank with two buffers that does nothing but count how often it is waited for.
+/// A rank with two buffers that only counts its waits.
 class IdleCommunicator : public Communicator {
  public:
   IdleCommunicator(int rank, int size, std::size_t buffer_bytes)
       : rank_(rank), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}
-  /// As on a device with a clock of its own.
+  /// Simulates a device with its own clock.
   void stamp_with(Timestamps& stamps) { stamps_ = &stamps; }
   Timestamps* stamps() override { return stamps_; }
   int rank() const override { return rank_; }

@@ -1,6 +1,6 @@
 #pragma once
-// A device for tests of the measuring loops: operations go on after their call, can be recorded and held behind a gate,
-// and take as long as a test says, by a clock of its own.
+// A fake device for tests of the measuring loops. Calls return before their operations are done, and operations can be
+// captured and gated. Each takes as long as the test sets, by the device's own clock.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -19,19 +19,19 @@
 
 namespace busbw {
 
-/// What a device of a test does. All operations take the same.
+/// Times of a fake device. All operations take the same.
 struct MadeUpDevice {
   double operation_s = 1;
-  double launch_s = 0;  // that the device waits for each operation which is not held back or recorded
-  double late_s = 0;    // that the first operation after each wait takes longer, as where others come late
+  double launch_s = 0;  // wait of the device for each operation that is neither gated nor captured
+  double late_s = 0;  // extra time of the first operation after each wait, as with late ranks
   std::size_t room = 40;
   bool has_gate = true;
   std::optional<DeviceClockState> condition = std::nullopt;
-  double host_wait_s = 0;  // that waiting for it takes the host
+  double host_wait_s = 0;  // host time of waiting for the device
 };
 
-/// One rank on such a device. `log` has a word for each call: "run", "copy", "stamp 2", "close", "open", "begin",
-/// "end", "issue", "group", "grouped", "flush", "wait", "ask".
+/// One rank on such a device. `log` has one word per call: "run", "copy", "stamp 2", "close", "open", "begin", "end",
+/// "issue", "group", "grouped", "flush", "wait", "ask".
 class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
  public:
   DeviceCommunicator(const MadeUpDevice& device, std::size_t buffer_bytes, int size = 1)
@@ -39,7 +39,7 @@ class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
 
   std::vector<std::string> log;
   std::function<void()> when_flushed;
-  std::size_t max_behind_gate = 0;  // operations and stamps
+  std::size_t max_behind_gate = 0;  // operations and timestamps
 
   int count(const std::string& word) const {
     int found = 0;

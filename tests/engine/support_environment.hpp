@@ -1,5 +1,5 @@
 #pragma once
-// An environment that a test makes up.
+// A fake environment for tests.
 #include <map>
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@ namespace busbw {
 
 using Variables = std::map<std::string, std::string>;
 
-/// The environment that `look_up` sees; an Environment is a plain function.
+/// Variables that `look_up` returns. They are global, because an Environment is a plain function.
 inline Variables& made_up_environment() {
   thread_local Variables variables;
   return variables;

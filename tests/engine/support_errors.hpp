@@ -1,5 +1,5 @@
 #pragma once
-// What an error says.
+// Helpers for error messages.
 #include <doctest/doctest.h>
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 
 namespace busbw {
 
-/// The sentence with which `call` throws an E; fails the test when it throws nothing.
+/// Message of the E that `call` throws. Fails the test if it throws nothing.
 template <class E, class Call>
 std::string sentence_of(Call call) {
   try {

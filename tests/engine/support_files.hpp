@@ -1,5 +1,5 @@
 #pragma once
-// Files that a test needs for a moment.
+// Temporary files for tests.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 namespace busbw {
 
-/// A file with the given content, gone again with the object.
+/// A file with the given content. The destructor removes it.
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::string_view content) : path_("/tmp/busbw-test-XXXXXX") {

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks of a LocalJob as threads, processes that tests start, and memory that they share.
+// Ranks of a LocalJob as threads, child processes for tests, and memory that they share.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,15 +17,16 @@
 
 namespace busbw {
 
-/// Threads of each process in tests with several of both. The thread sanitizer does not see how threads of one process
-/// are kept in step by those of another, and would report races that are none.
+/// Threads per process in tests with several processes. The thread sanitizer does not see synchronization between
+/// processes and would report false races.
 #ifdef __SANITIZE_THREAD__
 inline constexpr int kThreadsBesideProcesses = 1;
 #else
 inline constexpr int kThreadsBesideProcesses = 2;
 #endif
 
-/// Runs `body` as every rank of `job`, each in a thread. How each ended: "" or what it threw; an error aborts the job.
+/// Runs `body` as every rank of `job`, each in a thread. Returns the end of each: "" or its error. An error aborts the
+/// job.
 inline std::vector<std::string> run_as_threads(LocalJob& job, const std::function<void(Team& world)>& body) {
   std::vector<std::string> ends(static_cast<std::size_t>(job.ranks()));
   std::vector<std::thread> threads;
@@ -45,7 +46,7 @@ inline std::vector<std::string> run_as_threads(LocalJob& job, const std::functio
   return ends;
 }
 
-/// A value that forked processes share. Starts as zero.
+/// A value in memory that forked processes share. Starts as zero.
 template <class Value>
 class Shared {
  public:
@@ -64,7 +65,7 @@ class Shared {
   Value* value_;
 };
 
-/// A forked process that does something and then says something. It is killed with the object if it still runs.
+/// A forked process that runs a function and returns a text. The destructor kills it if it still runs.
 class ChildProcess {
  public:
   explicit ChildProcess(const std::function<std::string()>& body) {
@@ -73,7 +74,7 @@ class ChildProcess {
     std::fflush(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
-      alarm(kPatienceS);  // against hangs
+      alarm(kTimeoutS);  // ends a test that hangs
       close(ends[0]);
       const std::string said = body();
       const bool written = write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size());
@@ -92,7 +93,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// What it said, and how it ended unless that was well. Waits for its end.
+  /// Waits for the end. Returns the text, and the signal or exit code if the process failed.
   std::string said() {
     std::string text;
     char buffer[4096];
@@ -107,7 +108,7 @@ class ChildProcess {
   }
 
  private:
-  static constexpr unsigned kPatienceS = 60;
+  static constexpr unsigned kTimeoutS = 60;
   pid_t pid_ = 0;
   int reading_ = -1;
 };

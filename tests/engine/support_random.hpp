@@ -14,7 +14,7 @@ class Random {
   /// 0 .. end - 1.
   std::size_t below(std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(engine_); }
   double unit() { return std::uniform_real_distribution<double>(0, 1)(engine_); }
-  /// One of a string's characters, or of a list's elements.
+  /// A random character of a string, or element of a list.
   template <class List>
   const auto& one_of(const List& list) {
     return list[below(list.size())];

@@ -1,5 +1,5 @@
 #pragma once
-// Runs a function as every rank of a job, as threads or as forked processes, and collects what each had to complain of.
+// Runs a function as every rank of a job, in threads or forked processes, and collects the errors.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 
 namespace busbw {
 
-/// A rank's work; returns its complaint, empty when all was well.
+/// A rank's work. Returns its error, or an empty text.
 using RankBody = std::function<std::string(Team& world)>;
 
 inline std::string complaint_of(const RankBody& body, Team& world) {
@@ -26,7 +26,7 @@ inline std::string complaint_of(const RankBody& body, Team& world) {
   }
 }
 
-/// All complaints, empty when there is none.
+/// Runs `body` on every rank in a thread. Returns all errors; empty if all succeed.
 inline std::string run_threads(int ranks, const RankBody& body) {
   const auto teams = ThreadTeam::make(ranks);
   std::vector<std::string> complaints(static_cast<std::size_t>(ranks));
@@ -45,7 +45,7 @@ inline std::string run_threads(int ranks, const RankBody& body) {
   return all;
 }
 
-/// Rank r is thread r % threads of process r / threads. Complaints are printed by the processes.
+/// Runs `body` on every rank: rank r is thread r % threads of process r / threads. The processes print their errors.
 inline std::string run_processes(int processes, int threads, const RankBody& body) {
   LocalJob job(processes * threads);
   std::fflush(nullptr);

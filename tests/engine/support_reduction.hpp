@@ -1,6 +1,6 @@
 #pragma once
-// An independent, straightforward reduction to compare the host backend's with: element by element, in rank order, in
-// double or in 64-bit integers.
+// An independent reduction to compare with the host backend's: element by element, in rank order, in double or 64-bit
+// integers.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +21,7 @@ inline std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return x ^ (x >> 29);
 }
 
-/// What `rank` contributes at element `i`: integers of all bits, so that they wrap; floats so small that a double holds
+/// Input of `rank` at element `i`. Integers use all bits, so that they wrap. Floats are so small that a double holds
 /// every intermediate result exactly.
 template <class T>
 T contribution(Redop redop, int rank, std::size_t i) {
@@ -34,7 +34,7 @@ T contribution(Redop redop, int rank, std::size_t i) {
   }
 }
 
-/// What the reduction over `ranks` ranks gives at element `i`.
+/// Result of the reduction over `ranks` ranks at element `i`.
 template <class T>
 T reduced(Redop redop, int ranks, std::size_t i) {
   using Wide = std::conditional_t<!std::is_integral_v<T>, double,
@@ -69,7 +69,7 @@ T reduced(Redop redop, int ranks, std::size_t i) {
   }
 }
 
-/// Elements `first` to `first + count` of what `value(i)` gives, as bytes.
+/// Elements `first` to `first + count` of `value(i)`, as bytes.
 template <class T, class Value>
 std::vector<std::byte> bytes_of(std::size_t first, std::size_t count, Value value) {
   std::vector<std::byte> bytes(count * sizeof(T));
@@ -92,7 +92,7 @@ inline std::vector<std::byte> reductions(Dtype dtype, Redop redop, int ranks, st
   });
 }
 
-/// Bytes that are only moved: of rank `rank`'s data, from byte `first` on.
+/// Bytes for collectives that only move data: those of rank `rank`, from byte `first` on.
 inline std::vector<std::byte> moved(int rank, std::size_t first, std::size_t count) {
   return bytes_of<std::byte>(first, count, [&](std::size_t i) {
     return static_cast<std::byte>(mixed(static_cast<std::uint64_t>(rank) + 1000, i));

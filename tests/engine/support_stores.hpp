@@ -1,5 +1,5 @@
 #pragma once
-// Each kind of store, as its members reach it: for tests that hold for all of them.
+// All kinds of rendezvous store, with access for each member, for tests that hold for every kind.
 #include <array>
 #include <atomic>
 #include <exception>
@@ -18,7 +18,7 @@
 
 namespace busbw::test {
 
-/// One store and the ways of its members to it.
+/// One store and each member's access to it.
 class Stores {
  public:
   virtual ~Stores() = default;
@@ -57,7 +57,7 @@ class TcpStores final : public Stores {
     for (int i = 0; i < members; ++i) {
       auto aborted = std::make_shared<std::atomic<bool>>(false);
       const StoreCallbacks job{[aborted] { return aborted->load(); }, [aborted](const Failure&) { *aborted = true; },
-                         [aborted](const std::string&) { *aborted = true; }};
+                               [aborted](const std::string&) { *aborted = true; }};
       stores_.push_back(std::make_unique<TcpStore>(welcomed(where, {false, i, members, 1, 1, "here"}), job, limit_s));
     }
   }
@@ -81,8 +81,8 @@ inline constexpr std::array kStoreKinds{StoreKind{"memory", make_stores<MemorySt
                                         StoreKind{"file", make_stores<FileStores>},
                                         StoreKind{"tcp", make_stores<TcpStores>}};
 
-/// Runs `body` for every member, each in a thread; how each ended: "", "aborted", or the error's exit code and
-/// sentence.
+/// Runs `body` for every member, each in a thread. Returns the end of each: "", "aborted", or the error's exit code and
+/// message.
 inline std::vector<std::string> run_members(int members, const std::function<void(int member)>& body) {
   std::vector<std::string> ends(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
 #pragma once
-// A team of threads over plain memory, for tests of what needs a Team and no processes.
+// A team of threads over plain memory, for tests that need a Team but no processes.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -19,7 +19,7 @@ namespace busbw {
 
 class ThreadTeam final : public Team {
  public:
-  /// One team of `size` members; the i-th is for the i-th thread.
+  /// Makes a team of `size` members, one for each thread.
   static std::vector<std::unique_ptr<ThreadTeam>> make(int size) {
     auto job = std::make_shared<Job>();
     auto shared = std::make_shared<Shared>(job, size);
@@ -61,8 +61,8 @@ class ThreadTeam final : public Team {
     return first;
   }
 
-  std::unique_ptr<Team> split(int colour) override {
-    const auto bytes = std::as_bytes(std::span(&colour, 1));
+  std::unique_ptr<Team> split(int color) override {
+    const auto bytes = std::as_bytes(std::span(&color, 1));
     put(bytes);
     int new_rank = 0;
     int new_size = 0;
@@ -75,7 +75,7 @@ class ThreadTeam final : public Team {
     std::shared_ptr<Shared> group;
     {
       const std::lock_guard lock(shared_->job->mutex);
-      std::shared_ptr<Shared>& found = shared_->groups[colour];
+      std::shared_ptr<Shared>& found = shared_->groups[color];
       if (!found) found = std::make_shared<Shared>(shared_->job, new_size);
       group = found;
     }
@@ -85,14 +85,14 @@ class ThreadTeam final : public Team {
     return std::make_unique<ThreadTeam>(group, new_rank);
   }
 
-  /// Without the lock and relaxed: ranks that wait ask all the time, and must not be ordered by it, or races between
-  /// them would be hidden from ThreadSanitizer.
+  /// Reads without the lock and relaxed. Waiting ranks poll it all the time, and synchronization here would hide races
+  /// from ThreadSanitizer.
   bool aborted() const override { return shared_->job->aborted.load(std::memory_order_relaxed); }
 
   void enter(Phase) override {}
   IssuedOperations& issued() override { return issued_; }
 
-  /// Makes every wait of every team of the job end with Aborted.
+  /// Ends every wait in every team of the job with JobAborted.
   void abort() {
     const std::lock_guard lock(shared_->job->mutex);
     shared_->job->aborted = true;
@@ -106,7 +106,7 @@ class ThreadTeam final : public Team {
     std::atomic<bool> aborted = false;
   };
   struct Shared {
-    Shared(std::shared_ptr<Job> of, int members) : job(std::move(of)), size(members), slots(members) {}
+    Shared(std::shared_ptr<Job> owner_job, int members) : job(std::move(owner_job)), size(members), slots(members) {}
     std::shared_ptr<Job> job;
     int size;
     int arrived = 0;
@@ -116,11 +116,11 @@ class ThreadTeam final : public Team {
   };
 
  public:
-  /// For make and split.
+  /// Only for make and split.
   ThreadTeam(std::shared_ptr<Shared> shared, int rank) : shared_(std::move(shared)), rank_(rank) {}
 
  private:
-  /// Shows `mine` to all; the caller reads and then ends with a barrier.
+  /// Publishes `mine` to all members. The caller reads and then calls barrier.
   void put(std::span<const std::byte> mine) {
     shared_->slots[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
     barrier();
@@ -131,7 +131,7 @@ class ThreadTeam final : public Team {
   IssuedOperations issued_;
 };
 
-/// What another team is, for tests that watch or change a part of it.
+/// Forwards to another team. Tests derive from it to watch or change single calls.
 class TeamLike : public Team {
  public:
   explicit TeamLike(Team& team) : team_(team) {}
@@ -140,7 +140,7 @@ class TeamLike : public Team {
   void barrier() override { team_.barrier(); }
   std::vector<Bytes> gather(std::span<const std::byte> mine) override { return team_.gather(mine); }
   Bytes broadcast(std::span<const std::byte> from_first) override { return team_.broadcast(from_first); }
-  std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
+  std::unique_ptr<Team> split(int color) override { return team_.split(color); }
   bool aborted() const override { return team_.aborted(); }
   void enter(Phase phase) override { team_.enter(phase); }
   IssuedOperations& issued() override { return team_.issued(); }

@@ -1,5 +1,5 @@
 #pragma once
-// The host backend's two transports, so that a test runs over both: memory that ranks share, and sockets.
+// Both transports of the host backend, shared memory and sockets, so that a test runs over both.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -16,7 +16,7 @@ namespace busbw {
 enum class Transport { shared_memory, sockets };
 inline constexpr std::array kTransports{Transport::shared_memory, Transport::sockets};
 
-/// The backend of a job of `ranks` threads in this process, with its buffers.
+/// Backend of a job of `ranks` threads in this process, with its buffers.
 inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std::size_t buffer_bytes,
                                              Faults faults = {}) {
   std::unique_ptr<Backend> backend;
@@ -29,8 +29,8 @@ inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std
   return backend;
 }
 
-/// Adds up the world ranks of the communicator's members, in one element and in `many`: the ways that an all-reduce
-/// takes differ. Returns a complaint.
+/// Sums the world ranks of the communicator's members, in one element and in `many`, because all-reduce uses different
+/// algorithms for the two. Returns an error text.
 inline std::string sum_of_ranks(Communicator& communicator, int world_rank, int expected, std::size_t many) {
   for (const std::size_t count : {std::size_t{1}, many}) {
     auto* const send = communicator.send_buffer().data();

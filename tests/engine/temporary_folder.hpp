@@ -1,5 +1,5 @@
 #pragma once
-// A folder that goes when the test ends.
+// A folder that is removed at the end of the test.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 

@@ -74,4 +74,4 @@ def test_too_little_memory_names_the_gpu(gpus: Machine) -> None:
     finished = gpus.run("all_reduce", *gpus.ranks("g"), "-b", "1024G", "-e", "1024G")
     assert finished.code == 3, finished
     assert re.search(r"counted by GPU \d+ \([0-9a-f:]+\), which has the least free", finished.sentence())
-    assert "ask for sizes up to" in finished.sentence()
+    assert "use sizes up to" in finished.sentence()

@@ -20,7 +20,7 @@ def test_what_does_not_fit_is_refused(programs: Programs, sizes: list[object], a
     assert (finished.code, finished.stdout) == (3, "")
     sentence = finished.sentence()
     assert f"2 buffers of {asked} for each of 4 ranks need " in sentence
-    assert re.search(r"of \S+ [KMGT]?i?B free memory \S+ [KMGT]?i?B may be used: ask for sizes up to ", sentence)
+    assert re.search(r"of \S+ [KMGT]?i?B free memory, \S+ [KMGT]?i?B may be used: use sizes up to ", sentence)
     assert list(programs.folder.iterdir()) == []
 
 

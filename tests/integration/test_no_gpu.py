@@ -78,7 +78,7 @@ def test_flags_of_gpus_on_a_machine_without(programs: Programs) -> None:
     assert "-g 2 (--ngpus)" in finished.sentence()
     if has_gpu_engine(programs):
         assert finished.code == 3
-        assert "GPUs were looked for: CUDA_VISIBLE_DEVICES=99 shows no GPU" in finished.sentence().partition("-g 2")[0]
+        assert "no GPU found: CUDA_VISIBLE_DEVICES=99 shows no GPU" in finished.sentence().partition("-g 2")[0]
     else:
         assert finished.code == 2  # no machine would help this build
 

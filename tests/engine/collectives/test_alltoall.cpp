@@ -4,7 +4,7 @@
 using namespace busbw;
 
 TEST_CASE("alltoall: counts, in-place offsets and busbw as in nccl-tests") {
-  // count, element bytes, ranks; sent, received, the call's count, offsets in place; bytes of algbw, factor to busbw
+  // count, element bytes, ranks; sent, received, count of the call, in-place offsets; algbw bytes, busbw factor
   check_facts(*make_alltoall({}),
               {
                   {0, 4, 4, 0, 0, 0, 0, 0, 0, 3.0 / 4},

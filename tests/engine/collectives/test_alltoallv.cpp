@@ -14,24 +14,26 @@ std::unique_ptr<Collective> with_matrix(int ranks, std::vector<std::uint64_t> by
   return make_alltoallv({.alltoallv = {.matrix = {ranks, std::move(bytes)}, .max_bytes = max_bytes}});
 }
 
-/// Elements from `source` to `destination`, read off what the destination expects.
+/// Elements from `source` to `destination`, taken from the segments that the destination expects.
 std::size_t elements(const Collective& collective, const Shape& shape, std::size_t element_bytes, int source,
                      int destination, int ranks) {
-  return collective.expected_segments(shape, element_bytes, destination, ranks, -1).at(static_cast<std::size_t>(source)).count;
+  return collective.expected_segments(shape, element_bytes, destination, ranks, -1)
+      .at(static_cast<std::size_t>(source))
+      .count;
 }
 
-/// Every sender's stream, laid out as its receivers expect it, must be consecutive and end where the sender's data
-/// ends; every receiver's data must be in the senders' order.
+/// Checks the order of all data. Each sender's stream, as its receivers expect it, is consecutive and ends with the
+/// sender's data. Each receiver's data is in the order of the senders.
 void check_exchange(const Collective& collective, const Shape& shape, std::size_t element_bytes, int ranks) {
   const auto sends = all_sends(collective, shape, element_bytes, ranks, -1);
   for (int source = 0; source < ranks; ++source) {
     std::size_t sent = 0;
     for (int destination = 0; destination < ranks; ++destination) {
-      const Segments pieces = collective.expected_segments(shape, element_bytes, destination, ranks, -1);
-      const Segment& piece = pieces.at(static_cast<std::size_t>(source));
-      REQUIRE(piece.source_rank == source);
-      REQUIRE(piece.first == sent);
-      sent += piece.count;
+      const Segments segments = collective.expected_segments(shape, element_bytes, destination, ranks, -1);
+      const Segment& segment = segments.at(static_cast<std::size_t>(source));
+      REQUIRE(segment.source_rank == source);
+      REQUIRE(segment.first == sent);
+      sent += segment.count;
     }
     const Labels& send = sends[static_cast<std::size_t>(source)];
     REQUIRE(sent <= send.size());
@@ -72,7 +74,7 @@ TEST_CASE("alltoallv: a spread of 1 sends in proportion to the distance, nothing
 }
 
 TEST_CASE("alltoallv: a spread between blends the two, rounded down to 16 bytes") {
-  // 6000 bytes: half of an even 1500 and half of 0, 1000, 2000, 3000 makes 750, 1250, 1750, 2250.
+  // 6000 bytes: half of an even 1500 plus half of 0, 1000, 2000, 3000 gives 750, 1250, 1750, 2250.
   const auto blended = with_spread(0.5);
   const Shape shape = blended->shape(6016, 1, 4);
   CHECK(shape.param_count == 1504);
@@ -83,7 +85,7 @@ TEST_CASE("alltoallv: a spread between blends the two, rounded down to 16 bytes"
   CHECK(shape.send_count == 752 + 1248 + 1744 + 2256);
 }
 
-TEST_CASE("alltoallv: one rank keeps all, whatever the spread") {
+TEST_CASE("alltoallv: one rank keeps all data for every spread") {
   for (const double spread : {0.0, 0.5, 1.0}) {
     const Shape shape = with_spread(spread)->shape(1000, 4, 1);
     CHECK(shape.send_count == 1000);
@@ -91,7 +93,7 @@ TEST_CASE("alltoallv: one rank keeps all, whatever the spread") {
   }
 }
 
-TEST_CASE("alltoallv: what is expected is what was sent, for every spread, size and number of ranks") {
+TEST_CASE("alltoallv: expected data equals sent data, for every spread, size and number of ranks") {
   for (const double spread : {0.0, 0.1, 0.5, 0.9, 1.0})
     for (const int ranks : kRankCounts)
       for (const std::size_t element_bytes : kElementSizes)
@@ -103,7 +105,7 @@ TEST_CASE("alltoallv: what is expected is what was sent, for every spread, size 
         }
 }
 
-TEST_CASE("alltoallv: the matrix gives the amounts, the size asked for does not matter, the count column is 0") {
+TEST_CASE("alltoallv: the matrix determines the amounts, the requested size has no effect, the count column is 0") {
   const auto collective = with_matrix(3, {96, 192, 144, 48, 96, 64, 288, 144, 192});
   for (const std::size_t count : {std::size_t{0}, std::size_t{1000}}) {
     const Shape shape = collective->shape(count, 4, 3);
@@ -117,7 +119,7 @@ TEST_CASE("alltoallv: the matrix gives the amounts, the size asked for does not 
   }
 }
 
-TEST_CASE("alltoallv: fewer ranks use the matrix's first rows and columns, more are refused") {
+TEST_CASE("alltoallv: fewer ranks use the matrix's first rows and columns, more ranks are an error") {
   const auto collective = with_matrix(3, {96, 192, 144, 48, 96, 64, 288, 144, 192});
   const Shape shape = collective->shape(0, 1, 2);
   CHECK(shape.send_count == 96 + 192);
@@ -130,18 +132,18 @@ TEST_CASE("alltoallv: fewer ranks use the matrix's first rows and columns, more 
   CHECK(refusal.find('4') != std::string::npos);
 }
 
-TEST_CASE("alltoallv: a matrix that moves more than the buffers hold is refused, with the size that would do") {
+TEST_CASE("alltoallv: a matrix that exceeds the buffers is an error that names the required size") {
   const std::vector<std::uint64_t> bytes{96, 192, 144, 48, 96, 64, 288, 144, 192};  // at most 624 sent, 432 received
   CHECK(with_matrix(3, bytes, 624)->rank_count_error(3) == "");
   const std::string refusal = with_matrix(3, bytes, 623)->rank_count_error(3);
   CHECK(refusal.find("624") != std::string::npos);
   CHECK(refusal.find("623") != std::string::npos);
   CHECK(refusal.find("-e") != std::string::npos);
-  CHECK(with_matrix(3, bytes, 288)->rank_count_error(2) == "");  // of the first two rows and columns
+  CHECK(with_matrix(3, bytes, 288)->rank_count_error(2) == "");  // uses the first two rows and columns
   CHECK(with_matrix(3, bytes, 287)->rank_count_error(2) != "");
 }
 
-TEST_CASE("alltoallv: the summary says each rank's bytes, only when asked for") {
+TEST_CASE("alltoallv: the summary lists each rank's bytes, only on request") {
   CHECK_FALSE(with_spread(1)->rank_summary({}, 4, 4).has_value());
   const auto collective = with_spread(1, true);
   const auto summary = collective->rank_summary(collective->shape(1536, 4, 4), 4, 4);

@@ -4,7 +4,7 @@
 using namespace busbw;
 
 TEST_CASE("hypercube: counts, in-place offsets and busbw as in nccl-tests") {
-  // count, element bytes, ranks; sent, received, the call's count, offsets in place; bytes of algbw, factor to busbw
+  // count, element bytes, ranks; sent, received, count of the call, in-place offsets; algbw bytes, busbw factor
   check_facts(*make_hypercube({}), {
                                        {0, 4, 4, 0, 0, 0, 0, 0, 0, 1},
                                        {1, 4, 1, 0, 0, 0, 0, 0, 0, 1},
@@ -21,7 +21,7 @@ TEST_CASE("hypercube: counts, in-place offsets and busbw as in nccl-tests") {
                                    });
 }
 
-TEST_CASE("hypercube: refuses what is no power of two of ranks, in a sentence that names the number") {
+TEST_CASE("hypercube: a number of ranks that is not a power of two is an error that names it") {
   const auto collective = make_hypercube({});
   for (const int ranks : {1, 2, 4, 8, 16, 1024}) CHECK(collective->rank_count_error(ranks) == "");
   for (const int ranks : {3, 5, 6, 7, 12, 1023})

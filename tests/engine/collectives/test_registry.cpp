@@ -1,4 +1,4 @@
-// Every collective of the list, whatever it is: a new entry is tested at once.
+// Tests of all collectives in the registry. New entries are tested automatically.
 #include "collectives/registry.hpp"
 #include "measure/gate_capacity.hpp"
 
@@ -15,7 +15,8 @@ using namespace busbw;
 
 namespace {
 
-/// All collectives of the list, with default settings, by size and number of ranks; those that refuse are left out.
+/// Calls `visit` for all collectives, with default settings, by size and number of ranks. Skips rejected numbers of
+/// ranks.
 void for_every_case(
     const std::function<void(const Collective&, std::size_t count, std::size_t element_bytes, int ranks)>& check) {
   for (const CollectiveEntry& entry : all_collectives()) {
@@ -51,12 +52,12 @@ TEST_CASE("all_collectives: nccl-tests' eleven programs, each under its own name
   for (const std::string_view program : programs) CHECK(names.contains(program));
 }
 
-TEST_CASE("make_collective: nothing for a name that is not in the list") {
+TEST_CASE("make_collective: null for an unknown name") {
   for (const char* name : {"", "all_reduce_perf", "ALL_REDUCE", "all reduce", "bcast"})
     CHECK_FALSE(make_collective(name, {}));
 }
 
-TEST_CASE("every collective: a rank's data fits into the size asked for, and the regions in place fit into it") {
+TEST_CASE("every collective: a rank's data and its in-place regions fit into the requested size") {
   for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
     const Shape shape = collective.shape(count, element_bytes, ranks);
     const std::size_t larger = std::max(shape.send_count, shape.recv_count);
@@ -67,7 +68,7 @@ TEST_CASE("every collective: a rank's data fits into the size asked for, and the
   });
 }
 
-TEST_CASE("every collective: traffic is finite and no less than zero, and grows with the size") {
+TEST_CASE("every collective: traffic is finite and nonnegative, and grows with the size") {
   for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
     const auto bus_bytes = [&](std::size_t elements) {
       const Traffic traffic =
@@ -81,7 +82,7 @@ TEST_CASE("every collective: traffic is finite and no less than zero, and grows 
   });
 }
 
-TEST_CASE("every collective: what is expected covers the result without gaps or overlaps") {
+TEST_CASE("every collective: the expected segments cover the result without gaps or overlaps") {
   for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
     const Shape shape = collective.shape(count, element_bytes, ranks);
     for (const int root : roots_to_try(collective, ranks))
@@ -90,16 +91,17 @@ TEST_CASE("every collective: what is expected covers the result without gaps or 
   });
 }
 
-TEST_CASE("every collective: what each rank expects is what a simulation over all ranks brings it") {
+TEST_CASE("every collective: the expected segments equal a simulation over all ranks") {
   for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
-    if (collective.name() == "alltoallv" || count > 1100) return;  // has a simulation of its own; slow
+    if (collective.name() == "alltoallv" || count > 1100) return;  // has its own simulation; slow
     REQUIRE_MESSAGE(can_simulate(collective.name()), "write a simulation of it in support_collective.hpp");
     const Shape shape = collective.shape(count, element_bytes, ranks);
     for (const int root : roots_to_try(collective, ranks)) {
       const Simulation job{ranks, root, shape.recv_count, shape.param_count,
                            all_sends(collective, shape, element_bytes, ranks, root)};
       for (int rank = 0; rank < ranks; ++rank) {
-        const auto expected = labels_of(collective.expected_segments(shape, element_bytes, rank, ranks, root), shape.recv_count);
+        const auto expected =
+            labels_of(collective.expected_segments(shape, element_bytes, rank, ranks, root), shape.recv_count);
         const Labels simulated = simulate(collective.name(), job, rank);
         const auto differ = std::ranges::mismatch(expected, simulated);
         if (differ.in1 == expected.end()) continue;
@@ -112,20 +114,20 @@ TEST_CASE("every collective: what each rank expects is what a simulation over al
   });
 }
 
-TEST_CASE("from_every_rank: equal shares in rank order") {
-  const Segments pieces = segments_from_every_rank(5, 3);
-  REQUIRE(pieces.size() == 3);
+TEST_CASE("segments_from_every_rank: equal shares in rank order") {
+  const Segments segments = segments_from_every_rank(5, 3);
+  REQUIRE(segments.size() == 3);
   for (int rank = 0; rank < 3; ++rank) {
-    const Segment& piece = pieces[static_cast<std::size_t>(rank)];
-    CHECK(piece.offset == 5u * static_cast<unsigned>(rank));
-    CHECK(piece.count == 5);
-    CHECK(piece.source_rank == rank);
-    CHECK(piece.first == 0);
-    CHECK(piece.source == Segment::Source::moved);
+    const Segment& segment = segments[static_cast<std::size_t>(rank)];
+    CHECK(segment.offset == 5u * static_cast<unsigned>(rank));
+    CHECK(segment.count == 5);
+    CHECK(segment.source_rank == rank);
+    CHECK(segment.first == 0);
+    CHECK(segment.source == Segment::Source::moved);
   }
 }
 
-TEST_CASE("calls_per_run: no run makes more calls, since that many may be held back behind a gate") {
+TEST_CASE("calls_per_run: no run makes more calls, because a gate's capacity is based on it") {
   std::vector<std::byte> data(4096);
   const auto check = [&](const Collective& collective, int ranks) {
     CAPTURE(collective.name());
@@ -139,7 +141,7 @@ TEST_CASE("calls_per_run: no run makes more calls, since that many may be held b
   check(*make_collective("sendrecv", {.alltoallv = {}, .ping_pong = true}), 2);
 }
 
-TEST_CASE("calls_per_run: what is held back behind a gate over a network leaves room in NCCL's ring of work") {
+TEST_CASE("calls_per_run: gated calls over a network do not fill NCCL's work queue") {
   constexpr std::size_t kRing = std::size_t{1} << 20;
   constexpr std::size_t kBytesPerPeer = 48;
   constexpr std::size_t kRoomOverNetwork = 8;

@@ -16,7 +16,7 @@ TrafficMatrix read(std::string_view content, double scale = 1) {
   return read_traffic_matrix(file.path(), scale);
 }
 
-/// The refusal of such a file, which must name the file.
+/// Returns the error for such a file, which must name the file.
 std::string refusal(std::string_view content, double scale = 1) {
   const TemporaryFile file(content);
   const std::string sentence = sentence_of<UsageError>([&] { read_traffic_matrix(file.path(), scale); });
@@ -51,11 +51,11 @@ TEST_CASE("traffic matrix: the scale multiplies every cell before it is rounded"
   CHECK(read("100 200\n300 8\n", 2).bytes == Cells{192, 400, 592, 16});
   CHECK(read("100 200\n300 8\n", 0.5).bytes == Cells{48, 96, 144, 0});
   CHECK(read("100 200\n300 8\n", 0).bytes == Cells{0, 0, 0, 0});
-  // 160 times the double next to 0.3 is just below 48; nccl-tests multiplies in long double and sees that.
+  // 160 times the double next to 0.3 is just below 48. nccl-tests multiplies in long double and does not round up.
   CHECK(read("160", 0.3).bytes == Cells{static_cast<std::uint64_t>(160.0L * 0.3) / 16 * 16});
 }
 
-TEST_CASE("traffic matrix: a bad cell is refused with its row and column, counted from 1") {
+TEST_CASE("traffic matrix: the error for a bad cell names row and column, counted from 1") {
   check_names(refusal("1 2\n3 x\n"), {"row 2", "column 2", "\"x\"", "not a number"});
   check_names(refusal("1 2\n3K 4\n"), {"row 2", "column 1", "\"3K\"", "not a number"});
   check_names(refusal("1 -2\n3 4\n"), {"row 1", "column 2", "\"-2\"", "negative"});
@@ -67,13 +67,13 @@ TEST_CASE("traffic matrix: a bad cell is refused with its row and column, counte
   check_names(refusal("1,2\n3,4\n"), {"row 1", "column 1"});
 }
 
-TEST_CASE("traffic matrix: what is not square is refused with its numbers of rows and columns") {
+TEST_CASE("traffic matrix: the error for a matrix that is not square names its rows and columns") {
   check_names(refusal("1 2 3\n4 5\n"), {"row 2", "2 columns", "3"});
   check_names(refusal("1 2\n3 4\n5 6\n"), {"3 rows", "2 columns", "square"});
   check_names(refusal("1 2\n"), {"1 rows", "2 columns", "square"});
 }
 
-TEST_CASE("traffic matrix: an empty or missing file is refused") {
+TEST_CASE("traffic matrix: an empty or missing file is an error") {
   check_names(refusal(""), {"no numbers"});
   check_names(refusal(" \n\n\t\n"), {"no numbers"});
   check_names(sentence_of<UsageError>([] { read_traffic_matrix("/nowhere/matrix.txt", 1); }),

@@ -1,5 +1,5 @@
-// A library with NCCL's interface that does nothing. VERSION: what it says that it is. BARE: it has only what every
-// collective needs. BROKEN: it lacks some of that. MUTE: it does not tell its version.
+// A library with NCCL's interface that does nothing. VERSION: its reported version. BARE: it has only the functions
+// that every collective needs. BROKEN: it lacks one of those. MUTE: it does not report its version.
 extern "C" {
 
 int ncclGetVersion(int* version) {

@@ -1,6 +1,6 @@
-// A libnvidia-ml.so.1 with one GPU, "0000:0f:00", on which this process has 512 MiB and another one 64 MiB; with OLD_NAME
-// it numbers processes otherwise and sees one alone. BARE: an old one that knows no more than the GPU's clock. DEAD: one whose
-// driver does not answer.
+// A libnvidia-ml.so.1 with one GPU, "0000:0f:00", on which this process uses 512 MiB and another process 64 MiB.
+// OLD_NAME: it numbers processes differently and sees only one. BARE: an old version that reports only the GPU's clock.
+// DEAD: its driver does not answer.
 #include <cstdio>
 #include <cstring>
 
@@ -55,7 +55,7 @@ int nvmlDeviceGetUUID(void*, char* text, unsigned length) {
 }
 
 int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* state) {
-  *state = link == 3 ? 0 : 1;  // one of 18 is down
+  *state = link == 3 ? 0 : 1;  // one of 18 links is down
   return link < 18 ? 0 : 2;
 }
 

@@ -10,7 +10,7 @@ TEST_CASE("bandwidth: algbw is bytes over seconds, busbw is algbw times the fact
   CHECK(reached.busbw_bytes_per_s == 6e9);
 }
 
-TEST_CASE("bandwidth: nothing moved is zero, not missing") {
+TEST_CASE("bandwidth: no data gives zero, not missing") {
   CHECK(bandwidth({.algbw_bytes = 0, .bus_factor = 1.5}, 1e-6).busbw_bytes_per_s == 0);
   CHECK(bandwidth({.algbw_bytes = 8, .bus_factor = 0}, 1e-6).busbw_bytes_per_s == 0);
 }

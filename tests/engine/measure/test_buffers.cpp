@@ -10,7 +10,7 @@ using namespace busbw;
 
 namespace {
 
-/// Offset of `at` in a buffer, whose guard lies before it.
+/// Offset of `at` in a buffer. The guard precedes the buffer's data.
 std::size_t offset(std::span<const std::byte> buffer, const std::byte* at) {
   return static_cast<std::size_t>(at - buffer.data());
 }
@@ -104,14 +104,14 @@ TEST_CASE("buffers: in place, each rank's data lies at its offset in the receive
     CHECK(place(scattered.recv_data(Placement::in_place)) == at_rank);
     CHECK(scattered.recv_region(Placement::in_place).size() == 256);
     CHECK(scattered.recv_region(Placement::out_of_place).size() == 64);
-    // The in-place offsets move along with the iterations.
+    // The in-place offsets move with the iterations.
     const CollectiveCall call = scattered.call(Placement::in_place, 1, Dtype::float32, Redop::sum, 0);
     CHECK(place(call.send) == 256);
     CHECK(place(call.recv) == 256 + at_rank);
   }
 }
 
-TEST_CASE("buffers: a size of nothing does not move") {
+TEST_CASE("buffers: an empty region does not move") {
   IdleCommunicator communicator(0, 2, buffer_bytes(64, 0));
   const CaseBuffers buffers(communicator, Shape{}, Dtype::float32, 64, 0);
   for (const std::uint64_t iteration : {0, 1, 5})

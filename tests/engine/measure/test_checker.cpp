@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kElements = 100;
 constexpr std::uint64_t kMax = 4 * kElements;
 
-/// One rank with one case of a collective, checked with damage done in between.
+/// One rank with one case of a collective. Tests change data between operation and check.
 struct Scene {
   explicit Scene(const char* name, int of_ranks = 1)
       : collective(make_collective(name, {})), backend(1, of_ranks, "0"), job(of_ranks) {
@@ -25,7 +25,7 @@ struct Scene {
   LocalJob job;
 };
 
-/// What a rank works with.
+/// Objects of one rank.
 struct RankScene {
   RankScene(Scene& scene, Team& world, int root = 0)
       : communicator(scene.backend.connect(world, world)),
@@ -48,13 +48,13 @@ struct RankScene {
 };
 
 RankCheckResult verify(RankScene& rank, Placement placement) {
-  RankCheckResult findings = rank.checker.verify_result(rank.rank_case, placement);
-  rank.checker.verify_untouched(rank.rank_case, placement, findings);
-  return findings;
+  RankCheckResult check_result = rank.checker.verify_result(rank.rank_case, placement);
+  rank.checker.verify_untouched(rank.rank_case, placement, check_result);
+  return check_result;
 }
 
-/// Findings of one rank after `damage` was done to the result of an all-reduce, out of place or in.
-RankCheckResult findings_after(Placement placement, const std::function<void(RankScene&)>& damage) {
+/// Check result of one rank after `damage` changed the result of an all-reduce, out of place or in place.
+RankCheckResult check_after(Placement placement, const std::function<void(RankScene&)>& damage) {
   Scene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
@@ -66,24 +66,24 @@ RankCheckResult findings_after(Placement placement, const std::function<void(Ran
 
 }  // namespace
 
-TEST_CASE("checker: a right result is right") {
+TEST_CASE("checker: a correct result passes") {
   for (const Placement placement : {Placement::out_of_place, Placement::in_place})
-    CHECK(findings_after(placement, [](RankScene&) {}).wrong_elements == 0);
+    CHECK(check_after(placement, [](RankScene&) {}).wrong_elements == 0);
 }
 
-TEST_CASE("checker: each single bit of the first, a middle and the last element is noticed") {
+TEST_CASE("checker: detects each single bit of the first, a middle and the last element") {
   for (const std::size_t index : {std::size_t{0}, std::size_t{41}, kElements - 1})
     for (int bit = 0; bit < 32; ++bit) {
-      const RankCheckResult findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult check_result = check_after(Placement::out_of_place, [&](RankScene& rank) {
         rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1}
                                                                                                           << (bit % 8);
       });
-      REQUIRE(findings.wrong_elements == 1);
-      REQUIRE(findings.first.size() == 1);
-      CHECK(findings.first[0].index == static_cast<std::int64_t>(index));
-      CHECK(findings.first[0].rank == 0);
-      CHECK(findings.first[0].place == "receive buffer");
-      CHECK(findings.first[0].expected != findings.first[0].got);
+      REQUIRE(check_result.wrong_elements == 1);
+      REQUIRE(check_result.first.size() == 1);
+      CHECK(check_result.first[0].index == static_cast<std::int64_t>(index));
+      CHECK(check_result.first[0].rank == 0);
+      CHECK(check_result.first[0].place == "receive buffer");
+      CHECK(check_result.first[0].expected != check_result.first[0].got);
     }
 }
 
@@ -92,14 +92,14 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
-  const RankCheckResult findings = verify(rank, Placement::out_of_place);
-  CHECK(findings.wrong_elements == kElements);
-  REQUIRE(findings.first.size() == Mismatches::kKept);
-  for (std::size_t i = 0; i < findings.first.size(); ++i)
-    CHECK(findings.first[i].index == static_cast<std::int64_t>(i));
+  const RankCheckResult check_result = verify(rank, Placement::out_of_place);
+  CHECK(check_result.wrong_elements == kElements);
+  REQUIRE(check_result.first.size() == Mismatches::kKept);
+  for (std::size_t i = 0; i < check_result.first.size(); ++i)
+    CHECK(check_result.first[i].index == static_cast<std::int64_t>(i));
 }
 
-TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
+TEST_CASE("checker: data of an earlier check counts as wrong in the next") {
   Scene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
@@ -109,36 +109,36 @@ TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
   CHECK(verify(rank, Placement::out_of_place).wrong_elements > kElements / 2);
 }
 
-TEST_CASE("checker: a changed byte in each of the four guards is noticed and named") {
-  struct Place {
+TEST_CASE("checker: detects and names a changed byte in each of the four guards") {
+  struct GuardCase {
     const char* name;
     bool send;
     bool after;
   };
-  for (const Place& place : {Place{"guard before the send buffer, byte", true, false},
-                             {"guard after the send buffer, byte", true, true},
-                             {"guard before the receive buffer, byte", false, false},
-                             {"guard after the receive buffer, byte", false, true}})
+  for (const GuardCase& place : {GuardCase{"guard before the send buffer, byte", true, false},
+                                 {"guard after the send buffer, byte", true, true},
+                                 {"guard before the receive buffer, byte", false, false},
+                                 {"guard after the receive buffer, byte", false, true}})
     for (const std::size_t index : {std::size_t{0}, kGuardBytes - 1}) {
-      const RankCheckResult findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult check_result = check_after(Placement::out_of_place, [&](RankScene& rank) {
         std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place)
                                      : rank.buffers.recv_data(Placement::out_of_place);
         std::byte* guard = place.after ? data + 4 * kElements : data - kGuardBytes;
         guard[index] ^= std::byte{0x10};
       });
-      REQUIRE(findings.wrong_elements == 1);
-      CHECK(findings.first.at(0).place == place.name);
-      CHECK(findings.first.at(0).index == static_cast<std::int64_t>(index));
+      REQUIRE(check_result.wrong_elements == 1);
+      CHECK(check_result.first.at(0).place == place.name);
+      CHECK(check_result.first.at(0).index == static_cast<std::int64_t>(index));
     }
 }
 
-TEST_CASE("checker: where nothing may be written, the first and the last byte count, in and out of place") {
+TEST_CASE("checker: detects changes of the first and last byte that must stay untouched, in and out of place") {
   for (const char* name : {"reduce", "gather"})
     for (const Placement placement : {Placement::out_of_place, Placement::in_place})
       for (const bool last : {false, true}) {
         CAPTURE(name);
         Scene scene(name, 3);
-        std::vector<RankCheckResult> findings(3);
+        std::vector<RankCheckResult> check_result(3);
         const auto ends = run_as_threads(scene.job, [&](Team& world) {
           RankScene rank(scene, world, 0);
           rank.checker.prepare(rank.rank_case, placement);
@@ -147,24 +147,24 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
           world.barrier();
           std::byte* result = rank.buffers.recv_data(placement);
           if (world.rank() == 2) result[last ? 4 * rank.shape.recv_count - 1 : 0] ^= std::byte{1};
-          findings[static_cast<std::size_t>(world.rank())] = verify(rank, placement);
+          check_result[static_cast<std::size_t>(world.rank())] = verify(rank, placement);
         });
         REQUIRE(ends == std::vector<std::string>(3));
-        CHECK(findings[0].wrong_elements == 0);
-        CHECK(findings[1].wrong_elements == 0);
-        REQUIRE(findings[2].wrong_elements == 1);
-        CHECK(findings[2].first[0].rank == 2);
+        CHECK(check_result[0].wrong_elements == 0);
+        CHECK(check_result[1].wrong_elements == 0);
+        REQUIRE(check_result[2].wrong_elements == 1);
+        CHECK(check_result[2].first[0].rank == 2);
         const auto count = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
-        CHECK(findings[2].first[0].index == (last ? count - 1 : 0));
+        CHECK(check_result[2].first[0].index == (last ? count - 1 : 0));
       }
 }
 
-TEST_CASE("checker: in place, the data around a result within it counts, at indices from the result on") {
+TEST_CASE("checker: in place, detects changes around the result, at indices relative to it") {
   for (const char* name : {"reduce_scatter", "scatter"})
     for (const bool before : {true, false}) {
       CAPTURE(name);
       Scene scene(name, 3);
-      std::vector<RankCheckResult> findings(3);
+      std::vector<RankCheckResult> check_result(3);
       const auto ends = run_as_threads(scene.job, [&](Team& world) {
         RankScene rank(scene, world, 1);
         rank.checker.prepare(rank.rank_case, Placement::in_place);
@@ -173,14 +173,14 @@ TEST_CASE("checker: in place, the data around a result within it counts, at indi
         world.barrier();
         const auto region = rank.buffers.recv_region(Placement::in_place);
         if (world.rank() == 1) (before ? region.front() : region.back()) ^= std::byte{1};
-        findings[static_cast<std::size_t>(world.rank())] = verify(rank, Placement::in_place);
+        check_result[static_cast<std::size_t>(world.rank())] = verify(rank, Placement::in_place);
       });
       REQUIRE(ends == std::vector<std::string>(3));
-      CHECK(findings[0].wrong_elements == 0);
-      CHECK(findings[2].wrong_elements == 0);
-      REQUIRE(findings[1].wrong_elements == 1);
-      CHECK(findings[1].first[0].place == "receive buffer");
+      CHECK(check_result[0].wrong_elements == 0);
+      CHECK(check_result[2].wrong_elements == 0);
+      REQUIRE(check_result[1].wrong_elements == 1);
+      CHECK(check_result[1].first[0].place == "receive buffer");
       const auto share = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
-      CHECK(findings[1].first[0].index == (before ? -share : 2 * share - 1));
+      CHECK(check_result[1].first[0].index == (before ? -share : 2 * share - 1));
     }
 }

@@ -13,7 +13,7 @@ using namespace busbw;
 
 namespace {
 
-/// Whether the text reads like the pattern, in which 9 stands for a digit and + for a sign.
+/// True if the text matches the pattern, in which 9 stands for a digit and + for a sign.
 bool reads_like(std::string_view text, std::string_view pattern) {
   return std::ranges::equal(text, pattern, [](char letter, char wanted) {
     if (wanted == '9') return letter >= '0' && letter <= '9';
@@ -22,7 +22,7 @@ bool reads_like(std::string_view text, std::string_view pattern) {
   });
 }
 
-/// Another time zone while the object lives.
+/// Sets another time zone while the object lives.
 class TimeZone {
  public:
   explicit TimeZone(const char* zone) {
@@ -62,12 +62,12 @@ TEST_CASE("monotonic_s: resolves microseconds") {
   CHECK(smallest_step < 1e-5);
 }
 
-TEST_CASE("wall_time: the three ways to write it") {
+TEST_CASE("wall_time: the three formats") {
   const WallTime now = wall_time();
   CHECK(reads_like(now.local, "9999-99-99 99:99:99"));
   CHECK(reads_like(now.iso, "9999-99-99T99:99:99.999+99:99"));
   CHECK(reads_like(now.compact, "99999999T999999Z"));
-  // One moment in all of them.
+  // The three texts show the same moment.
   CHECK(now.local.substr(0, 10) == now.iso.substr(0, 10));
   CHECK(now.local.substr(11) == now.iso.substr(11, 8));
 }
@@ -84,7 +84,7 @@ TEST_CASE("wall_time: the offset of the zone, east and west, with half hours") {
   CHECK(offset_in("XXX-14") == "+14:00");
 }
 
-TEST_CASE("wall_time: the compact form is UTC wherever one is") {
+TEST_CASE("wall_time: the compact form is UTC in every time zone") {
   const TimeZone there("XXX-12");
   const WallTime now = wall_time();
   CHECK(now.compact.substr(9, 2) != now.local.substr(11, 2));

@@ -9,7 +9,7 @@ namespace {
 RankReport report(const std::vector<double>& iteration_s, double total_s) {
   return {
       .samples = {.iteration_s = iteration_s, .total = {.elapsed_s = total_s, .issue_s = total_s / 3, .operations = 3}},
-      .findings = {}};
+      .check_result = {}};
 }
 
 const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
@@ -21,7 +21,7 @@ RankReport on_device(double first_s, double duration_s) {
                       .first_iteration_s = first_s,
                       .device_s = 2 * duration_s,
                       .device_operations = 2},
-          .findings = {}};
+          .check_result = {}};
 }
 
 }  // namespace
@@ -41,19 +41,19 @@ TEST_CASE("combine_ranks: the numbers of -a") {
   CHECK(static_cast<RankAverage>(3) == RankAverage::max);
 }
 
-TEST_CASE("rank_times_s: totals by the operations that they are of") {
+TEST_CASE("rank_times_s: totals divided by the number of operations") {
   CHECK(rank_times_s(kRanks) == std::vector<double>{3, 2, 4, 1});
   CHECK(rank_launch_times_s(kRanks)[2] == doctest::Approx(4.0 / 3));
 }
 
-TEST_CASE("rank_device_times_s: missing where one rank has none") {
+TEST_CASE("rank_device_times_s: empty if a rank has none") {
   CHECK(rank_device_times_s(kRanks).empty());
   CHECK(rank_device_times_s(std::vector{on_device(9, 2), on_device(9, 3)}) == std::vector<double>{2, 3});
   CHECK(rank_device_times_s(std::vector{on_device(9, 2), kRanks[0]}).empty());
 }
 
-TEST_CASE("rank_arrivals_s: who waited longest came first") {
-  // Rank 1 came 5 after rank 0; rank 2 takes longer, but came with rank 0.
+TEST_CASE("rank_arrivals_s: the rank that waited longest arrived first") {
+  // Rank 1 arrived 5 s after rank 0. Rank 2 takes longer but arrived with rank 0.
   const std::vector<RankReport> ranks{on_device(7, 2), on_device(2, 2), on_device(8, 3)};
   CHECK(rank_arrivals_s(ranks, 1) == std::vector<double>{0, 5, 0});
   const std::vector<RankReport> tens{on_device(70, 2), on_device(20, 2), on_device(80, 3)};

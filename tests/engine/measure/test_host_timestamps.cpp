@@ -5,14 +5,14 @@
 
 using namespace busbw;
 
-TEST_CASE("HostStamps: the time between two stamps, whichever way round") {
-  HostTimestamps stamps;
-  stamps.reset(3);
-  stamps.set(0);
+TEST_CASE("HostTimestamps: the signed time between two timestamps") {
+  HostTimestamps timestamps;
+  timestamps.reset(3);
+  timestamps.set(0);
   usleep(2000);
-  stamps.set(1);
-  stamps.set(2);
-  CHECK(stamps.seconds_between(0, 1) >= 0.002);
-  CHECK(stamps.seconds_between(0, 2) >= stamps.seconds_between(0, 1));
-  CHECK(stamps.seconds_between(1, 0) == -stamps.seconds_between(0, 1));
+  timestamps.set(1);
+  timestamps.set(2);
+  CHECK(timestamps.seconds_between(0, 1) >= 0.002);
+  CHECK(timestamps.seconds_between(0, 2) >= timestamps.seconds_between(0, 1));
+  CHECK(timestamps.seconds_between(1, 0) == -timestamps.seconds_between(0, 1));
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMax = 4096;
 
-/// One rank that samples one placement on a made-up device.
+/// One rank that samples one placement on a fake device.
 struct Scene {
   Scene(const MadeUpDevice& made_up, const RunSettings& settings)
       : collective(make_collective("all_reduce", {})),
@@ -48,12 +48,11 @@ RunSettings settings_of(int iterations, int graph_launches = 0) {
 constexpr double kShortS = 10e-6;
 constexpr double kMiddleS = 1e-3;
 constexpr double kLongS = 10e-3;
-constexpr double kHourS = 3600;  // no machine is as busy as that
+constexpr double kHourS = 3600;  // longer than any delay on a busy machine
 
 }  // namespace
 
-TEST_CASE(
-    "sample_placement: short operations are timed without stamps, sampled with them, and then held behind the gate") {
+TEST_CASE("sample_placement: short operations are timed without timestamps, sampled with them, then gated") {
   const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
   CHECK(scene.stopped_by == StopReason::iterations);
   CHECK(scene.samples().total.operations == 8);
@@ -63,11 +62,11 @@ TEST_CASE(
   CHECK(scene.samples().device_s / 8 == doctest::Approx(kShortS));
 }
 
-// Operations just before those that are timed without stamps.
+// Counts the operations immediately before those that are timed without timestamps.
 constexpr int kLineUp = 1;
 
-TEST_CASE("sample_placement: the warm-up tells what is short, so that the time is taken first") {
-  // Where the machine is busy a warm-up may seem long.
+TEST_CASE("sample_placement: if the warm-up shows short operations, the time is measured first") {
+  // On a busy machine a warm-up may seem long.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
     const Scene scene({.operation_s = kShortS}, settings_of(3));
@@ -78,9 +77,9 @@ TEST_CASE("sample_placement: the warm-up tells what is short, so that the time i
   CHECK(is_first);
 }
 
-TEST_CASE("sample_placement: no operation is measured twice where stamps do not show") {
+TEST_CASE("sample_placement: operations are measured once if timestamps are not visible") {
   MadeUpDevice device{.operation_s = kLongS, .late_s = 0.5};
-  device.host_wait_s = kLongS;  // what the warm-up takes by the host's clock
+  device.host_wait_s = kLongS;  // duration of the warm-up by the host clock
   const Scene scene(device, settings_of(8));
   CHECK(scene.device.count("run") == 1 + kLineUp + 8);
   CHECK(scene.device.count("close") == 0);
@@ -89,8 +88,8 @@ TEST_CASE("sample_placement: no operation is measured twice where stamps do not 
   CHECK(scene.samples().device_s / 7 == doctest::Approx(kLongS));
 }
 
-TEST_CASE("sample_placement: where an event would show the time is of operations without, and nothing is held back") {
-  // Where the machine is busy a warm-up may seem longer, and the first batch holds stamps.
+TEST_CASE("sample_placement: if events are visible, the time is measured without them and nothing is gated") {
+  // On a busy machine a warm-up may seem longer, and the first batch then has timestamps.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
     MadeUpDevice device{.operation_s = kMiddleS, .late_s = kHourS};
@@ -98,7 +97,7 @@ TEST_CASE("sample_placement: where an event would show the time is of operations
     const Scene scene(device, settings_of(8));
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 8);
-    CHECK(scene.samples().total.elapsed_s < kHourS);  // by the host's clock, on which this device takes no time
+    CHECK(scene.samples().total.elapsed_s < kHourS);  // by the host clock, on which this device takes no time
     CHECK(scene.samples().iteration_s.size() == 8);
     CHECK(scene.samples().first_iteration_s == doctest::Approx(kMiddleS + kHourS));
     CHECK(scene.samples().device_operations == 7);
@@ -110,7 +109,7 @@ TEST_CASE("sample_placement: where an event would show the time is of operations
   CHECK(is_first);
 }
 
-TEST_CASE("sample_placement: after a warm-up that took long for other reasons it begins again") {
+TEST_CASE("sample_placement: starts again after a warm-up that was slow for other reasons") {
   struct Expected {
     double operation_s;
     int runs_again;
@@ -128,7 +127,7 @@ TEST_CASE("sample_placement: after a warm-up that took long for other reasons it
   }
 }
 
-TEST_CASE("sample_placement: graphs of long iterations are timed without stamps, too") {
+TEST_CASE("sample_placement: graphs of long iterations are timed without timestamps") {
   for (const auto& [operation_s, recordings] : {std::pair{kMiddleS, 2}, {kLongS, 1}}) {
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
@@ -146,8 +145,8 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without stamps,
 
 TEST_CASE("sample_placement: -G") {
   const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(4, 3));
-  CHECK(scene.device.count("begin") == 2);  // with stamps and without
-  CHECK(scene.device.count("close") == 3 + 1);  // each launch with stamps, and the device's time
+  CHECK(scene.device.count("begin") == 2);  // with timestamps and without
+  CHECK(scene.device.count("close") == 3 + 1);  // each timestamped launch, and the device time
   CHECK(scene.samples().total.operations == 12);
   CHECK_FALSE(scene.samples().first_iteration_s);
   REQUIRE(scene.samples().iteration_s.size() == 12);
@@ -155,7 +154,7 @@ TEST_CASE("sample_placement: -G") {
   CHECK(scene.samples().device_operations == 4);
 }
 
-TEST_CASE("sample_placement: the device is asked after the warm-up, which raises its clocks, and once more") {
+TEST_CASE("sample_placement: the device's clocks are queried after the warm-up, and once more") {
   const Scene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, settings_of(4));
   CHECK(scene.device.count("ask") == 2);
   const auto asked = std::ranges::find(scene.device.log, "ask");
@@ -165,7 +164,7 @@ TEST_CASE("sample_placement: the device is asked after the warm-up, which raises
   CHECK(scene.samples().after);
 }
 
-TEST_CASE("sample_placement: a stopping rule goes on in whole batches, of the time too") {
+TEST_CASE("sample_placement: a stopping rule samples and times in whole batches") {
   RunSettings settings = settings_of(10);
   settings.target_ci = 0.5;
   const Scene scene({.operation_s = kShortS}, settings);

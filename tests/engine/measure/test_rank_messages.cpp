@@ -7,15 +7,16 @@
 using namespace busbw;
 
 TEST_CASE("samples arrive as they were sent") {
-  Samples sent{.iteration_s = {1, 2.5},
-               .skipped_iterations = 10,
-               .first_iteration_s = 11,
-               .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
-               .device_s = 6,
-               .device_operations = 7,
-               .on_device = true,
-               .before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
-               .after = DeviceClockState{.clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
+  Samples sent{
+      .iteration_s = {1, 2.5},
+      .skipped_iterations = 10,
+      .first_iteration_s = 11,
+      .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
+      .device_s = 6,
+      .device_operations = 7,
+      .on_device = true,
+      .before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
+      .after = DeviceClockState{.clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
   const Samples got = read_samples(samples_message(sent));
   CHECK(got.iteration_s == sent.iteration_s);
   CHECK(got.skipped_iterations == 10);
@@ -35,7 +36,7 @@ TEST_CASE("samples arrive as they were sent") {
   CHECK(got.after->throttle_reasons == std::vector<std::string>{"heat", "power"});
 }
 
-TEST_CASE("a device that says nothing stays one that says nothing") {
+TEST_CASE("missing clock values stay missing") {
   const Samples got = read_samples(samples_message({}));
   CHECK_FALSE(got.first_iteration_s);
   CHECK_FALSE(got.before);
@@ -43,8 +44,8 @@ TEST_CASE("a device that says nothing stays one that says nothing") {
   CHECK_FALSE(got.on_device);
 }
 
-TEST_CASE("findings arrive as they were sent") {
-  const RankCheckResult got = read_findings(findings_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
+TEST_CASE("check results arrive as they were sent") {
+  const RankCheckResult got = read_check_result(check_result_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
   CHECK(got.wrong_elements == 9);
   REQUIRE(got.first.size() == 1);
   CHECK(got.first[0].rank == 2);
@@ -54,14 +55,15 @@ TEST_CASE("findings arrive as they were sent") {
   CHECK(got.first[0].got == "2");
 }
 
-TEST_CASE("what is cut off is refused") {
+TEST_CASE("a truncated message is an error") {
   Bytes bytes = samples_message({.iteration_s = {1, 2}});
   bytes.pop_back();
   CHECK_THROWS_AS(read_samples(bytes), BrokenMessage);
 }
 
-TEST_CASE("what rank 0 decided is what all hear") {
+TEST_CASE("rank 0's decision reaches all ranks") {
   LocalJob job(3);
-  const auto ends = run_as_threads(job, [](Team& world) { CHECK(broadcast_from_rank0(world, world.rank() + 10) == 10); });
+  const auto ends =
+      run_as_threads(job, [](Team& world) { CHECK(broadcast_from_rank0(world, world.rank() + 10) == 10); });
   CHECK(ends == std::vector<std::string>(3));
 }

@@ -15,7 +15,7 @@ using namespace busbw;
 
 namespace {
 
-/// A collective that only remembers where it was called.
+/// A collective that only records the buffers of its calls.
 class Remembering final : public Collective {
  public:
   explicit Remembering(int operations_per_run = 1) : operations_per_run_(operations_per_run) {}
@@ -50,7 +50,7 @@ class CallsAsSeconds final : public Timestamps {
 
 constexpr std::uint64_t kMax = 64;
 
-/// A sampler of one rank, with all that it needs.
+/// A sampler of one rank with all objects that it needs.
 struct Scene {
   explicit Scene(const RunSettings& given, int operations_per_run = 1, std::size_t elements = 4)
       : settings(given),
@@ -66,7 +66,7 @@ struct Scene {
   }
 
   std::uint64_t steps() const { return job.progress(0).steps; }
-  /// Where call `i` lies in the buffers, in regions.
+  /// Position of call `i` in the buffers, in regions.
   std::size_t region(std::size_t i) const {
     return static_cast<std::size_t>(collective.calls().at(i).send - collective.calls().at(0).send) / 16;
   }
@@ -91,7 +91,7 @@ RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup
 
 }  // namespace
 
-TEST_CASE("sampler: warms up as often as asked for, in the placement that is timed, and always once") {
+TEST_CASE("sampler: warms up as often as requested, at least once, in the timed placement") {
   for (const auto& [asked, run] : {std::pair{0, 1}, {1, 1}, {5, 5}}) {
     Scene scene(settings_of(3, 2, 0, asked));
     Sampler sampler(*scene.world, scene.communicator, scene.sampled(Placement::in_place), scene.settings);
@@ -113,7 +113,7 @@ TEST_CASE("sampler: a batch is -n iterations of -m operations, each in the next 
   CHECK(scene.job.progress(0).phase == Phase::timing);
 }
 
-TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
+TEST_CASE("sampler: samples are per operation, the total is host-clock time") {
   for (const int blocking : {0, 1, 2, 3})
     for (const int operations_per_run : {1, 2}) {
       Scene scene(settings_of(4, 3, blocking), operations_per_run);
@@ -127,7 +127,7 @@ TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
     }
 }
 
-TEST_CASE("sampler: samples are by the device's clock where it has one, the total by the host's") {
+TEST_CASE("sampler: samples use the device clock if there is one, the total uses the host clock") {
   for (const int blocking : {0, 1, 2, 3}) {
     CAPTURE(blocking);
     Scene scene(settings_of(4, 3, blocking));
@@ -138,7 +138,7 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
     const double began_s = monotonic_s();
     sampler.batch_with_total(samples);
     const double wall_s = monotonic_s() - began_s;
-    CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of a second each are one iteration
+    CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of one second each are one iteration
     CHECK(samples.total.issue_s <= samples.total.elapsed_s);
     CHECK(samples.total.elapsed_s > 0);
     CHECK(samples.total.elapsed_s <= wall_s);
@@ -147,20 +147,20 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
   }
 }
 
-TEST_CASE("sampler: on a device launching shows in short iterations, and events up to longer ones") {
+TEST_CASE("sampler: on a device launches are visible in short iterations, events in longer ones too") {
   Scene scene(settings_of(2, 1, 0));
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
   const Sampler on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
   CHECK(on_device.visible_overhead(100e-6) == VisibleOverhead::launching);
   CHECK(on_device.visible_overhead(299e-6) == VisibleOverhead::launching);
-  CHECK(on_device.visible_overhead(301e-6) == VisibleOverhead::stamps);
-  CHECK(on_device.visible_overhead(2.4e-3) == VisibleOverhead::stamps);
+  CHECK(on_device.visible_overhead(301e-6) == VisibleOverhead::timestamps);
+  CHECK(on_device.visible_overhead(2.4e-3) == VisibleOverhead::timestamps);
   CHECK(on_device.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
   CHECK(scene.sampler.visible_overhead(100e-6) == VisibleOverhead::nothing);
 }
 
-TEST_CASE("sampler: a batch without stamps is as many operations, in the next region each, and its time") {
+TEST_CASE("sampler: a batch without timestamps has as many operations, each in the next region, and a time") {
   Scene scene(settings_of(600, 2, 0));
   Samples samples;
   scene.sampler.plain_batch(samples);
@@ -171,20 +171,20 @@ TEST_CASE("sampler: a batch without stamps is as many operations, in the next re
   REQUIRE(scene.collective.calls().size() == 1200);
   for (std::size_t i = 0; i < 1200; ++i) CHECK(scene.region(i) == i % 4);
   CHECK(scene.job.progress(0).phase == Phase::timing);
-  CHECK(scene.steps() == 1 + 3);  // the barrier, and a sign of life every 256 iterations
+  CHECK(scene.steps() == 1 + 3);  // the barrier, and one progress report every 256 iterations
 }
 
-TEST_CASE("sampler: stamps show where an iteration is short, and never where its barrier is not timed") {
+TEST_CASE("sampler: timestamps are visible in short iterations, but not with untimed barriers") {
   struct Expected {
     double iteration_s;
     int blocking;
     VisibleOverhead shows;
   };
-  for (const Expected& expected : {Expected{9.9e-6, 0, VisibleOverhead::stamps},
+  for (const Expected& expected : {Expected{9.9e-6, 0, VisibleOverhead::timestamps},
                                    {10.1e-6, 0, VisibleOverhead::nothing},
                                    {1e-3, 0, VisibleOverhead::nothing},
-                                   {9e-6, 1, VisibleOverhead::stamps},
-                                   {9e-6, 2, VisibleOverhead::stamps},
+                                   {9e-6, 1, VisibleOverhead::timestamps},
+                                   {9e-6, 2, VisibleOverhead::timestamps},
                                    {9e-6, 3, VisibleOverhead::nothing}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
@@ -193,7 +193,7 @@ TEST_CASE("sampler: stamps show where an iteration is short, and never where its
   }
 }
 
-TEST_CASE("sampler: batches add up") {
+TEST_CASE("sampler: batches accumulate") {
   Scene scene(settings_of(5, 1, 0));
   Samples samples;
   scene.sampler.batch_with_total(samples);
@@ -203,11 +203,11 @@ TEST_CASE("sampler: batches add up") {
   CHECK(samples.total.elapsed_s > first_s);
 }
 
-TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
+TEST_CASE("sampler: -z selects the waits and the barriers") {
   struct Expected {
     int blocking;
     int synchronized;
-    std::uint64_t steps;  // one to begin, one for each iteration, one for each barrier
+    std::uint64_t steps;  // one at the start, one per iteration, one per barrier
   };
   // 4 iterations of 3 operations
   for (const Expected& expected :
@@ -221,8 +221,8 @@ TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
   }
 }
 
-TEST_CASE("sampler: -z 3 leaves the barriers between iterations out of the total, by the host's clock") {
-  /// The barrier that another rank comes late to.
+TEST_CASE("sampler: -z 3 excludes the barriers between iterations from the host-clock total") {
+  /// A barrier that another rank reaches late.
   struct SlowToMeet final : TeamLike {
     using TeamLike::TeamLike;
     void barrier() override { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
@@ -237,5 +237,5 @@ TEST_CASE("sampler: -z 3 leaves the barriers between iterations out of the total
   sampler.batch_with_total(samples);
   const double wall_s = monotonic_s() - began_s;
   CHECK(samples.total.elapsed_s > 0);
-  CHECK(samples.total.elapsed_s <= wall_s - (1 + 5) * 0.02);  // one barrier before and five between
+  CHECK(samples.total.elapsed_s <= wall_s - (1 + 5) * 0.02);  // one barrier before and five between iterations
 }

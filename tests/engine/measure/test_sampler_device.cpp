@@ -1,4 +1,4 @@
-// The measuring loops on a device whose operations go on after their call: graphs, the gate, the three times.
+// Measuring loops on a device on which calls return before their operations are done: graphs, gate, the three times.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMax = 4096;
 
-/// A sampler of one rank on a made-up device.
+/// A sampler of one rank on a fake device.
 struct Scene {
   explicit Scene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce", int size = 1,
                  int ranks_of_largest_group = 0)
@@ -53,10 +53,10 @@ RunSettings settings_of(int iterations, int aggregated = 1, int graph_launches =
 
 using Words = std::vector<std::string>;
 
-/// A team whose barriers stand in the device's log.
-class Meeting final : public TeamLike {
+/// A team that records its barriers in the device's log.
+class LoggedTeam final : public TeamLike {
  public:
-  Meeting(Team& team, Words& log) : TeamLike(team), log_(log) {}
+  LoggedTeam(Team& team, Words& log) : TeamLike(team), log_(log) {}
   void barrier() override { log_.push_back("barrier"); }
   void enter(Phase phase) override {
     if (phase == Phase::timing) log_.push_back("timing");
@@ -68,7 +68,7 @@ class Meeting final : public TeamLike {
 
 }  // namespace
 
-TEST_CASE("sampler: -G records the iterations once, launches them so often, and divides by all of them") {
+TEST_CASE("sampler: -G captures the iterations once, launches them N times, and divides by all of them") {
   Scene scene({}, settings_of(3, 2, 5));
   scene.sampler.plain_batch(scene.samples);
   const int put_on_device = 1;
@@ -84,14 +84,14 @@ TEST_CASE("sampler: -G records the iterations once, launches them so often, and 
   CHECK(scene.device.count("issue") == put_on_device + 5 + 5);
 }
 
-TEST_CASE("sampler: what is put on the device beforehand is not timed") {
+TEST_CASE("sampler: uploading a graph to the device is not timed") {
   Scene scene({}, settings_of(2, 1, 1));
   scene.sampler.plain_batch(scene.samples);
   CHECK(scene.device.log ==
         Words{"begin", "run", "run", "end", "issue", "wait", "run", "wait", "issue", "flush", "wait"});
 }
 
-TEST_CASE("sampler: the device has just been at work when the time begins, however long ranks took to agree") {
+TEST_CASE("sampler: an operation wakes the device just before the timed part") {
   Scene scene({}, settings_of(2));
   scene.sampler.plain_batch(scene.samples);
   CHECK(scene.device.log == Words{"run", "wait", "run", "run", "flush", "wait"});
@@ -101,14 +101,14 @@ TEST_CASE("sampler: the device has just been at work when the time begins, howev
   CHECK(scene.samples.total.operations == 4);
 }
 
-TEST_CASE("sampler: ranks leave a barrier one by one, so an operation lines them up before anything is timed") {
-  for (const bool stamps : {false, true}) {
+TEST_CASE("sampler: an operation aligns the ranks before the timed part, because they leave a barrier one by one") {
+  for (const bool with_timestamps : {false, true}) {
     Scene scene({}, settings_of(1));
-    Meeting meeting(*scene.world, scene.device.log);
+    LoggedTeam meeting(*scene.world, scene.device.log);
     Sampler sampler(meeting, scene.device,
                     {*scene.collective, scene.buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1},
                     scene.settings);
-    if (stamps)
+    if (with_timestamps)
       sampler.batch_with_total(scene.samples);
     else
       sampler.plain_batch(scene.samples);
@@ -117,7 +117,7 @@ TEST_CASE("sampler: ranks leave a barrier one by one, so an operation lines them
   }
 }
 
-TEST_CASE("sampler: groups that differ in size are held back equally often, as all ranks meet each time") {
+TEST_CASE("sampler: groups of different sizes use equally many gated batches, because all ranks wait in each") {
   for (const std::size_t room : {6, 8, 12, 40})
     for (const int small : {1, 2, 4}) {
       CAPTURE(room);
@@ -134,13 +134,13 @@ TEST_CASE("sampler: groups that differ in size are held back equally often, as a
     }
 }
 
-TEST_CASE("sampler: -G with stamps between the iterations gives a sample for each of them in each launch") {
+TEST_CASE("sampler: -G with timestamps gives one sample per iteration and launch") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.device.count("begin") == 1);
   const int put_on_device = 1;
   CHECK(scene.device.count("issue") == put_on_device + 4);
-  CHECK(scene.device.count("wait") == put_on_device + 4);  // stamps are read after each launch
+  CHECK(scene.device.count("wait") == put_on_device + 4);  // timestamps are read after each launch
   CHECK(scene.device.count("stamp 0") == 1);
   CHECK(scene.device.count("stamp 3") == 1);
   CHECK(scene.samples.iteration_s == std::vector<double>(12, 0.5));
@@ -149,25 +149,25 @@ TEST_CASE("sampler: -G with stamps between the iterations gives a sample for eac
   CHECK(scene.samples.device_operations == 0);
 }
 
-TEST_CASE("sampler: long graphs are launched once with stamps, which also tell the total and the device's time") {
+TEST_CASE("sampler: timestamps of a long graph also give the total and the device time") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
   scene.sampler.batch_with_total(scene.samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples.total.operations == 6);
   CHECK(scene.samples.total.elapsed_s > 0);
-  CHECK(scene.samples.device_operations == 4);  // not the first of each launch
+  CHECK(scene.samples.device_operations == 4);  // all but the first of each launch
   CHECK(scene.samples.device_s == 2.0);
 }
 
-TEST_CASE("sampler: a hundred thousand samples of graphs are enough") {
+TEST_CASE("sampler: graphs stop at 100,000 samples") {
   Scene scene({}, settings_of(50'000, 1, 7));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.samples.iteration_s.size() + scene.samples.skipped_iterations == 100'000);
 }
 
-TEST_CASE("sampler: a graph with stamps starts on all ranks together, so that no sample holds a wait for others") {
+TEST_CASE("sampler: a gated graph with timestamps starts on all ranks together, so no sample includes a wait") {
   Scene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(6, 2.0));
@@ -180,7 +180,7 @@ TEST_CASE("sampler: a graph with stamps starts on all ranks together, so that no
                                   "close",   "run",     "issue", "flush",   "open", "ask",     "wait"});
 }
 
-TEST_CASE("sampler: a graph with stamps that cannot be held back has no sample of its first iteration") {
+TEST_CASE("sampler: a graph with timestamps that cannot be gated has no sample of its first iteration") {
   for (const auto& [device, settings] :
        {std::pair{MadeUpDevice{.operation_s = 2, .has_gate = false}, settings_of(3, 1, 2)},
         {MadeUpDevice{.operation_s = 2, .room = 1}, settings_of(3, 1, 2)},
@@ -193,21 +193,21 @@ TEST_CASE("sampler: a graph with stamps that cannot be held back has no sample o
     CHECK(scene.samples.iteration_s.size() == 2 * static_cast<std::size_t>(settings.iterations - 1));
     CHECK(scene.samples.first_iteration_s == 2.0);
   }
-  // 499 operations and 500 stamps fit into a room of 40.
+  // 499 operations and 500 timestamps fit into a capacity of 40.
   Scene scene({}, settings_of(499, 1, 2));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.device.count("close") == 2);
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
-TEST_CASE("sampler: a graph of one iteration keeps its sample, having no other") {
+TEST_CASE("sampler: a graph of one iteration keeps its only sample") {
   Scene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
-TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, of the first batch") {
+TEST_CASE("sampler: the first batch also keeps its first iteration separately") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.first_iteration_s == 60.0);
@@ -215,11 +215,11 @@ TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, 
   CHECK(scene.samples.iteration_s.size() == 3);
 }
 
-TEST_CASE("sampler: short iterations are held back: their samples hold neither launching nor waiting for others") {
+TEST_CASE("sampler: short iterations are gated: their samples include neither launches nor waits for other ranks") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
-  CHECK(scene.samples.first_iteration_s == 55.0);  // one by itself, before
+  CHECK(scene.samples.first_iteration_s == 55.0);  // measured alone, before the batch
   CHECK(scene.samples.skipped_iterations == 0);
   CHECK(scene.samples.total.operations == 0);
   CHECK(scene.device.log == Words{"stamp 0", "run",   "stamp 1", "wait",  //
@@ -228,7 +228,7 @@ TEST_CASE("sampler: short iterations are held back: their samples hold neither l
                                   "stamp 1", "flush", "open",    "ask",   "wait"});
 }
 
-TEST_CASE("sampler: no more iterations with stamps are held back than there is room for") {
+TEST_CASE("sampler: gated iterations with timestamps do not exceed the gate's capacity") {
   for (const char* name : {"all_reduce", "hypercube"})
     for (const std::size_t room : {4, 20, 37, 100})
       for (const int aggregated : {1, 3}) {
@@ -242,7 +242,7 @@ TEST_CASE("sampler: no more iterations with stamps are held back than there is r
       }
 }
 
-TEST_CASE("sampler: stamps between longer iterations tell samples and the device's time, but no total") {
+TEST_CASE("sampler: timestamps between longer iterations give samples and device time, but no total") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
   scene.sampler.stamped_batch(scene.samples);
   CHECK(scene.samples.on_device);
@@ -258,7 +258,7 @@ TEST_CASE("sampler: stamps between longer iterations tell samples and the device
                                   "grouped", "stamp 3", "flush",   "ask",     "wait"});
 }
 
-TEST_CASE("sampler: graphs with stamps that are not held back tell samples and the device's time of all launches") {
+TEST_CASE("sampler: graphs with timestamps and without a gate give samples and device time of all launches") {
   Scene scene({.operation_s = 2}, settings_of(3, 1, 4));
   scene.sampler.stamped_batch(scene.samples);
   CHECK(scene.device.count("close") == 0);
@@ -270,7 +270,7 @@ TEST_CASE("sampler: graphs with stamps that are not held back tell samples and t
   CHECK(scene.samples.total.operations == 0);
 }
 
-TEST_CASE("sampler: what is too short to hide launching has no device time, where it cannot be held back") {
+TEST_CASE("sampler: iterations too short to hide launches have no device time without a gate") {
   Scene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
   scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
@@ -278,22 +278,22 @@ TEST_CASE("sampler: what is too short to hide launching has no device time, wher
   CHECK(scene.samples.total.operations == 0);
 }
 
-TEST_CASE("sampler: in short graphs their launch shows, however long their iterations are") {
+TEST_CASE("sampler: launches of short graphs are visible, even with long iterations") {
   const Scene scene({}, settings_of(10, 1, 3));
   CHECK(scene.sampler.visible_overhead(200e-6) == VisibleOverhead::launching);
   CHECK(scene.sampler.visible_overhead(400e-6) == VisibleOverhead::launching);  // 10 of them are 4 ms
-  CHECK(scene.sampler.visible_overhead(600e-6) == VisibleOverhead::stamps);
+  CHECK(scene.sampler.visible_overhead(600e-6) == VisibleOverhead::timestamps);
   CHECK(scene.sampler.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
   CHECK(Scene({}, settings_of(1, 1, 3)).sampler.visible_overhead(2.6e-3) == VisibleOverhead::launching);
-  CHECK(Scene({}, settings_of(10)).sampler.visible_overhead(400e-6) == VisibleOverhead::stamps);
+  CHECK(Scene({}, settings_of(10)).sampler.visible_overhead(400e-6) == VisibleOverhead::timestamps);
 }
 
-TEST_CASE("sampler: behind the gate there is neither launching nor waiting for others") {
+TEST_CASE("sampler: gated times include neither launches nor waits for other ranks") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(10));
   scene.sampler.gated_total_batches(scene.samples);
   CHECK(scene.samples.device_operations == 10);
   CHECK(scene.samples.device_s == 20.0);
-  // one operation lets all ranks begin together
+  // one operation makes all ranks begin together
   CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
   Scene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
@@ -302,7 +302,7 @@ TEST_CASE("sampler: behind the gate there is neither launching nor waiting for o
   CHECK(without.samples.iteration_s.back() == 5.0);
 }
 
-TEST_CASE("sampler: no more is held back than there is room for, whatever calls an operation needs") {
+TEST_CASE("sampler: gated operations do not exceed the gate's capacity, for any number of calls per operation") {
   for (const char* name : {"all_reduce", "hypercube"})
     for (const std::size_t room : {4, 20, 37, 100})
       for (const int aggregated : {1, 3}) {
@@ -318,7 +318,7 @@ TEST_CASE("sampler: no more is held back than there is room for, whatever calls 
       }
 }
 
-TEST_CASE("sampler: where little fits behind the gate it is closed again, until all iterations are done") {
+TEST_CASE("sampler: the gate closes repeatedly until all iterations are done") {
   Scene scene({.operation_s = 2, .launch_s = 3, .room = 7}, settings_of(10));
   scene.sampler.gated_total_batches(scene.samples);
   CHECK(scene.device.count("close") == 3);  // 4, 4 and 2
@@ -334,8 +334,7 @@ TEST_CASE("sampler: a graph is one launch behind the gate") {
   CHECK(scene.device.max_behind_gate == 4);
 }
 
-TEST_CASE(
-    "sampler: a graph that is too long for the gate's room is not held back, as its launch might wait for the gate") {
+TEST_CASE("sampler: a graph that exceeds the gate's capacity is not gated") {
   for (const auto& [room, most] : {std::pair<std::size_t, int>{40, 1000}, {8, 200}}) {
     Scene longest({.room = room}, settings_of(most, 1, 3));
     longest.sampler.gated_total_batches(longest.samples);
@@ -347,7 +346,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sampler: without a gate, without room, or with waiting between operations nothing is held back") {
+TEST_CASE("sampler: nothing is gated without a gate, without capacity, or with waits between operations") {
   for (const auto& [device, settings] : {std::pair{MadeUpDevice{.has_gate = false}, settings_of(5)},
                                          {MadeUpDevice{.room = 3}, settings_of(5)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 1)},
@@ -360,7 +359,7 @@ TEST_CASE("sampler: without a gate, without room, or with waiting between operat
   }
 }
 
-TEST_CASE("sampler: the gate is opened when a rank gives up behind it") {
+TEST_CASE("sampler: the gate opens if a rank fails behind it") {
   Scene scene({}, settings_of(5));
   scene.device.when_flushed = [&] { scene.job.abort(ExitCode::rank_lost, "lost"); };
   CHECK_THROWS_AS(scene.sampler.gated_total_batches(scene.samples), JobAborted);
@@ -380,7 +379,7 @@ TEST_CASE("sampler: -m operations are issued as one, unless the host waits after
   }
 }
 
-TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
+TEST_CASE("sampler: -z 3 waits after aggregated operations, not between them") {
   Scene scene({}, settings_of(1, 2, 0, 3));
   scene.sampler.batch_with_total(scene.samples);
   CHECK(scene.device.log == Words{"run", "wait",    //
@@ -388,7 +387,7 @@ TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
                                   "flush", "wait", "ask"});
 }
 
-TEST_CASE("sampler: with -z there is no device time, since the stamps hold the host's waiting") {
+TEST_CASE("sampler: no device time with -z, because the timestamps include host waits") {
   for (const int blocking : {1, 2, 3}) {
     Scene scene({}, settings_of(4, 1, 0, blocking));
     scene.sampler.batch_with_total(scene.samples);
@@ -396,10 +395,10 @@ TEST_CASE("sampler: with -z there is no device time, since the stamps hold the h
   }
 }
 
-TEST_CASE("sampler: the device is asked for its clocks while it works, but never within what is timed") {
+TEST_CASE("sampler: the device's clocks are queried while it works, but never in the timed part") {
   const DeviceClockState condition{.clock_hz = 1.9e9, .max_clock_hz = 1.98e9, .throttle_reasons = {"power limit"}};
   Scene scene({.condition = condition}, settings_of(2));
-  // Without a warm-up nothing says that the batch would hide the question.
+  // Without a warm-up, the batch is not known to hide the query.
   const auto log_of = [&](bool is_total) {
     scene.device.log.clear();
     scene.samples.after.reset();
@@ -415,7 +414,7 @@ TEST_CASE("sampler: the device is asked for its clocks while it works, but never
   CHECK(log_of(false) == Words{"flush", "open", "ask", "wait"});
 }
 
-TEST_CASE("sampler: a batch of few iterations is over before the device has answered, however long the warm-up took") {
+TEST_CASE("sampler: in a batch of few iterations the clocks are queried afterwards, even after a long warm-up") {
   for (const auto& [iterations, at_work] : {std::pair{3, false}, {4, true}}) {
     Scene scene({.condition = DeviceClockState{}, .host_wait_s = 25e-3}, settings_of(iterations));
     scene.sampler.warm_up();

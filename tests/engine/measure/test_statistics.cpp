@@ -12,7 +12,7 @@ using namespace busbw;
 
 namespace {
 
-/// The smallest sample that at least `percent` of the samples do not exceed, found by counting.
+/// The smallest sample that is not exceeded by at least `percent` of the samples, found by counting.
 double percentile_by_counting(const std::vector<double>& samples, std::size_t percent) {
   double best = INFINITY;
   for (const double candidate : samples) {
@@ -23,7 +23,7 @@ double percentile_by_counting(const std::vector<double>& samples, std::size_t pe
   return best;
 }
 
-/// Half of the samples lie on either side, found by taking the outermost away in pairs.
+/// The median, found by removing the outermost samples in pairs.
 double median_by_peeling(std::vector<double> samples) {
   while (samples.size() > 2) {
     samples.erase(std::ranges::min_element(samples));
@@ -32,7 +32,7 @@ double median_by_peeling(std::vector<double> samples) {
   return samples.size() == 2 ? (samples[0] + samples[1]) / 2 : samples[0];
 }
 
-/// A row of Pascal's triangle: how many of the 2^n outcomes of n coins show k heads.
+/// A row of Pascal's triangle: number of outcomes with k heads among the 2^n outcomes of n coins.
 std::vector<std::uint64_t> pascal(std::size_t n) {
   std::vector<std::uint64_t> row{1};
   for (std::size_t i = 0; i < n; ++i) {
@@ -42,7 +42,7 @@ std::vector<std::uint64_t> pascal(std::size_t n) {
   return row;
 }
 
-/// The largest k with P(fewer than k of n coins show heads) <= 2.5 %, in integers; 0 without one.
+/// The largest k with P(fewer than k of n coins show heads) <= 2.5 %, in integers. 0 if no k qualifies.
 std::size_t exact_rank(std::size_t n) {
   const auto row = pascal(n);
   const std::uint64_t all = std::uint64_t{1} << n;
@@ -56,7 +56,7 @@ std::size_t exact_rank(std::size_t n) {
   return rank;
 }
 
-/// P(fewer than k of n coins show heads), term by term from the middle's logarithm down.
+/// P(fewer than k of n coins show heads), term by term, starting at the logarithm of 0 heads.
 long double tail(std::size_t n, std::size_t k) {
   long double log_term = -static_cast<long double>(n) * std::log(2.0L);  // of 0 heads
   long double sum = 0;
@@ -77,11 +77,11 @@ std::vector<double> random_samples(Random& random, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("summarise: agrees with a slow computation of every figure") {
+TEST_CASE("summarize: agrees with a slow computation of every figure") {
   Random random(3);
   for (int round = 0; round < 300; ++round) {
     const auto samples = random_samples(random, 1 + random.below(130));
-    const Statistics result = summarise(samples);
+    const Statistics result = summarize(samples);
     long double sum = 0;
     for (const double sample : samples) sum += sample;
     const long double mean = sum / static_cast<long double>(samples.size());
@@ -101,10 +101,10 @@ TEST_CASE("summarise: agrees with a slow computation of every figure") {
   }
 }
 
-TEST_CASE("summarise: the figures are in order, and the interval encloses the median") {
+TEST_CASE("summarize: the figures are in order, and the interval encloses the median") {
   Random random(4);
   for (int round = 0; round < 1000; ++round) {
-    const Statistics result = summarise(random_samples(random, 1 + random.below(300)));
+    const Statistics result = summarize(random_samples(random, 1 + random.below(300)));
     REQUIRE(result.min_s <= result.median_s);
     REQUIRE(result.median_s <= result.p95_s * (1 + 1e-15));
     REQUIRE(result.p95_s <= result.p99_s);
@@ -121,29 +121,29 @@ TEST_CASE("summarise: the figures are in order, and the interval encloses the me
   }
 }
 
-TEST_CASE("summarise: the order of the samples does not matter") {
+TEST_CASE("summarize: the order of the samples does not matter") {
   Random random(5);
   auto samples = random_samples(random, 101);
-  const Statistics before = summarise(samples);
+  const Statistics before = summarize(samples);
   std::ranges::reverse(samples);
-  const Statistics after = summarise(samples);
+  const Statistics after = summarize(samples);
   CHECK(before.mean_s == after.mean_s);
   CHECK(before.stdev_s == after.stdev_s);
   CHECK(before.p99_s == after.p99_s);
 }
 
-TEST_CASE("summarise: one sample, and samples that are all the same") {
-  const Statistics one = summarise(std::vector{2e-6});
+TEST_CASE("summarize: one sample, and samples that are all the same") {
+  const Statistics one = summarize(std::vector{2e-6});
   CHECK(one.mean_s == 2e-6);
   CHECK(one.median_s == 2e-6);
   CHECK(one.p99_s == 2e-6);
   CHECK(one.stdev_s == 0);
   CHECK_FALSE(one.median_ci95_s);
-  const Statistics same = summarise(std::vector<double>(50, 4e-6));
+  const Statistics same = summarize(std::vector<double>(50, 4e-6));
   CHECK(same.cv == doctest::Approx(0));
   REQUIRE(same.median_ci95_s);
   CHECK(same.median_ci95_s->first == same.median_ci95_s->second);
-  CHECK(summarise(std::vector{0.0, 0.0}).cv == 0);
+  CHECK(summarize(std::vector{0.0, 0.0}).cv == 0);
 }
 
 TEST_CASE("median_ci95_ranks: exact up to 60 samples") {
@@ -170,7 +170,7 @@ TEST_CASE("median_ci95_ranks: covers at least 95 % for every number of samples, 
   }
 }
 
-TEST_CASE("median_ci95_ranks: in simulations the interval holds the true median as often as it promises") {
+TEST_CASE("median_ci95_ranks: in simulations 95 % of the intervals contain the true median") {
   Random random(6);
   for (const std::size_t n : {std::size_t{6}, std::size_t{11}, std::size_t{20}, std::size_t{100}}) {
     constexpr int kRounds = 2000;
@@ -178,7 +178,7 @@ TEST_CASE("median_ci95_ranks: in simulations the interval holds the true median 
     for (int round = 0; round < kRounds; ++round) {
       std::vector<double> samples;
       for (std::size_t i = 0; i < n; ++i) samples.push_back(std::exp(3 * random.unit()));  // median exp(1.5)
-      const auto interval = *summarise(samples).median_ci95_s;
+      const auto interval = *summarize(samples).median_ci95_s;
       covered += interval.first <= std::exp(1.5) && std::exp(1.5) <= interval.second;
     }
     CAPTURE(n);

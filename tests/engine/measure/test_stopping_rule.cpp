@@ -8,7 +8,7 @@ using namespace busbw;
 
 namespace {
 
-/// `n` samples whose median is 1 and whose 95 % interval is about 1 +- `half_width`.
+/// `n` samples with median 1 and a 95 % interval of about 1 +- `half_width`.
 std::vector<double> spread(std::size_t n, double half_width) {
   std::vector<double> samples(n, 1);
   for (std::size_t i = 0; i < n / 2; ++i) {
@@ -20,7 +20,7 @@ std::vector<double> spread(std::size_t n, double half_width) {
 
 }  // namespace
 
-TEST_CASE("stopping: without target and budget one batch is the measurement") {
+TEST_CASE("stopping: without target and budget one batch is enough") {
   CHECK(StoppingRule{}.decide(spread(1, 0.5), 1e9) == StopReason::iterations);
   CHECK(StoppingRule{}.decide(spread(20, 0.5), 0) == StopReason::iterations);
 }
@@ -44,7 +44,7 @@ TEST_CASE("stopping: a time budget alone samples until it is spent") {
   CHECK(rule.decide(spread(1, 0), 2) == StopReason::max_time);
 }
 
-TEST_CASE("stopping: target and budget together, whichever comes first; a met target is the better reason") {
+TEST_CASE("stopping: with target and budget, the first one stops; a met target takes precedence") {
   const StoppingRule rule{.target_ci = 0.1, .max_time_s = 2};
   CHECK_FALSE(rule.decide(spread(21, 0.2), 1));
   CHECK(rule.decide(spread(21, 0.2), 3) == StopReason::max_time);
@@ -52,7 +52,7 @@ TEST_CASE("stopping: target and budget together, whichever comes first; a met ta
   CHECK(rule.decide(spread(21, 0.05), 3) == StopReason::target_ci);
 }
 
-TEST_CASE("stopping: what never settles ends at the limit of samples") {
+TEST_CASE("stopping: the sample limit stops sampling that does not converge") {
   const StoppingRule rule{.target_ci = 0.001, .max_time_s = {}, .sample_limit = 100};
   CHECK_FALSE(rule.decide(spread(99, 0.5), 0));
   CHECK(rule.decide(spread(100, 0.5), 0) == StopReason::sample_limit);

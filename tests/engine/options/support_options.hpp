@@ -1,5 +1,5 @@
 #pragma once
-// Command lines as tests write them, with an environment of their own.
+// Parses command lines of tests, each with its own environment.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -21,13 +21,13 @@ inline std::vector<std::string> words(const std::string& line) {
 }
 
 inline std::variant<Options, InfoRequest> parse(const std::vector<std::string>& arguments,
-                                            const Variables& environment = {},
-                                            const std::string& collective = "all_reduce") {
+                                                const Variables& environment = {},
+                                                const std::string& collective = "all_reduce") {
   made_up_environment() = environment;
   return parse_options(collective + "_perf", collective, arguments, look_up);
 }
 
-/// The options of a command line that must be good.
+/// Options of a valid command line.
 inline Options options_of(const std::string& line, const Variables& environment = {},
                           const std::string& collective = "all_reduce") {
   const auto parsed = parse(words(line), environment, collective);
@@ -35,7 +35,7 @@ inline Options options_of(const std::string& line, const Variables& environment 
   return std::get<Options>(parsed);
 }
 
-/// The refusal of a command line that must not be good.
+/// Error message of an invalid command line.
 inline std::string refusal_of(const std::vector<std::string>& arguments, const Variables& environment = {},
                               const std::string& collective = "all_reduce") {
   return sentence_of<UsageError>([&] { parse(arguments, environment, collective); });

@@ -44,7 +44,7 @@ TEST_CASE("flag_table: every flag of nccl-tests 2.19.6, short and long") {
   CHECK(ours == theirs);
 }
 
-TEST_CASE("flag_table: no name twice, none missing its help, short and long ones formed as such") {
+TEST_CASE("flag_table: names are unique and well-formed, and every flag has help") {
   std::set<std::string_view> names;
   for (const Flag& flag : flag_table()) {
     CAPTURE(flag.long_name);
@@ -66,7 +66,7 @@ TEST_CASE("spelling: both names of a flag") {
   CHECK(spelling("--sizes") == "--sizes");
 }
 
-TEST_CASE("help_text: names the program, every flag, the environment and the exit codes; sections in one piece") {
+TEST_CASE("help_text: names the program, every flag, the environment and the exit codes; sections are contiguous") {
   const std::string text = help_text("gather_perf");
   CHECK(text.starts_with("Usage: gather_perf "));
   for (const Flag& flag : flag_table()) {

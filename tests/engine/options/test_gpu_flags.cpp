@@ -6,7 +6,7 @@
 
 using namespace busbw;
 
-TEST_CASE("options: -V counts the CTAs of -D's kernel, 16 if not given") {
+TEST_CASE("options: -V sets the CTAs of -D's kernel, default 16") {
   CHECK(options_of("-R 2 -D 1 -V 32").settings.device_cta_count == 32);
   CHECK(options_of("-R 2 -D 1").settings.device_cta_count == 16);
   CHECK_FALSE(options_of("-R 2").settings.device_cta_count);
@@ -17,7 +17,7 @@ TEST_CASE("options: -x 0 is NCCL's default by name, no -x is NCCL's choice") {
   CHECK_FALSE(options_of("").settings.cta_policy);
 }
 
-TEST_CASE("options: what only a GPU can honour is refused on the host, by its name and what it is for") {
+TEST_CASE("options: flags that require a GPU are errors on the host, with name and purpose") {
   for (const char* line :
        {"-G 1", "-R 1", "-R 2", "-x 0", "-x 1", "-y 1", "-D 1", "-V 16", "-M 1", "-g 2", "--library /lib/libnccl.so"}) {
     CAPTURE(line);
@@ -30,20 +30,20 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
   }
   for (const char* line : {"-V 129", "-V 0", "-V -1"}) check_names(refusal_of(line), {"1 to 128"});
   check_names(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}).host_error, {"NCCL_TESTS_DEVICE=0", "host backend"});
-  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "from 0 on"});
+  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "at least 0"});
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "\x1b[2J"}}), {"NCCL_TESTS_DEVICE=\\x1b[2J: allowed"});
   CHECK(options_of("-t 2 -b 8 -e 1M").host_error.empty());
-  // The first of several is named.
+  // The first of several flags is named.
   check_names(options_of("-R 1 -G 4").host_error, {"-G", "4"});
 }
 
-TEST_CASE("options: the NCCL backend can do what takes GPUs, and has faults too") {
+TEST_CASE("options: the NCCL backend supports GPU flags and faults") {
   for (const char* line : {"-G 4 -I 1", "--fault flip:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
                            "-R 1", "-R 2", "-x 0", "-M 1", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
     CHECK(options_of(line).nccl_error.empty());
 }
 
-TEST_CASE("options: a kernel that cannot run what is asked for is refused, with what it can") {
+TEST_CASE("options: the error for an unsupported kernel names what it supports") {
   const auto cannot = [](const std::string& line, const std::string& collective = "all_reduce") {
     return options_of(line, {}, collective).nccl_error;
   };
@@ -52,7 +52,7 @@ TEST_CASE("options: a kernel that cannot run what is asked for is refused, with 
   check_names(cannot("-D 2"), {"-D 2 (--device_implementation)", "symmetric windows", "-R 2"});
   check_names(cannot("-D 2 -R 1"), {"-D 2", "-R 2"});
   check_names(cannot("-D 1 -R 2", "all_gather"), {"-D 1", "all_gather_perf", "all_reduce_perf and alltoall_perf"});
-  check_names(cannot("-D 1 -R 2 -o mulsum"), {"-D 1", "-o mulsum", "-d float", "allowed is -o sum, prod"});
+  check_names(cannot("-D 1 -R 2 -o mulsum"), {"-D 1", "-o mulsum", "-d float", "allowed: -o sum, prod"});
   check_names(cannot("-D 1 -R 2 -o all"), {"-o mulsum"});
   check_names(cannot("-D 3 -R 2 -d half"), {"-D 3", "-d half", "-d float or double"});
   CHECK(cannot("-D 1 -R 2 -d all -o avg").empty());

@@ -16,7 +16,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 
 /// A flag with a value that is not its default, and what it sets.
 struct FlagEffect {
-  const char* short_name;  // "" where it has none
+  const char* short_name;  // "" if it has none
   const char* long_name;
   const char* value;
   std::function<bool(const Options&)> took_effect;
@@ -69,14 +69,14 @@ const std::vector<FlagEffect>& effects() {
   return all;
 }
 
-/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, -V needs -D.
+/// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D.
 bool tested_elsewhere(std::string_view long_name) {
   for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count"})
     if (long_name == other) return true;
   return false;
 }
 
-/// What is written differently from call to call, as a comparison needs it.
+/// Options as text for comparison, without the fields that differ from call to call.
 std::string facts_of(const Options& options) {
   std::ostringstream text;
   const RunSettings& s = options.settings;
@@ -140,7 +140,7 @@ TEST_CASE("options: the whole command line is kept") {
   CHECK(options_of("-t 4 -b8").args == std::vector<std::string>{"all_reduce_perf", "-t", "4", "-b8"});
 }
 
-TEST_CASE("options: every flag takes effect, short and long, with its value apart, attached and after '='") {
+TEST_CASE("options: every flag takes effect, short and long, with a separate value, an attached one and after '='") {
   for (const FlagEffect& flag : effects()) {
     CAPTURE(flag.long_name);
     const std::string name(flag.long_name);
@@ -153,7 +153,7 @@ TEST_CASE("options: every flag takes effect, short and long, with its value apar
   }
 }
 
-TEST_CASE("options: no flag of the table is without a test of its effect") {
+TEST_CASE("options: every flag of the table has a test of its effect") {
   for (const Flag& flag : flag_table()) {
     if (tested_elsewhere(flag.long_name)) continue;
     CAPTURE(flag.long_name);
@@ -179,7 +179,7 @@ TEST_CASE("options: the order of flags does not matter") {
   CHECK(facts_of(options_of("-d half -n 7 -t 4 -f 2 -e 64M -b 8")) == facts);
 }
 
-TEST_CASE("options: help and version are requests, whatever else stands there") {
+TEST_CASE("options: help and version are requests, regardless of other arguments") {
   for (const char* line : {"-h", "--help", "-b 1Q -h", "-t 4 --help"}) {
     const auto parsed = parse(words(line));
     REQUIRE(std::holds_alternative<InfoRequest>(parsed));
@@ -208,7 +208,7 @@ TEST_CASE("options: every type, operator and root, and all of them") {
   CHECK(options_of("-o all").data.redops == std::vector<Redop>(kRedops.begin(), kRedops.end()));
   CHECK(options_of("-t 4 -r 3").data.root == 3);
   CHECK_FALSE(options_of("-r all").data.root);
-  CHECK_FALSE(options_of("-r -1").data.root);  // nccl-tests' way to say it
+  CHECK_FALSE(options_of("-r -1").data.root);  // nccl-tests' spelling of "all"
 }
 
 TEST_CASE("options: -f 1 falls back to the fixed step, with a note") {
@@ -221,14 +221,14 @@ TEST_CASE("options: -f 1 falls back to the fixed step, with a note") {
   CHECK(options_of("-b 8M -e 64M -i 8M -f 1").settings.step_bytes == 8 * kMiB);
 }
 
-TEST_CASE("options: -i beside a factor is not used, with a note") {
+TEST_CASE("options: -i with a factor is not used, with a note") {
   const Options options = options_of("-b 8 -e 64M -i 1M -f 2");
   CHECK(options.settings.step_factor == 2);
   CHECK(options.notes == std::vector<std::string>{"-i 1M is not used: -f 2"});
   CHECK(options_of("-b 8 -e 64M -i 0 -f 2").notes == std::vector<std::string>{"-i 0 is not used: -f 2"});
   CHECK(options_of("-b 8 -e 64M -i 1M").notes.empty());
   check_names(refusal_of("-b 8 -e 64M -i x -f 2"), {"-i", "x", "a size"});
-  // A step that would make too many sizes is none.
+  // A step that would give too many sizes is an error.
   CHECK(options_of("-b 8 -e 64G -i 1 -f 2").notes.size() == 1);
 }
 
@@ -255,7 +255,7 @@ TEST_CASE("options: ping-pong is sendrecv's") {
   CHECK(options_of("--ping-pong 1", {}, "sendrecv").collective_settings.ping_pong);
   CHECK_FALSE(options_of("--ping-pong 0").collective_settings.ping_pong);
   check_names(refusal_of("--ping-pong 1"), {"--ping-pong 1", "sendrecv"});
-  check_names(refusal_of("--ping-pong 1 -m 10", {}, "sendrecv"), {"--ping-pong 1", "-m 10", "leave out"});
+  check_names(refusal_of("--ping-pong 1 -m 10", {}, "sendrecv"), {"--ping-pong 1", "-m 10", "exclude each other"});
 }
 
 TEST_CASE("options: -K counts below -n, with -I") {
@@ -264,7 +264,7 @@ TEST_CASE("options: -K counts below -n, with -I") {
   CHECK(options_of("-K 0").settings.per_iteration_skip == 0);
 }
 
-TEST_CASE("options: graphs are for GPUs, with a time for each iteration too") {
+TEST_CASE("options: graphs require GPUs, also with per-iteration times") {
   const Options options = options_of("-G 50 -I 1 -m 4");
   CHECK(options.settings.graph_launches == 50);
   CHECK(options.settings.per_iteration);
@@ -288,7 +288,7 @@ TEST_CASE("options: groups from the environment, and roots within the smallest o
   check_names(refusal_of("--processes 5 -t 2 -r 4", halves), {"-r", "4", "0 to 3"});
 }
 
-TEST_CASE("options: an empty variable is one that is not set") {
+TEST_CASE("options: an empty variable counts as unset") {
   for (const char* variable : {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_DEVICE",
                                "NCCL_TESTS_ALLTOALLV_SPREAD", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE",
                                "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"}) {
@@ -314,7 +314,7 @@ TEST_CASE("options: NCCL_TESTS_MIN_BW is in GB/s") {
     check_names(refusal_of("", {{"NCCL_TESTS_MIN_BW", value}}), {std::string("NCCL_TESTS_MIN_BW=") + value, "GB/s"});
 }
 
-TEST_CASE("options: alltoallv's variables, only where they matter") {
+TEST_CASE("options: alltoallv's variables are read only for alltoallv") {
   const TemporaryFile matrix("100 200\n300 400\n");
   const Variables all{{"NCCL_TESTS_ALLTOALLV_SPREAD", "0.5"},
                       {"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix.path()},

@@ -1,4 +1,4 @@
-// What parse_options refuses, and what it makes of junk.
+// Command lines that parse_options rejects, and random input.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 using namespace busbw;
 
-TEST_CASE("options: wrong input is refused in a sentence that names option, value and what is allowed") {
+TEST_CASE("options: the error for wrong input names option, value and allowed values") {
   struct Wrong {
     const char* line;
     std::vector<std::string_view> named;
@@ -93,16 +93,16 @@ TEST_CASE("options: wrong input is refused in a sentence that names option, valu
   }
 }
 
-TEST_CASE("options: empty values are refused") {
+TEST_CASE("options: empty values are errors") {
   for (const Flag& flag : flag_table()) {
-    if (flag.long_name == "--fault") continue;  // the backend reads it
+    if (flag.long_name == "--fault") continue;  // the backend parses it
     CAPTURE(flag.long_name);
     refusal_of(std::vector<std::string>{std::string(flag.long_name), ""});
     refusal_of(std::vector<std::string>{std::string(flag.long_name) + "="});
   }
 }
 
-TEST_CASE("options: a missing value is refused by the flag's names") {
+TEST_CASE("options: the error for a missing value contains the flag's names") {
   for (const Flag& flag : flag_table()) {
     check_names(refusal_of(std::vector<std::string>{std::string(flag.long_name)}),
                 {spelling(flag.long_name), "value", "--help"});
@@ -112,30 +112,30 @@ TEST_CASE("options: a missing value is refused by the flag's names") {
   }
 }
 
-TEST_CASE("options: random junk gives options, a request or a usage error, never anything else") {
+TEST_CASE("options: random input gives options, a request or a usage error") {
   Random random(7);
-  std::vector<std::string> pieces{"-",           "--",        "=",        "",
-                                  " ",           "-b",        "-e",       "-f",
-                                  "-t",          "-h",        "--help",   "--version",
-                                  "all",         "1",         "0",        "-1",
-                                  "8",           "1M",        "1Q",       "nan",
-                                  "{}",          "[1,2]",     "[",        "\"",
-                                  "'",           "%%",        "%s%n",     "--minbytes=",
-                                  "--sizes=1,,", "\\",        "\xff\xfe", "999999999999999999999",
-                                  "0x",          "--no-such", "-abc",     "--=",
-                                  "-=",          "--b",       "@file",    "#",
-                                  "float",       "sum",       ";"};
+  std::vector<std::string> fragments{"-",           "--",        "=",        "",
+                                     " ",           "-b",        "-e",       "-f",
+                                     "-t",          "-h",        "--help",   "--version",
+                                     "all",         "1",         "0",        "-1",
+                                     "8",           "1M",        "1Q",       "nan",
+                                     "{}",          "[1,2]",     "[",        "\"",
+                                     "'",           "%%",        "%s%n",     "--minbytes=",
+                                     "--sizes=1,,", "\\",        "\xff\xfe", "999999999999999999999",
+                                     "0x",          "--no-such", "-abc",     "--=",
+                                     "-=",          "--b",       "@file",    "#",
+                                     "float",       "sum",       ";"};
   for (const Flag& flag : flag_table()) {
-    pieces.emplace_back(flag.long_name);
-    if (!flag.short_name.empty()) pieces.emplace_back(flag.short_name);
+    fragments.emplace_back(flag.long_name);
+    if (!flag.short_name.empty()) fragments.emplace_back(flag.short_name);
   }
   int good = 0;
   int refused = 0;
   for (int round = 0; round < 1000; ++round) {
     std::vector<std::string> arguments(random.below(6));
     for (std::string& argument : arguments) {
-      argument = random.one_of(pieces);
-      if (random.below(3) == 0) argument += random.one_of(pieces);
+      argument = random.one_of(fragments);
+      if (random.below(3) == 0) argument += random.one_of(fragments);
       if (random.below(8) == 0) argument += random.text("abc019-=.,%KMG \t\n\x01\x80", 6);
     }
     std::string line;
@@ -154,7 +154,7 @@ TEST_CASE("options: random junk gives options, a request or a usage error, never
   CHECK(refused > 250);
 }
 
-TEST_CASE("options: whatever is accepted is within its bounds") {
+TEST_CASE("options: accepted values are within their bounds") {
   Random random(8);
   const std::vector<std::string> values{"-1", "0",    "1",          "2",          "3",  "8",
                                         "20", "1024", "0x7fffffff", "2147483648", "1G", "1e18"};
@@ -187,7 +187,7 @@ TEST_CASE("options: whatever is accepted is within its bounds") {
   }
 }
 
-TEST_CASE("options: CUDA cannot record the null stream, so -y and -G exclude each other") {
+TEST_CASE("options: CUDA cannot capture the null stream, so -y and -G exclude each other") {
   check_names(refusal_of("-y 1 -G 4"), {"-y 1", "-G 4", "null stream"});
   CHECK(options_of("-y 0 -G 0").settings.graph_launches == 0);
 }

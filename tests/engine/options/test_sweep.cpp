@@ -17,7 +17,7 @@ Sweep sweep_of(const std::string& line, const std::string& collective, int ranks
 
 }  // namespace
 
-TEST_CASE("sizes_between: by factor or by step, up to and with the largest, as in nccl-tests") {
+TEST_CASE("sizes_between: by factor or by step, including the largest, as in nccl-tests") {
   CHECK(sizes_between(8, 64, 2, 1) == Sizes{8, 16, 32, 64});
   CHECK(sizes_between(8, 63, 2, 1) == Sizes{8, 16, 32});
   CHECK(sizes_between(8, 1000, 10, 1) == Sizes{8, 80, 800});
@@ -28,7 +28,7 @@ TEST_CASE("sizes_between: by factor or by step, up to and with the largest, as i
   CHECK(sizes_between(9, 8, 2, 1).empty());
 }
 
-TEST_CASE("sizes_between: no sum or product runs over") {
+TEST_CASE("sizes_between: no sum or product overflows") {
   constexpr std::uint64_t kTop = UINT64_MAX;
   CHECK(sizes_between(kTop - 1, kTop, 2, 1) == Sizes{kTop - 1});
   CHECK(sizes_between(kTop - 1, kTop, 1, 1) == Sizes{kTop - 1, kTop});
@@ -66,7 +66,7 @@ TEST_CASE("plan_sweep: types, then operators, then roots, as in nccl-tests") {
       }
 }
 
-TEST_CASE("plan_sweep: operators and roots only where the collective has them") {
+TEST_CASE("plan_sweep: operators and roots only if the collective has them") {
   const auto configurations = [](const std::string& collective) {
     return sweep_of("-t 4 -o all -r 2", collective).configurations;
   };

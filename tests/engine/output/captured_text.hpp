@@ -1,5 +1,5 @@
 #pragma once
-// What a text sink writes, caught in memory.
+// Captures the output of a text sink in memory.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Golden files: what is written must equal tests/golden/<name> byte for byte. With BUSBW_UPDATE_GOLDEN=1 in the
-// environment the files are written instead; look at the difference before committing it.
+// Golden files: output must equal tests/golden/<name> byte for byte. With BUSBW_UPDATE_GOLDEN=1 in the environment the
+// files are written instead. Check the difference before committing it.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

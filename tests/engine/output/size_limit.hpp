@@ -1,5 +1,5 @@
 #pragma once
-// A disk that is full: no file of this process may grow beyond a size while the object lives.
+// Simulates a full disk: no file of this process may exceed a size while the object lives.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 

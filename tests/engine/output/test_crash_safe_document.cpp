@@ -30,8 +30,8 @@ std::string item(int number, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("the document is whole after every call, whatever the size of what is added") {
-  constexpr std::size_t kMaxBytes = 200'000;  // all of it is read each time
+TEST_CASE("the document is complete after every call, for any size of added text") {
+  constexpr std::size_t kMaxBytes = 200'000;  // the whole file is read each time
   for (const std::size_t bytes : {1, 100, 1500, 4085, 4096, 9000}) {
     const TemporaryFolder folder;
     CrashSafeDocument document = new_document(folder);
@@ -45,14 +45,14 @@ TEST_CASE("the document is whole after every call, whatever the size of what is 
       REQUIRE(json::accept(now));
       REQUIRE(now.find(std::to_string(number) + std::string(bytes, 'x') + "\"") != std::string::npos);
     }
-    // More than is copied at a time, once as what is added and once as what is there already.
+    // Exceeds the size that is copied at once, first as added text, then as existing text.
     for (const std::size_t added : {std::size_t{700'000}, bytes}) {
       document.insert(item(number, added));
       all += item(number++, added);
     }
     CHECK(json::parse(read_file(document.path())).at("items").size() == static_cast<std::size_t>(number));
     document.finish("],\"end\":2}");
-    CHECK(read_file(document.path()) == all + "],\"end\":2}");  // without a blank
+    CHECK(read_file(document.path()) == all + "],\"end\":2}");  // without padding
     CHECK_FALSE(std::filesystem::exists(document.path() + ".new"));
   }
 }
@@ -72,7 +72,7 @@ TEST_CASE("a full disk leaves the document as it was") {
   CHECK(json::parse(read_file(document.path())) == json({1, 2}));
 }
 
-TEST_CASE("a discarded document is gone and stays so") {
+TEST_CASE("a discarded document is removed and stays removed") {
   const TemporaryFolder folder;
   CrashSafeDocument document = new_document(folder);
   document.start("[1", "]");
@@ -82,7 +82,7 @@ TEST_CASE("a discarded document is gone and stays so") {
   CHECK(std::filesystem::is_empty(std::filesystem::path(document.path()).parent_path()));
 }
 
-TEST_CASE("a program killed at any moment leaves a whole document") {
+TEST_CASE("a program killed at any moment leaves a complete document") {
   for (int round = 0; round < 100; ++round) {
     const TemporaryFolder folder;
     CrashSafeDocument document = new_document(folder);

@@ -19,7 +19,7 @@ TEST_CASE("strings are quoted so that any bytes make valid JSON") {
   CHECK(quoted("") == "\"\"");
 }
 
-TEST_CASE("commas stand between members and values and nowhere else") {
+TEST_CASE("commas stand only between members and values") {
   JsonBuilder json;
   json.open_object();
   json.field("a", 1);
@@ -47,7 +47,7 @@ TEST_CASE("commas stand between members and values and nowhere else") {
   CHECK(json.text() == ",3");
 }
 
-TEST_CASE("a list becomes an array of its values, or of what is written for each") {
+TEST_CASE("a list becomes an array of its values, or of the text that a function writes for each") {
   const std::vector<int> numbers{1, 2};
   JsonBuilder json;
   json.open_object();
@@ -61,7 +61,7 @@ TEST_CASE("a list becomes an array of its values, or of what is written for each
   CHECK(json.text() == R"({"a":[1,2],"b":["x\""],"c":[],"d":[[1.0,2.0],[]],"e":true})");
 }
 
-TEST_CASE("numbers keep nine digits, and what JSON cannot hold is null") {
+TEST_CASE("numbers keep nine digits, and numbers that JSON lacks are null") {
   JsonBuilder json;
   json.open_array();
   json.value(0.5);

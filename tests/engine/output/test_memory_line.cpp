@@ -26,7 +26,7 @@ TEST_CASE("memory_line: the largest of all ranks, and their sum") {
         "MB\n");
 }
 
-TEST_CASE("memory_line: what nobody could tell is N/A, and nothing where nobody was asked") {
+TEST_CASE("memory_line: unknown figures are N/A, and empty without -M") {
   CHECK(memory_line({}).empty());
   CHECK(memory_line({RankMemory{}}) ==
         "# GPU memory usage     : Initialization N/A | User-Allocated N/A | Collective N/A | Total  N/A\n");

@@ -67,7 +67,7 @@ TEST_CASE("golden: groups, sizes and an interrupt") {
   check_golden("nccl_tests_groups.json", read_file(sink->path()));
 }
 
-TEST_CASE("the file is a whole document after every call") {
+TEST_CASE("the file is a complete document after every call") {
   const TemporaryFolder folder;
   const auto sink = NcclTestsJson::open(folder.file("out.json"));
   const auto document = [&] { return json::parse(read_file(sink->path())); };
@@ -87,7 +87,7 @@ TEST_CASE("the file is a whole document after every call") {
   CHECK(document().at("busbw").at("end_reason") == "completed");
 }
 
-TEST_CASE("the totals are those of a run that has all its rows") {
+TEST_CASE("only complete runs have totals") {
   const auto document_of = [](int exit_code) {
     const TemporaryFolder folder;
     RunInfo run = made_up_run();
@@ -131,7 +131,7 @@ TEST_CASE("NaN and infinity become null, odd strings stay valid") {
   CHECK(document.at("average_bus_bandwidth").at("bandwidth").is_null());
 }
 
-TEST_CASE("nccl_version is NCCL's number where NCCL works, and null elsewhere") {
+TEST_CASE("nccl_version is NCCL's number on the nccl backend, and null on others") {
   const auto version_of = [](const std::string& backend, const std::string& version) {
     const TemporaryFolder folder;
     RunInfo run = made_up_run();
@@ -147,7 +147,7 @@ TEST_CASE("nccl_version is NCCL's number where NCCL works, and null elsewhere") 
   CHECK(version_of("nccl", "unknown").is_null());
 }
 
-TEST_CASE("an existing file is left alone: path.0, path.1, ... are written") {
+TEST_CASE("an existing file is not changed: path.0, path.1, ... are written") {
   const TemporaryFolder folder;
   const std::string path = folder.file("out.json");
   CHECK(NcclTestsJson::open(path)->path() == path);
@@ -164,7 +164,7 @@ TEST_CASE("a discarded document leaves no file") {
   CHECK_NOTHROW(sink->end(made_up_end(0)));
 }
 
-TEST_CASE("a file that can grow no more still holds a whole document with the rows so far") {
+TEST_CASE("a file that cannot grow still holds a complete document with the rows so far") {
   const TemporaryFolder folder;
   const auto sink = NcclTestsJson::open(folder.file("out.json"));
   sink->begin(made_up_run());

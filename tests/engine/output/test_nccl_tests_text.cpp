@@ -27,7 +27,7 @@ using test::made_up_wrong;
 
 namespace {
 
-/// How nccl-tests fits a number into a column, by printf.
+/// Fits a number into a column as nccl-tests does, with printf.
 std::string fitted_by_printf(double value, int width) {
   char text[400];
   for (const char* format : {"%*.2f", "%*.1f", "%*.0f"}) {
@@ -146,7 +146,7 @@ TEST_CASE("golden: every line that a header can have") {
   check_golden("text_headers.txt", all);
 }
 
-TEST_CASE("golden: more ranks than a process has room for") {
+TEST_CASE("golden: more ranks than fit into a process's list") {
   RunInfo run = made_up_run();
   run.ranks = test::made_up_ranks(1, 200);
   const std::string one_process = whole_table(run, {}, made_up_end(0));
@@ -191,7 +191,7 @@ TEST_CASE("golden: unchecked, not applicable, no operator, a root, comments and 
   check_golden("text_remarks.txt", captured.text());
 }
 
-TEST_CASE("the three times follow a row where they were asked for, and only there") {
+TEST_CASE("the three times follow a row only on request") {
   RunInfo run = made_up_run();
   Row row = made_up_row(8);
   row.in_place->device_time_s.reset();
@@ -207,7 +207,7 @@ TEST_CASE("the three times follow a row where they were asked for, and only ther
   CHECK(with.substr(0, at) + with.substr(at + lines.size()) == without);
 }
 
-TEST_CASE("golden: groups, their sums, and the demanded bandwidth") {
+TEST_CASE("golden: groups, their sums, and the required bandwidth") {
   RunInfo run = made_up_run();
   for (RankInfo& rank : run.ranks) rank.group = rank.rank % 2;
   Row first = made_up_row(1024);
@@ -224,7 +224,7 @@ TEST_CASE("golden: groups, their sums, and the demanded bandwidth") {
   check_golden("text_groups.txt", all);
 }
 
-TEST_CASE("golden: wrong data is named, and a check that is not exact too") {
+TEST_CASE("golden: wrong data and inexact checks are named") {
   Row row = made_up_row(1048576);
   row.out_of_place->check.wrong_elements = 4096;
   row.out_of_place->check.wrong_ranks = 2;
@@ -247,7 +247,7 @@ TEST_CASE("golden: wrong data is named, and a check that is not exact too") {
   check_golden("text_wrong_data.txt", whole_table(made_up_run(), {{row}, {moved}, {bounded}, {bounded}}, end));
 }
 
-TEST_CASE("without a table what is known of the ranks, and that the run failed, is all that is said") {
+TEST_CASE("without a table only the rank details and the failure are printed") {
   CapturedText captured;
   RunEnd end = made_up_end(0);
   end.exit_code = 4;
@@ -258,7 +258,7 @@ TEST_CASE("without a table what is known of the ranks, and that the run failed, 
   CHECK(captured.text() == "# NCCL's RAS service: DEAD\n# Test failure: rank lost\n");
 }
 
-TEST_CASE("golden: an interrupted run and a lost rank have no footer, which would mean that the run has completed") {
+TEST_CASE("golden: an interrupted run and a lost rank have no footer, because it marks a completed run") {
   RunEnd end = made_up_end(1);
   end.exit_code = 130;
   end.reason = "interrupted";
@@ -267,14 +267,14 @@ TEST_CASE("golden: an interrupted run and a lost rank have no footer, which woul
   end.reason = "rank lost";
   end.message = "rank 3 (pid 1463 on vm) died in phase timing";
   end.details = {"last issued: operation 41 (all_reduce, 1024 bytes) by rank 0", "NCCL's last error: none"};
-  end.rows = 0;  // nothing measured is neither right nor wrong
+  end.rows = 0;  // without measurements the result is neither correct nor wrong
   end.average_busbw_bytes_per_s.reset();
   end.min_busbw_bytes_per_s = 1e9;
   all += whole_table(made_up_run(), {}, end);
   check_golden("text_ended_early.txt", all);
 }
 
-TEST_CASE("why a run failed stands in the last line, in words that scripts look for, and only where it failed") {
+TEST_CASE("the last line gives the reason for a failure in words that scripts search for") {
   const auto last_line = [](const RunEnd& end) {
     std::string text = whole_table(made_up_run(), {{made_up_row(8)}}, end);
     text.pop_back();
@@ -303,7 +303,7 @@ TEST_CASE("why a run failed stands in the last line, in words that scripts look 
   }
 }
 
-TEST_CASE("comments do not use the word by which parsers find the table's heading, nor the footer's") {
+TEST_CASE("comments avoid the words by which parsers find the table's heading and footer") {
   RunInfo run = made_up_run();
   run.settings.report_times = true;
   Row row = made_up_row(8);
@@ -315,7 +315,7 @@ TEST_CASE("comments do not use the word by which parsers find the table's headin
   CHECK(text.find("in-place") == text.rfind("in-place"));
 }
 
-TEST_CASE("the settings show the size that was asked for where memory allowed for less") {
+TEST_CASE("the settings show the requested size if memory reduced it") {
   RunInfo run = made_up_run();
   run.requested_max_bytes = 1ull << 40;
   CHECK(whole_table(run, {}, made_up_end(0)).find(" maxBytes 1099511627776 step:") != std::string::npos);
@@ -327,7 +327,7 @@ TEST_CASE("an end without a begin prints nothing") {
   CHECK(captured.text().empty());
 }
 
-TEST_CASE("a reader that goes away ends the run once, without a signal") {
+TEST_CASE("a closed reader ends the run once, without a signal") {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -344,7 +344,7 @@ TEST_CASE("a reader that goes away ends the run once, without a signal") {
   std::signal(SIGPIPE, before);
 }
 
-TEST_CASE("output that cannot be written for another reason is the environment's fault") {
+TEST_CASE("output that cannot be written for another reason is an environment error") {
   const int full = ::open("/dev/full", O_WRONLY);
   REQUIRE(full >= 0);
   NcclTestsText sink(full);
@@ -352,7 +352,7 @@ TEST_CASE("output that cannot be written for another reason is the environment's
   ::close(full);
 }
 
-TEST_CASE("-M: the line of GPU memory stands where nccl-tests has it, and only with -M") {
+TEST_CASE("-M: the GPU memory line stands where nccl-tests has it, and only with -M") {
   RunEnd end = made_up_end(0);
   CHECK(whole_table(made_up_run(), {}, end).find("GPU memory") == std::string::npos);
   end.memory = {{.rank = 0, .context_bytes = {}, .library_bytes = 1024, .buffer_bytes = 2048, .collective_bytes = 0}};

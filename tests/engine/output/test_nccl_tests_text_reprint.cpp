@@ -1,5 +1,5 @@
-// Tables that nccl-tests 2.19.6 itself printed (4 x NVIDIA H200, NCCL 2.28.9) are read, put into our values and printed
-// again: every byte but the first line, which says who printed it, must be the same.
+// Parses tables that nccl-tests 2.19.6 itself printed (4 x NVIDIA H200, NCCL 2.28.9) and prints them again. Every byte
+// must be equal, except in the first line, which names the program.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ struct Table {
   RunInfo run;
   std::vector<Row> rows;
   RunEnd end;
-  std::string text;  // as it stood in the file, without its first line
+  std::string text;  // as in the file, without its first line
 };
 
 Lines lines_of(const std::string& text) {
@@ -85,7 +85,7 @@ Row read_row(const std::string& line, bool per_iteration) {
   Row row;
   words >> row.size_bytes >> row.count >> dtype;
   row.dtype = dtype_of(dtype).value();
-  // hypercube leaves the operator's column blank
+  // hypercube leaves the operator column blank
   if (line.substr(38, 6) != "      ") words >> row.redop;
   words >> row.root;
   row.out_of_place = read_placement(words, per_iteration);
@@ -93,7 +93,7 @@ Row read_row(const std::string& line, bool per_iteration) {
   return row;
 }
 
-/// All whole tables of a log; lines between them are passed over.
+/// All complete tables of a log. Lines between them are skipped.
 std::vector<Table> tables_of(const std::string& log) {
   std::vector<Table> tables;
   bool inside = false;

@@ -13,7 +13,7 @@ using namespace busbw;
 using test::read_file;
 using test::TemporaryFolder;
 
-TEST_CASE("a new file never takes the place of an old one") {
+TEST_CASE("a new file never replaces an old one") {
   const TemporaryFolder folder;
   const std::string path = folder.file("out");
   NewFile::create(path, "--records").append("first");
@@ -37,7 +37,7 @@ TEST_CASE("a path that cannot be created is a usage error with a remedy") {
       const std::string sentence = error.what();
       CHECK(sentence.find("option -J") != std::string::npos);
       CHECK(sentence.find(path) != std::string::npos);
-      CHECK(sentence.find("name a new file in a folder that exists") != std::string::npos);
+      CHECK(sentence.find("name a new file in an existing folder") != std::string::npos);
     }
   }
   CHECK_FALSE(std::filesystem::exists(folder.file("no")));
@@ -55,7 +55,7 @@ TEST_CASE("text is appended, written over and read back") {
   CHECK(file.size_bytes() == 6);
 }
 
-TEST_CASE("a sibling takes the place of its file") {
+TEST_CASE("a replacement takes over the path of its file") {
   const TemporaryFolder folder;
   NewFile file = NewFile::create(folder.file("out"), "-J");
   file.append("old");
@@ -71,7 +71,7 @@ TEST_CASE("a sibling takes the place of its file") {
   CHECK(read_file(file.path()) == "newer!");
 }
 
-TEST_CASE("a file that can grow no more keeps its whole lines, and the error names it") {
+TEST_CASE("a file that cannot grow keeps its complete lines, and the error names it") {
   const TemporaryFolder folder;
   NewFile file = NewFile::create(folder.file("out"), "--records");
   file.append("first line\n");
@@ -84,7 +84,7 @@ TEST_CASE("a file that can grow no more keeps its whole lines, and the error nam
   CHECK(read_file(file.path()) == "first line\nthird line\n");
 }
 
-TEST_CASE("a discarded file is gone, and later writes are ignored") {
+TEST_CASE("a discarded file is removed, and later writes are ignored") {
   const TemporaryFolder folder;
   NewFile file = NewFile::create(folder.file("out"), "-J");
   NewFile moved = std::move(file);

@@ -25,7 +25,7 @@ void write_all(int descriptor, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("own_stdout: what a library prints cuts no line apart") {
+TEST_CASE("claim_stdout: library output does not break lines") {
   int out[2];
   int err[2];
   REQUIRE(pipe(out) == 0);

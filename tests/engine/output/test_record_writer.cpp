@@ -31,7 +31,7 @@ std::vector<json> lines_of(const std::string& path) {
   return lines;
 }
 
-/// A run with everything that a record can hold; tests/python/test_records.py checks it against the schema.
+/// A run with every field that a record can have. tests/python/test_records.py checks it against the schema.
 void write_everything(RecordWriter& sink) {
   RunInfo run = made_up_run();
   run.settings.target_ci = 0.01;
@@ -109,7 +109,7 @@ TEST_CASE("a line is one placement of one row of one group, and complete at once
   CHECK(lines[1].at("samples_us") == json({{8, 16, 24}, {12, 16, 20}}));
 }
 
-TEST_CASE("missing, not checked, not applicable and zero are four things") {
+TEST_CASE("missing, not checked, not applicable and zero are distinguished") {
   const TemporaryFolder folder;
   const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   write_everything(*sink);
@@ -133,12 +133,13 @@ TEST_CASE("missing, not checked, not applicable and zero are four things") {
   CHECK(lines[5].at("busbw_gbps").is_null());
 }
 
-TEST_CASE("an existing or impossible file is a usage error, and a discarded one is gone") {
+TEST_CASE("an existing or impossible file is a usage error, and a discarded one is removed") {
   const TemporaryFolder folder;
   const std::string path = folder.file("run.jsonl");
   const auto sink = RecordWriter::open(path);
   CHECK_THROWS_WITH_AS(RecordWriter::open(path), doctest::Contains("option --records"), UsageError);
-  CHECK_THROWS_WITH_AS(RecordWriter::open(folder.file("none/run.jsonl")), doctest::Contains("none/run.jsonl"), UsageError);
+  CHECK_THROWS_WITH_AS(RecordWriter::open(folder.file("none/run.jsonl")), doctest::Contains("none/run.jsonl"),
+                       UsageError);
   sink->discard();
   CHECK_FALSE(std::filesystem::exists(path));
 }

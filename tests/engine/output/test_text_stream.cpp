@@ -15,7 +15,7 @@ using namespace busbw;
 
 namespace {
 
-/// A pipe, and no signal where its reader is gone.
+/// A pipe. SIGPIPE is ignored.
 struct Pipe {
   Pipe() : before(std::signal(SIGPIPE, SIG_IGN)) { REQUIRE(pipe(ends) == 0); }
   ~Pipe() {
@@ -43,7 +43,7 @@ std::string everything_from(int descriptor, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("TextStream: more than a pipe holds waits for its reader and comes whole") {
+TEST_CASE("TextStream: text larger than a pipe waits for its reader and arrives complete") {
   Pipe pipe;
   std::string text;
   for (int i = 0; text.size() < 300'000; ++i) text += std::to_string(i) + "\n";
@@ -57,7 +57,7 @@ TEST_CASE("TextStream: more than a pipe holds waits for its reader and comes who
   CHECK(heard == text);
 }
 
-TEST_CASE("TextStream: a reader that goes away is an error once, and silence after that") {
+TEST_CASE("TextStream: a closed reader is an error once; later writes do nothing") {
   Pipe pipe;
   pipe.close_reading();
   TextStream stream(pipe.ends[1]);
@@ -70,7 +70,7 @@ TEST_CASE("TextStream: a reader that goes away is an error once, and silence aft
   CHECK_NOTHROW(stream.write("more"));
 }
 
-TEST_CASE("TextStream: a reader that does not read is given up when the run is") {
+TEST_CASE("TextStream: text for a reader that does not read is dropped when the run ends") {
   Pipe pipe;
   int asked = 0;
   TextStream stream(pipe.ends[1], [&] { return ++asked == 2; });
@@ -85,7 +85,7 @@ TEST_CASE("TextStream: a reader that does not read is given up when the run is")
   CHECK_NOTHROW(stream.write("more"));
 }
 
-TEST_CASE("TextStream: a place that takes nothing is the environment's fault") {
+TEST_CASE("TextStream: a full device is an environment error") {
   const int full = open("/dev/full", O_WRONLY);
   REQUIRE(full >= 0);
   TextStream stream(full);

@@ -17,7 +17,7 @@
 
 namespace busbw {
 
-/// What to run. Few iterations and small sizes, unless a test says otherwise.
+/// Settings of a run. Few iterations and small sizes by default.
 struct RunSetup {
   std::string collective = "all_reduce";
   int ranks = 2;
@@ -36,19 +36,19 @@ struct RunSetup {
   }
 };
 
-/// A configuration of a collective, rooted where it has roots.
+/// A configuration of a collective, with root 0 if the collective has roots.
 inline Configuration configuration_of(const std::string& collective, int root, Dtype dtype = Dtype::float32) {
   return {dtype, Redop::sum, "sum", make_collective(collective, {})->has_root() ? root : -1};
 }
 
-/// What the callbacks got, and how each rank ended ("" is well).
+/// Arguments of the callbacks, and the end of each rank ("" for success).
 struct RunSeen {
   std::vector<RankInfo> ranks;
   std::vector<CaseRows> cases;
   std::vector<std::string> ends;
   std::optional<Failure> failure;
 
-  /// The only row of the only case.
+  /// The row of a run with a single case.
   const Row& row() const {
     REQUIRE(cases.size() == 1);
     REQUIRE(cases[0].size() == 1);
@@ -76,14 +76,14 @@ inline RunSeen run_all_ranks(const RunSetup& setup) {
   return seen;
 }
 
-/// As above, for runs that must go well.
+/// Runs as above, and checks that all ranks succeed.
 inline RunSeen run_well(const RunSetup& setup) {
   RunSeen seen = run_all_ranks(setup);
   REQUIRE(seen.ends == std::vector<std::string>(static_cast<std::size_t>(setup.ranks)));
   return seen;
 }
 
-/// Every placement of every row.
+/// Calls `visit` for every placement of every row.
 inline std::vector<const Measurement*> measurements_of(const RunSeen& seen) {
   std::vector<const Measurement*> all;
   for (const CaseRows& rows : seen.cases)

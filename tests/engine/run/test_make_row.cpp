@@ -9,7 +9,7 @@ using namespace busbw;
 
 namespace {
 
-/// A plan for 4 ranks whose reports are made up.
+/// A plan for 4 ranks with invented reports.
 struct Scene {
   explicit Scene(const char* name, CollectiveSettings of = {}) : collective(make_collective(name, of)) {
     settings.processes = 4;
@@ -34,14 +34,14 @@ RankReport rank_report(double first_s, double second_s, std::uint64_t operations
           {}};
 }
 
-/// Four ranks that took 1, 2, 3 and 6 ms in two iterations together, half of that to issue them.
+/// Four ranks that took 1, 2, 3 and 6 ms for two iterations together, and half of that to issue them.
 PlacementReport report(std::uint64_t operations = 2) {
   return {{rank_report(0.0004, 0.0006, operations), rank_report(0.001, 0.001, operations),
            rank_report(0.0015, 0.0015, operations), rank_report(0.004, 0.002, operations)},
           StopReason::iterations};
 }
 
-/// The same ranks on devices where an operation takes 0.2, 0.2, 0.3 and 0.3 ms.
+/// The same ranks on devices on which an operation takes 0.2, 0.2, 0.3 and 0.3 ms.
 PlacementReport on_devices(std::uint64_t operations = 2) {
   PlacementReport made = report(operations);
   for (std::size_t i = 0; i < made.ranks.size(); ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("make_row: labels, sizes and counts") {
   CHECK(row.timestamp.size() == std::string("2026-11-21 08:16:39").size());
 }
 
-TEST_CASE("make_row: time by -a, per operation, and what bandwidth that is") {
+TEST_CASE("make_row: time by -a, per operation, and its bandwidth") {
   struct Expected {
     int average;
     double time_s;
@@ -98,7 +98,7 @@ TEST_CASE("make_row: times are divided by all operations that were timed") {
   CHECK(Scene("all_reduce").out_of_place(report(10)).out_of_place->time_s == doctest::Approx(0.0003));
 }
 
-TEST_CASE("make_row: on a device three times are told by name, each combined by -a, and per rank") {
+TEST_CASE("make_row: a device has three named times, each combined by -a, and per rank") {
   Scene scene("all_reduce");
   const Measurement measurement = *scene.out_of_place(on_devices()).out_of_place;
   CHECK(measurement.time_s == doctest::Approx(0.0015));
@@ -110,7 +110,7 @@ TEST_CASE("make_row: on a device three times are told by name, each combined by 
   CHECK(measurement.rank_device_times_s[1] == doctest::Approx(0.0002));
   CHECK(measurement.rank_device_times_s[3] == doctest::Approx(0.0003));
   CHECK(measurement.rank_launch_times_s == std::vector<double>{0.00025, 0.0005, 0.00075, 0.0015});
-  // Rank 3 took 4 ms for the first one, of which 0.3 ms were its own: it came first.
+  // The first iteration of rank 3 took 4 ms, 0.3 ms of them its own duration: it arrived first.
   REQUIRE(measurement.rank_arrivals_s.size() == 4);
   CHECK(measurement.rank_arrivals_s[3] == 0);
   CHECK(measurement.rank_arrivals_s[0] == doctest::Approx(0.0035));
@@ -119,7 +119,7 @@ TEST_CASE("make_row: on a device three times are told by name, each combined by 
   CHECK(scene.out_of_place(on_devices()).out_of_place->device_time_s == doctest::Approx(0.0003));
 }
 
-TEST_CASE("make_row: where not every rank waits for all others nobody is said to have come late") {
+TEST_CASE("make_row: no late rank if ranks do not all wait for each other") {
   for (const char* name : {"broadcast", "reduce", "gather", "scatter", "sendrecv"}) {
     const Measurement measurement = *Scene(name).out_of_place(on_devices()).out_of_place;
     CHECK(measurement.rank_device_times_s.size() == 4);
@@ -127,7 +127,7 @@ TEST_CASE("make_row: where not every rank waits for all others nobody is said to
   }
 }
 
-TEST_CASE("make_row: where issuing is doing there is one time") {
+TEST_CASE("make_row: one time if a call returns only after its operation") {
   const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
   CHECK_FALSE(measurement.device_time_s);
   CHECK_FALSE(measurement.launch_time_s);
@@ -136,12 +136,13 @@ TEST_CASE("make_row: where issuing is doing there is one time") {
   CHECK(measurement.rank_arrivals_s.empty());
 }
 
-TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing, and warnings name ranks of the job") {
+TEST_CASE("make_row: clocks of all devices, unknown ones missing; warnings name ranks of the job") {
   PlacementReport told = on_devices(20);
   told.ranks[3].samples.total.issue_s = 0;
   told.ranks[1].samples.total.issue_s = 0.05;
   told.ranks[1].samples.before = DeviceClockState{.clock_hz = 1.98e9, .max_clock_hz = 2e9, .throttle_reasons = {}};
-  told.ranks[1].samples.after = DeviceClockState{.clock_hz = 1.4e9, .max_clock_hz = 2e9, .throttle_reasons = {"power limit"}};
+  told.ranks[1].samples.after =
+      DeviceClockState{.clock_hz = 1.4e9, .max_clock_hz = 2e9, .throttle_reasons = {"power limit"}};
   const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
   REQUIRE(measurement.rank_clocks.size() == 4);
   CHECK_FALSE(measurement.rank_clocks[0].before_hz);
@@ -153,7 +154,7 @@ TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing,
   CHECK(std::ranges::count_if(measurement.warnings, names_rank) == 3);
 }
 
-TEST_CASE("make_row: that a rank is slow to launch is told of both placements or of none") {
+TEST_CASE("make_row: a rank that is slow to launch is reported for both placements or for none") {
   PlacementReport slow = on_devices(20);
   slow.ranks[3].samples.total.issue_s = 0.1;
   const auto warnings = [](const PlacementReport& out_of_place, const PlacementReport& in_place) {
@@ -167,7 +168,7 @@ TEST_CASE("make_row: that a rank is slow to launch is told of both placements or
   CHECK(warnings(on_devices(20), slow) == std::vector<std::ptrdiff_t>{0, 0});
 }
 
-TEST_CASE("make_row: iterations that were left out are told with -I, and -K counts them") {
+TEST_CASE("make_row: skipped iterations are noted with -I, and -K counts them") {
   Scene scene("all_reduce");
   PlacementReport made = report();
   for (RankReport& rank : made.ranks) rank.samples.skipped_iterations = 1;
@@ -196,7 +197,7 @@ TEST_CASE("make_row: an iteration takes as long as its last rank, and the summar
   CHECK(measurement.statistics.mean_s == doctest::Approx(0.003));
 }
 
-TEST_CASE("make_row: -K leaves samples out of the summary, not out of the time") {
+TEST_CASE("make_row: -K skips samples of the summary, not of the time") {
   Scene scene("all_reduce");
   scene.settings.per_iteration = true;
   scene.settings.per_iteration_skip = 1;
@@ -220,7 +221,7 @@ TEST_CASE("make_row: with -I and several processes, the slowest rank of each pro
   CHECK(scene.out_of_place(report()).out_of_place->process_max_s.empty());
 }
 
-TEST_CASE("make_row: -C shows the time that issuing took, ranks combined as for the time; without it there is none") {
+TEST_CASE("make_row: -C adds the issue time, combined over ranks as the time") {
   Scene scene("all_reduce");
   CHECK_FALSE(scene.out_of_place(report()).out_of_place->cpu_time_s);
   scene.settings.report_cputime = true;
@@ -229,8 +230,8 @@ TEST_CASE("make_row: -C shows the time that issuing took, ranks combined as for 
 
 TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are kept") {
   PlacementReport bad = report();
-  bad.ranks[1].findings = {7, {wrong(1, 0), wrong(1, 3), wrong(1, 4)}};
-  bad.ranks[3].findings = {2, {wrong(3, 8), wrong(3, 9)}};
+  bad.ranks[1].check_result = {7, {wrong(1, 0), wrong(1, 3), wrong(1, 4)}};
+  bad.ranks[3].check_result = {2, {wrong(3, 8), wrong(3, 9)}};
   const CheckResult check = Scene("all_reduce").out_of_place(bad).out_of_place->check;
   CHECK(check.state == CheckResult::State::checked);
   CHECK(check.wrong_elements == 9);
@@ -242,7 +243,7 @@ TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are
   CHECK(check.first_wrong[3].index == 8);
 }
 
-TEST_CASE("make_row: not checked, not applicable and right are three things") {
+TEST_CASE("make_row: not checked, not applicable and correct are distinguished") {
   const auto state = [](const char* name, Placement placement, int checks) {
     Scene scene(name);
     scene.settings.check_iterations = checks;
@@ -260,7 +261,7 @@ TEST_CASE("make_row: not checked, not applicable and right are three things") {
   }
 }
 
-TEST_CASE("make_row: the bound that was used is told") {
+TEST_CASE("make_row: the row names the bound of the check") {
   const Row row = Scene("all_reduce").row({{Placement::out_of_place, report()}}, "within 1 ulp");
   CHECK(row.out_of_place->check.policy == "within 1 ulp");
 }

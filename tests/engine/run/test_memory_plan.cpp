@@ -17,19 +17,19 @@ RunSettings settings(std::uint64_t min_bytes, std::uint64_t max_bytes, int unali
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// Free bytes of which 90 % are just `bytes`.
+/// Free memory of which 90 % are exactly `bytes`.
 std::size_t free_for(double bytes) { return static_cast<std::size_t>(bytes / 0.9) + 2; }
 
 }  // namespace
 
-TEST_CASE("plan_memory: what fits stays as asked for, without a note") {
+TEST_CASE("plan_memory: a size that fits stays unchanged, without a note") {
   const double needed = 2.0 * 4 * static_cast<double>(buffer_bytes(64 * kMiB, 3)) + 5e6;
   const MemoryPlan plan = plan_memory(settings(8, 64 * kMiB, 3), 4, free_for(needed), 5'000'000);
   CHECK(plan.max_bytes == 64 * kMiB);
   CHECK(plan.notes.empty());
 }
 
-TEST_CASE("plan_memory: one page too little reduces the largest size, and says from what to what") {
+TEST_CASE("plan_memory: one missing page reduces the largest size, with a note on both sizes") {
   const double needed = 2.0 * 4 * static_cast<double>(buffer_bytes(64 * kMiB, 0));
   const MemoryPlan plan = plan_memory(settings(8, 64 * kMiB), 4, free_for(needed - 10), 0);
   CHECK(plan.max_bytes == 64 * kMiB - 4096);
@@ -38,7 +38,7 @@ TEST_CASE("plan_memory: one page too little reduces the largest size, and says f
   check_names(plan.notes[1], {"64 MiB", "4 ranks", "512"});
 }
 
-TEST_CASE("plan_memory: a reduced plan fits, whatever the ranks, the work area and the shift") {
+TEST_CASE("plan_memory: a reduced plan fits for all ranks, work areas and shifts") {
   for (const int ranks : {1, 2, 7, 64})
     for (const int unalign : {0, 1, 1000})
       for (const std::size_t work : {std::size_t{0}, std::size_t{3'000'000}})
@@ -52,32 +52,33 @@ TEST_CASE("plan_memory: a reduced plan fits, whatever the ranks, the work area a
         }
 }
 
-TEST_CASE("plan_memory: when even the smallest size does not fit, the sentence says by how much and what would") {
+TEST_CASE(
+    "plan_memory: if even the smallest size does not fit, the error gives the figures and the largest size that fits") {
   const std::string sentence =
       sentence_of<EnvironmentError>([] { plan_memory(settings(32 * kMiB, 32 * kMiB), 4, 100 * kMiB, 0); });
   check_names(sentence, {"32 MiB", "4 ranks", "256", "100 MiB", "90 MiB", "up to 11.", "-e"});
 }
 
-TEST_CASE("plan_memory: where memories differ the least one is named") {
+TEST_CASE("plan_memory: the error names the device with the least memory") {
   const std::string sentence = sentence_of<EnvironmentError>([&] {
     plan_memory(settings(32 * kMiB, 32 * kMiB), 4, 100 * kMiB, 0, "GPU 2 (0000:0f:00), which has the least");
   });
   check_names(sentence, {"100 MiB free memory (counted by GPU 2 (0000:0f:00), which has the least)"});
 }
 
-TEST_CASE("plan_memory: no memory at all, and work areas that take all of it, are refused too") {
+TEST_CASE("plan_memory: no memory, and work areas that exceed it, are errors") {
   sentence_of<EnvironmentError>([] { plan_memory(settings(8, 8), 1, 0, 0); });
   sentence_of<EnvironmentError>([] { plan_memory(settings(8, 8), 1, kMiB, 100 * kMiB); });
 }
 
-TEST_CASE("at_most: that another process has less memory is said like one's own lack of it") {
+TEST_CASE("limit_plan: less memory in another process is noted like in this one") {
   const MemoryPlan own{64 * kMiB, {"reduced for a reason of its own"}};
   CHECK(limit_plan(own, 64 * kMiB).notes == own.notes);
   CHECK(limit_plan(own, 65 * kMiB).max_bytes == 64 * kMiB);
   const MemoryPlan less = limit_plan(own, kMiB);
   CHECK(less.max_bytes == kMiB);
   CHECK(less.notes == std::vector<std::string>{"Reducing maxBytes to 1048576 due to memory limitation",
-                                               "another process has memory for no more"});
+                                               "another process does not have memory for more"});
 }
 
 TEST_CASE("plan_memory: a list of sizes is never reduced") {
@@ -86,8 +87,8 @@ TEST_CASE("plan_memory: a list of sizes is never reduced") {
   check_names(sentence_of<EnvironmentError>([&] { plan_memory(listed, 4, 100 * kMiB, 0); }), {"--sizes"});
 }
 
-TEST_CASE("plan_memory: sizes beyond all memory are told as large as they are") {
+TEST_CASE("plan_memory: errors show sizes beyond all memory correctly") {
   const std::string sentence = sentence_of<EnvironmentError>(
       [] { plan_memory(settings(std::uint64_t{1} << 62, std::uint64_t{1} << 62), 1024, kMiB, 0); });
-  check_names(sentence, {"4 EiB", "16 EiB"});  // the most that is told
+  check_names(sentence, {"4 EiB", "16 EiB"});  // the largest size that is printed
 }

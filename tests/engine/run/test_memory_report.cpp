@@ -9,7 +9,7 @@ using namespace busbw;
 
 namespace {
 
-/// Tells of two shares, and of a third on odd ranks.
+/// Reports two figures, and a third one on odd ranks.
 class TellingCommunicator final : public IdleCommunicator {
  public:
   TellingCommunicator(int rank, int size) : IdleCommunicator(rank, size, 8) {}
@@ -24,7 +24,7 @@ class TellingCommunicator final : public IdleCommunicator {
 
 }  // namespace
 
-TEST_CASE("gather_memory: every rank's shares at rank 0; what is missing stays missing") {
+TEST_CASE("gather_memory: rank 0 gets every rank's figures; missing ones stay missing") {
   const std::string complaints = run_threads(3, [](Team& world) -> std::string {
     TellingCommunicator communicator(world.rank(), world.size());
     const auto ranks = gather_memory(world, communicator);
@@ -41,7 +41,7 @@ TEST_CASE("gather_memory: every rank's shares at rank 0; what is missing stays m
   CHECK(complaints == "");
 }
 
-TEST_CASE("gather_memory: a rank that cannot tell says nothing") {
+TEST_CASE("gather_memory: a rank without figures has none") {
   const std::string complaints = run_threads(2, [](Team& world) -> std::string {
     IdleCommunicator communicator(world.rank(), world.size(), 8);
     for (const RankMemory& memory : gather_memory(world, communicator))

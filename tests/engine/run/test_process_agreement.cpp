@@ -33,10 +33,10 @@ std::string value(const Agreement& agreement, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are broken") {
+TEST_CASE("process agreement: facts survive encoding, and truncated ones are errors") {
   ProcessInfo there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
   there.processors = {0, 63};
-  there.lacked = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
+  there.unsupported = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
   const Bytes packed = there.packed();
   const ProcessInfo back = ProcessInfo::unpack(packed);
   CHECK(back.host == there.host);
@@ -51,17 +51,17 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.processors == there.processors);
   CHECK(back.max_bytes == there.max_bytes);
   CHECK(back.tuning == there.tuning);
-  REQUIRE(back.lacked.size() == 1);
-  CHECK(back.lacked[0].dtype == Dtype::f8e5m2);
-  CHECK(back.lacked[0].lack.why == "too old");
-  CHECK(back.lacked[0].lack.remedy == "take a new one");
+  REQUIRE(back.unsupported.size() == 1);
+  CHECK(back.unsupported[0].dtype == Dtype::f8e5m2);
+  CHECK(back.unsupported[0].limitation.why == "too old");
+  CHECK(back.unsupported[0].limitation.remedy == "take a new one");
   for (std::size_t length = 0; length < packed.size(); ++length)
     CHECK_THROWS_AS(ProcessInfo::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
                     BrokenMessage);
 }
 
 TEST_CASE(
-    "processes agree: the largest size is the one that all have memory for; hosts and ways to the store are counted") {
+    "process agreement: the largest size is the one that all have memory for; hosts and store addresses are listed") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
   all[2].max_bytes = 1000;
   Agreement agreement = compare_processes(all, 1);
@@ -71,13 +71,13 @@ TEST_CASE(
   CHECK(value(agreement, "hosts") == "2");
   CHECK(value(agreement, "store") == "10.0.0.1:4711");
   CHECK(agreement.warnings.empty());
-  all[0].store_address = "127.0.0.1:4711";  // process 0 is always at home
+  all[0].store_address = "127.0.0.1:4711";  // process 0 always uses the loopback address
   all[3].store_address = "192.168.0.1:4711";
   agreement = compare_processes(all, 1);
   CHECK(value(agreement, "store") == "10.0.0.1:4711 (processes 1 and 2), 192.168.0.1:4711 (processes 3)");
 }
 
-TEST_CASE("processes agree: what must be the same everywhere and is not ends the job, naming both") {
+TEST_CASE("process agreement: a difference in a common setting ends the job and names both processes") {
   struct Difference {
     std::string ProcessInfo::* field;
     const char* called;
@@ -101,7 +101,7 @@ TEST_CASE("processes agree: what must be the same everywhere and is not ends the
   }
 }
 
-TEST_CASE("processes agree: another version of the library, or another file, ends the job and names both") {
+TEST_CASE("process agreement: a different library version or file ends the job and names both") {
   for (auto field : {&ProcessInfo::library, &ProcessInfo::library_sha256}) {
     std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*field = "deadbeef";
@@ -112,8 +112,7 @@ TEST_CASE("processes agree: another version of the library, or another file, end
   }
 }
 
-TEST_CASE(
-    "processes agree: the same file at two paths is the same library, and a hash that is not known says nothing") {
+TEST_CASE("process agreement: the same file at two paths is the same library, and unknown hashes are not compared") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
   all[1].library_path = "/home/me/libnccl.so.2";
   CHECK_NOTHROW(compare_processes(all, 1));
@@ -121,25 +120,26 @@ TEST_CASE(
   CHECK_NOTHROW(compare_processes(all, 1));
 }
 
-TEST_CASE("processes agree: a GPU belongs to one rank; the same bus on another host is another GPU") {
+TEST_CASE("process agreement: a GPU belongs to one rank; the same bus on another host is another GPU") {
   const std::vector<std::string> first{"0000:17:00.0", "0000:2a:00.0"};
   CHECK_NOTHROW(compare_processes({facts("n1", first), facts("n2", first)}, 2));
   check_names(sentence_of<EnvironmentError>([&] {
-                compare_processes({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})},
-                             2);
+                compare_processes(
+                    {facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
               }),
               {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
 }
 
-TEST_CASE("processes agree: a GPU is shared where all ask for it in NCCL's own way") {
+TEST_CASE("process agreement: a GPU may be shared if all processes set NCCL's variable") {
   std::vector<ProcessInfo> all{facts("n1", {"0000:17:00"}), facts("n1", {"0000:17:00"})};
   all[0].tuning = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
-  check_names(sentence_of<EnvironmentError>([&] { compare_processes(all, 1); }), {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
+  check_names(sentence_of<EnvironmentError>([&] { compare_processes(all, 1); }),
+              {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
   all[1].tuning = all[0].tuning;
   CHECK_NOTHROW(compare_processes(all, 1));
 }
 
-TEST_CASE("processes agree: other tuning is a warning that names the variables and the first who differs") {
+TEST_CASE("process agreement: different tuning gives a warning that names the variables and the first process") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n3")};
   all[1].tuning = {{"NCCL_ALGO", "Tree"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_PROTO", "LL"}};
   all[2].tuning = {};
@@ -148,32 +148,33 @@ TEST_CASE("processes agree: other tuning is a warning that names the variables a
   check_names(agreement.warnings[0], {"process 1 on n2", "NCCL_ALGO, NCCL_PROTO than", "process 0 on n1"});
 }
 
-TEST_CASE("processes agree: a type is left out where one process cannot do it, and that one is named") {
+TEST_CASE("process agreement: a type is skipped if one process does not support it, and that process is named") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n2")};
-  CHECK(compare_processes(all, 1).lacked.empty());
-  all[2].lacked = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
-  all[1].lacked = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
+  CHECK(compare_processes(all, 1).unsupported.empty());
+  all[2].unsupported = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
+  all[1].unsupported = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
   const Agreement agreement = compare_processes(all, 1);
-  CHECK(dtypes_of(agreement.lacked) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
-  for (const UnsupportedType& type : agreement.lacked) CHECK(type.lack.why == "process 1 on n2: GPU 0 has 8.9");
-  CHECK(agreement.lacked[1].lack.remedy == "use newer GPUs");
+  CHECK(dtypes_of(agreement.unsupported) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
+  for (const UnsupportedType& type : agreement.unsupported)
+    CHECK(type.limitation.why == "process 1 on n2: GPU 0 has 8.9");
+  CHECK(agreement.unsupported[1].limitation.remedy == "use newer GPUs");
 }
 
-TEST_CASE("processes agree: what all lack for one reason is nobody's in particular") {
+TEST_CASE("process agreement: a limitation of all processes names none of them") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
-  for (ProcessInfo& process : all) process.lacked = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
+  for (ProcessInfo& process : all) process.unsupported = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
   const Agreement agreement = compare_processes(all, 1);
-  REQUIRE(agreement.lacked.size() == 1);
-  CHECK(agreement.lacked[0].lack.why == "NCCL 2.18.3 has none");
+  REQUIRE(agreement.unsupported.size() == 1);
+  CHECK(agreement.unsupported[0].limitation.why == "NCCL 2.18.3 has none");
 }
 
-TEST_CASE("processes agree: where ranks share processors the most crowded host is named") {
+TEST_CASE("process agreement: the warning on shared processors names the most crowded host") {
   auto on = [](const std::string& host, std::vector<int> processors) {
     ProcessInfo it = facts(host);
     it.processors = std::move(processors);
     return it;
   };
-  // Each process is bound to one of its own, or all may use the same: what counts is what a host's have together.
+  // A process may be bound to its own processor, or all may use the same ones. The union per host counts.
   CHECK(compare_processes({on("n1", {0}), on("n1", {1}), on("n2", {0}), on("n2", {1})}, 1).warnings.empty());
   CHECK(compare_processes({on("n1", {0, 1}), on("n1", {0, 1}), on("n2", {0, 1})}, 1).warnings.empty());
   CHECK(compare_processes({on("n1", {}), on("n1", {})}, 4).warnings.empty());

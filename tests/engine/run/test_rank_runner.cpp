@@ -1,4 +1,4 @@
-// Real runs: ranks as threads over a LocalJob, on the host backend.
+// Complete runs: ranks are threads of a LocalJob on the host backend.
 #include "run/rank_runner.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using namespace busbw;
 
 namespace {
 
-/// That a rank came late may be told beside them, where the machine has other things to do.
+/// Removes late-rank warnings, which a busy machine may add.
 std::vector<std::string> warnings_of_target(const RunSeen& seen) {
   std::vector<std::string> all = seen.row().out_of_place->warnings;
   std::erase_if(all, [](const std::string& one) { return one.find("--target-ci") == one.npos; });
@@ -21,7 +21,7 @@ std::vector<std::string> warnings_of_target(const RunSeen& seen) {
 
 }  // namespace
 
-TEST_CASE("run_rank: every collective, in and out of place, is right and has rows of the right sizes and counts") {
+TEST_CASE("run_rank: every collective, in and out of place, is correct and has rows with correct sizes and counts") {
   const std::vector<std::uint64_t> sizes{1, 8, 256, 4000, 40'001};
   for (const CollectiveEntry& entry : all_collectives()) {
     const std::string name(entry.name);
@@ -65,7 +65,7 @@ TEST_CASE("run_rank: every collective, in and out of place, is right and has row
   }
 }
 
-TEST_CASE("run_rank: every type and operator is right") {
+TEST_CASE("run_rank: every type and operator is correct") {
   RunSetup setup{.ranks = 3, .sizes_bytes = {600}, .configurations = {}, .placements = {Placement::in_place}};
   for (const Dtype dtype : kDtypes)
     for (const Redop redop : kRedops) setup.configurations.push_back({dtype, redop, std::string(name(redop)), -1});
@@ -79,7 +79,7 @@ TEST_CASE("run_rank: every type and operator is right") {
   }
 }
 
-TEST_CASE("run_rank: every root is right, in and out of place") {
+TEST_CASE("run_rank: every root is correct, in and out of place") {
   for (const char* collective : {"broadcast", "reduce", "gather", "scatter"}) {
     CAPTURE(collective);
     RunSetup setup{.collective = collective, .ranks = 4, .sizes_bytes = {777}, .configurations = {}};
@@ -91,7 +91,7 @@ TEST_CASE("run_rank: every root is right, in and out of place") {
   }
 }
 
-TEST_CASE("run_rank: rank 0 hears of every rank before the first row") {
+TEST_CASE("run_rank: rank 0 knows every rank before the first row") {
   const RunSeen seen = run_well({.ranks = 3});
   REQUIRE(seen.ranks.size() == 3);
   for (int rank = 0; rank < 3; ++rank) {
@@ -106,7 +106,7 @@ TEST_CASE("run_rank: rank 0 hears of every rank before the first row") {
   }
 }
 
-TEST_CASE("run_rank: -c 0 checks nothing, and of -c 3 the first that fails is the last") {
+TEST_CASE("run_rank: -c 0 checks nothing, and -c 3 stops at the first failed check") {
   RunSetup setup;
   setup.settings.check_iterations = 0;
   const RunSeen unchecked = run_well(setup);
@@ -119,7 +119,7 @@ TEST_CASE("run_rank: -c 0 checks nothing, and of -c 3 the first that fails is th
   CHECK(run_well(setup).row().out_of_place->check.wrong_ranks == 1);
 }
 
-TEST_CASE("run_rank: only the placements asked for are measured") {
+TEST_CASE("run_rank: only the requested placements are measured") {
   for (const Placement placement : {Placement::out_of_place, Placement::in_place}) {
     const RunSeen seen = run_well({.placements = {placement}});
     CHECK(seen.row().out_of_place.has_value() == (placement == Placement::out_of_place));
@@ -139,7 +139,7 @@ TEST_CASE("run_rank: cycles repeat the sizes of each configuration, and number t
   }
 }
 
-TEST_CASE("run_rank: groups run side by side, each with rows of its own and all of them right") {
+TEST_CASE("run_rank: groups run concurrently, each with its own correct rows") {
   for (const char* collective : {"all_reduce", "alltoall", "broadcast", "sendrecv"}) {
     CAPTURE(collective);
     const RunSeen seen = run_well({.collective = collective,
@@ -162,7 +162,7 @@ TEST_CASE("run_rank: groups run side by side, each with rows of its own and all 
   }
 }
 
-TEST_CASE("run_rank: -m, -u and -z do not change what is right, nor how many samples there are") {
+TEST_CASE("run_rank: -m, -u and -z change neither the check nor the number of samples") {
   for (const int blocking : {0, 1, 2, 3})
     for (const int unalign : {0, 3}) {
       CAPTURE(blocking);
@@ -176,7 +176,7 @@ TEST_CASE("run_rank: -m, -u and -z do not change what is right, nor how many sam
       for (const Measurement* measurement : measurements_of(seen)) {
         CHECK(measurement->iteration_s.size() == 3);
         CHECK(measurement->time_s > 0);
-        // The mean over ranks lies within what single ranks took.
+        // The mean over ranks lies between the times of single ranks.
         const auto [shortest, longest] = std::ranges::minmax(measurement->rank_times_s);
         CHECK(measurement->time_s >= shortest * 0.9999);
         CHECK(measurement->time_s <= longest * 1.0001);
@@ -190,14 +190,14 @@ TEST_CASE("run_rank: --target-ci samples in batches until it is met") {
   const RunSeen seen = run_well(setup);
   const Measurement& measurement = *seen.row().out_of_place;
   CHECK(measurement.stopped_by == StopReason::target_ci);
-  CHECK(measurement.iteration_s.size() >= 6);  // below six samples there is no interval
+  CHECK(measurement.iteration_s.size() >= 6);  // at least 6 samples are needed for an interval
   CHECK(measurement.iteration_s.size() % 3 == 0);
   for (const auto& rank : measurement.rank_samples_s) CHECK(rank.size() == measurement.iteration_s.size());
   CHECK(warnings_of_target(seen).empty());
   CHECK(measurement.statistics.samples == measurement.iteration_s.size());
 }
 
-TEST_CASE("run_rank: --max-time ends what does not settle, with a warning") {
+TEST_CASE("run_rank: --max-time ends sampling that does not converge, with a warning") {
   RunSetup setup{.placements = {Placement::out_of_place}};
   setup.settings.max_time_s = 0.02;
   const RunSeen budget = run_well(setup);
@@ -234,10 +234,10 @@ TEST_CASE("run_rank: alltoallv by matrix, where ranks send different amounts") {
   check_all_right(seen);
   CHECK(seen.row().size_bytes == 480);
   CHECK(seen.row().count == 0);
-  CHECK(seen.row().comments.size() == 2 * 4);  // per placement a title and three ranks
+  CHECK(seen.row().comments.size() == 2 * 4);  // per placement one title and three ranks
 }
 
-TEST_CASE("run_rank: the others are told of a failure before the rank leaves what it has with them") {
+TEST_CASE("run_rank: a failure is reported before the rank leaves its communicator") {
   const auto collective = make_collective("all_reduce", {});
   RunPlan plan{*collective,
                {{configuration_of("all_reduce", 0)}, {64}, 1},

@@ -1,5 +1,5 @@
-// What a rank asks of its communicator while it runs: all ranks the same, in the same order, whatever they have to
-// move. A backend in which one rank launches for others relies on it.
+// Calls of a rank to its communicator during a run. All ranks make the same calls in the same order, whatever data they
+// move. A backend in which one rank launches for others depends on this.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
-/// The communicator of the host backend, which notes what is called.
+/// A host-memory communicator that logs its calls.
 class NotingCommunicator final : public Communicator {
  public:
   NotingCommunicator(std::unique_ptr<Communicator> inner, Calls& calls) : inner_(std::move(inner)), calls_(calls) {}
@@ -98,7 +98,7 @@ class NotingBackend final : public Backend {
   std::vector<Calls> calls_;
 };
 
-/// What each rank called in a run of two sizes, of which the smaller leaves some ranks nothing to move.
+/// Calls of each rank in a run of two sizes. At the smaller size some ranks have no data to move.
 std::vector<Calls> calls_of(const std::string& name, int ranks, RunSettings settings, const CollectiveSettings& own) {
   const auto collective = make_collective(name, own);
   settings.processes = ranks;
@@ -125,20 +125,20 @@ void check_alike(const std::string& name, int ranks, const RunSettings& settings
 
 }  // namespace
 
-TEST_CASE("run_rank: in every collective all ranks ask for the same things in the same order") {
+TEST_CASE("run_rank: in every collective all ranks make the same calls in the same order") {
   for (const CollectiveEntry& entry : all_collectives()) {
     CAPTURE(entry.name);
     check_alike(std::string(entry.name), 4, RunSetup::few_iterations());
   }
 }
 
-TEST_CASE("run_rank: and in a ping-pong, where one rank of a pair sends first") {
+TEST_CASE("run_rank: all ranks make the same calls in a ping-pong, in which one rank of a pair sends first") {
   CollectiveSettings settings;
   settings.ping_pong = true;
   check_alike("sendrecv", 4, RunSetup::few_iterations(), settings);
 }
 
-TEST_CASE("run_rank: and with aggregated operations and waits between them") {
+TEST_CASE("run_rank: all ranks make the same calls with aggregated operations and waits between them") {
   for (const int blocking : {0, 1, 2, 3}) {
     CAPTURE(blocking);
     RunSettings settings = RunSetup::few_iterations();

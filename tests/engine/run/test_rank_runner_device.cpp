@@ -1,4 +1,4 @@
-// Whole runs on a made-up device: what is timed as a recording is checked as one.
+// Complete runs on a fake device: operations that are timed as a graph are checked as a graph.
 #include <doctest/doctest.h>
 
 #include "collectives/registry.hpp"
@@ -13,7 +13,7 @@ using namespace busbw;
 
 namespace {
 
-/// Its communicators all are one made-up device.
+/// A backend in which all communicators use one fake device.
 class DeviceBackend final : public Backend {
  public:
   explicit DeviceBackend(bool can_record) : can_record_(can_record) {}
@@ -25,7 +25,7 @@ class DeviceBackend final : public Backend {
   void reserve(int, std::size_t) override {}
   std::unique_ptr<Communicator> connect(Team&, Team&) override;
 
-  std::vector<std::string> log;  // of the communicator, once it is gone
+  std::vector<std::string> log;  // log of the communicator, filled by its destructor
 
  private:
   class Logged;
@@ -48,55 +48,55 @@ std::unique_ptr<Communicator> DeviceBackend::connect(Team&, Team&) {
   return std::make_unique<Logged>(*this, buffer_bytes(4096, 0));
 }
 
-struct Seen {
+struct RunResult {
   std::vector<RankInfo> ranks;
   std::vector<CaseRows> cases;
   std::string end;
 };
 
-Seen run(DeviceBackend& backend, int graph_launches) {
+RunResult run(DeviceBackend& backend, int graph_launches) {
   const auto collective = make_collective("all_reduce", {});
   RunPlan plan{*collective, {{{Dtype::float32, Redop::sum, "sum", -1}}, {64}, 1}, {}, {Placement::in_place}, {}, 4096};
   plan.settings.graph_launches = graph_launches;
   plan.settings.iterations = 4;
   LocalJob job(1);
-  Seen seen;
-  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { seen.ranks = ranks; },
-                               [&](const CaseRows& rows) { seen.cases.push_back(rows); }};
-  seen.end = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); }).front();
-  return seen;
+  RunResult result;
+  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { result.ranks = ranks; },
+                               [&](const CaseRows& rows) { result.cases.push_back(rows); }};
+  result.end = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); }).front();
+  return result;
 }
 
 }  // namespace
 
-TEST_CASE("run_rank: -G records what is timed, with stamps and without, and what is checked") {
+TEST_CASE("run_rank: -G captures timed operations, with timestamps and without, and checked ones") {
   DeviceBackend backend(true);
-  const Seen seen = run(backend, 3);
-  CHECK(seen.end.empty());
+  const RunResult result = run(backend, 3);
+  CHECK(result.end.empty());
   CHECK(std::ranges::count(backend.log, "begin") == 3);
-  REQUIRE(seen.cases.size() == 1);
-  const Measurement& measurement = *seen.cases[0][0].in_place;
+  REQUIRE(result.cases.size() == 1);
+  const Measurement& measurement = *result.cases[0][0].in_place;
   CHECK(measurement.iteration_s.size() == 4 * 3);
   CHECK(measurement.device_time_s == doctest::Approx(10e-6));
   CHECK(measurement.launch_time_s);
   CHECK(measurement.check.state == CheckResult::State::checked);
 }
 
-TEST_CASE("run_rank: without -G nothing is recorded") {
+TEST_CASE("run_rank: without -G nothing is captured") {
   DeviceBackend backend(true);
   CHECK(run(backend, 0).end.empty());
   CHECK(std::ranges::count(backend.log, "begin") == 0);
 }
 
-TEST_CASE("run_rank: -G where operations cannot be recorded is refused") {
+TEST_CASE("run_rank: -G is an error if operations cannot be captured") {
   DeviceBackend backend(false);
-  check_names(run(backend, 3).end, {"-G 3", "made-up", "leave it out"});
+  check_names(run(backend, 3).end, {"-G 3", "made-up", "drop it"});
   CHECK(run(backend, 0).end.empty());
 }
 
-TEST_CASE("run_rank: what a rank's device may reach is told before the first row") {
+TEST_CASE("run_rank: the maximum clock of a device is known before the first row") {
   DeviceBackend backend(true);
-  const Seen seen = run(backend, 0);
-  REQUIRE(seen.ranks.size() == 1);
-  CHECK(seen.ranks[0].max_clock_hz == 2e9);
+  const RunResult result = run(backend, 0);
+  REQUIRE(result.ranks.size() == 1);
+  CHECK(result.ranks[0].max_clock_hz == 2e9);
 }

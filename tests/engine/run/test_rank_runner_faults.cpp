@@ -1,4 +1,4 @@
-// Runs in which something goes wrong: it must be found, and named.
+// Runs with faults, which must be found and named.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@ using namespace busbw;
 
 namespace {
 
-/// A setup in which rank 1 has a result, and in place nothing follows it in the receive buffer.
+/// A setup in which rank 1 has a result that ends, in place, at the end of the receive buffer.
 RunSetup with_fault(std::string_view collective, const std::string& fault, int ranks = 2) {
   return {.collective = std::string(collective),
           .ranks = ranks,
@@ -21,7 +21,7 @@ RunSetup with_fault(std::string_view collective, const std::string& fault, int r
 
 }  // namespace
 
-TEST_CASE("run_rank: a fault in one group is that group's, and names the rank of the whole job") {
+TEST_CASE("run_rank: a fault affects one group only, and the row names the rank in the job") {
   RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .faults = {"flip:rank=3,index=7,bit=3"}};
   const RunSeen seen = run_well(setup);
   REQUIRE(seen.cases[0].size() == 2);
@@ -35,7 +35,7 @@ TEST_CASE("run_rank: a fault in one group is that group's, and names the rank of
 TEST_CASE("run_rank: one flipped bit of one rank is found in every collective, by rank and index") {
   for (const CollectiveEntry& entry : all_collectives()) {
     CAPTURE(entry.name);
-    // With four, a hypercube has two steps, of which the second sends on what the first brought.
+    // With four ranks, a hypercube has two steps, and the second forwards the data of the first.
     const RunSeen seen = run_well(with_fault(entry.name, "flip:rank=1,index=7,bit=3", 4));
     for (const auto* side : {&seen.row().out_of_place, &seen.row().in_place}) {
       if ((*side)->check.state == CheckResult::State::not_applicable) continue;
@@ -77,7 +77,7 @@ TEST_CASE("run_rank: in place, where the result lies inside the sent data, a wri
   }
 }
 
-TEST_CASE("run_rank: a slow rank makes every iteration slow, and nothing wrong") {
+TEST_CASE("run_rank: a slow rank makes every iteration slow, but no data wrong") {
   RunSetup setup{.placements = {Placement::out_of_place}, .faults = {"delay:rank=1,us=3000"}};
   setup.settings.blocking = 1;
   const RunSeen seen = run_well(setup);
@@ -86,7 +86,7 @@ TEST_CASE("run_rank: a slow rank makes every iteration slow, and nothing wrong")
   CHECK(seen.row().out_of_place->time_s >= 0.003);
 }
 
-TEST_CASE("run_rank: an error of a callback ends all ranks, with the rows so far kept") {
+TEST_CASE("run_rank: an error in a callback ends all ranks and keeps the rows so far") {
   const auto collective = make_collective("all_reduce", {});
   RunSettings settings = RunSetup::few_iterations();
   settings.processes = 3;

@@ -14,33 +14,33 @@ using namespace busbw;
 
 namespace {
 
-/// What a sink was told.
-struct Told {
+/// Calls that a sink received.
+struct SinkLog {
   std::vector<std::string> calls;
   std::vector<RunEnd> ends;
   RunInfo run;
 };
 
-class TellingSink final : public Sink {
+class LoggingSink final : public Sink {
  public:
-  TellingSink(Told& told, std::function<void()> at_end = [] {}) : told_(told), at_end_(std::move(at_end)) {}
+  LoggingSink(SinkLog& log, std::function<void()> at_end = [] {}) : log_(log), at_end_(std::move(at_end)) {}
   void begin(const RunInfo& run) override {
-    told_.calls.push_back("begin");
-    told_.run = run;
+    log_.calls.push_back("begin");
+    log_.run = run;
   }
-  void rows(const CaseRows&) override { told_.calls.push_back("rows"); }
+  void rows(const CaseRows&) override { log_.calls.push_back("rows"); }
   void end(const RunEnd& end) override {
-    told_.calls.push_back("end");
-    told_.ends.push_back(end);
+    log_.calls.push_back("end");
+    log_.ends.push_back(end);
     at_end_();
   }
 
  private:
-  Told& told_;
+  SinkLog& log_;
   std::function<void()> at_end_;
 };
 
-/// What `call` writes to stderr.
+/// Output of `call` on stderr.
 std::string stderr_of(const std::function<void()>& call) {
   std::fflush(stderr);
   const int before = dup(STDERR_FILENO);
@@ -56,24 +56,24 @@ std::string stderr_of(const std::function<void()>& call) {
   return text;
 }
 
-/// A run of `rows` rows of 62.5 and 31.25 GB/s busbw... what a reporter makes of it.
+/// Exit code, stderr text and end of a reported run.
 struct Outcome {
   int exit_code = -1;
-  std::string said;
+  std::string printed;
   RunEnd end;
 };
 
 Outcome outcome_of(const std::vector<CaseRows>& cases, const std::optional<Failure>& failure = {},
                    std::optional<double> min_bw = {}) {
-  Told told;
+  SinkLog log;
   Reporter reporter(test::made_up_run(), min_bw);
-  reporter.add(std::make_unique<TellingSink>(told));
+  reporter.add(std::make_unique<LoggingSink>(log));
   reporter.begin(test::made_up_ranks(1, 4), {});
   for (const CaseRows& rows : cases) reporter.rows(rows);
   Outcome outcome;
-  outcome.said = stderr_of([&] { outcome.exit_code = reporter.finish(failure); });
-  REQUIRE(told.ends.size() == 1);
-  outcome.end = told.ends[0];
+  outcome.printed = stderr_of([&] { outcome.exit_code = reporter.finish(failure); });
+  REQUIRE(log.ends.size() == 1);
+  outcome.end = log.ends[0];
   CHECK(outcome.end.exit_code == outcome.exit_code);
   CHECK_FALSE(outcome.end.end_time.empty());
   CHECK_FALSE(outcome.end.end_time_iso.empty());
@@ -99,7 +99,7 @@ Row wrong_row(int wrong_ranks) {
 TEST_CASE("reporter: a good run") {
   const Outcome outcome = outcome_of({{row_of(4, 2)}, {row_of(8, 6)}});
   CHECK(outcome.exit_code == 0);
-  CHECK(outcome.said == "");
+  CHECK(outcome.printed == "");
   CHECK(outcome.end.reason == "completed");
   CHECK(outcome.end.message == "");
   CHECK(outcome.end.rows == 2);
@@ -128,22 +128,22 @@ TEST_CASE("reporter: wrong data is exit code 1, counted by ranks, placements and
   CHECK(outcome.end.reason == "wrong data");
   CHECK(outcome.end.out_of_bounds == 5);
   CHECK(outcome.end.wrong_elements == 200);
-  check_names(outcome.said, {"all_reduce_perf: ", "wrong data"});
+  check_names(outcome.printed, {"all_reduce_perf: ", "wrong data"});
 }
 
-TEST_CASE("reporter: slower than demanded is exit code 5, within nine tenths") {
+TEST_CASE("reporter: an average below 0.9 of the required busbw is exit code 5") {
   CHECK(outcome_of({{row_of(9, 9)}}, {}, 10e9).exit_code == 0);
   CHECK(outcome_of({{row_of(20, 20)}}, {}, 10e9).exit_code == 0);
   const Outcome slow = outcome_of({{row_of(8.9, 8.9)}}, {}, 10e9);
   CHECK(slow.exit_code == 5);
   CHECK(slow.end.reason == "slower than demanded");
   CHECK(slow.end.min_busbw_bytes_per_s == 10e9);
-  check_names(slow.said, {"8.90 GB/s", "NCCL_TESTS_MIN_BW=10"});
+  check_names(slow.printed, {"8.90 GB/s", "NCCL_TESTS_MIN_BW=10"});
   CHECK(outcome_of({}, {}, 10e9).exit_code == 5);
   CHECK(outcome_of({{row_of(0, 0)}}, {}, 0.0).exit_code == 0);
 }
 
-TEST_CASE("reporter: wrong data is worse than slow, a failure is worse than both") {
+TEST_CASE("reporter: wrong data takes precedence over slow, a failure over both") {
   CHECK(outcome_of({{wrong_row(1)}}, {}, 1e12).exit_code == 1);
   const Outcome lost =
       outcome_of({{wrong_row(1)}}, Failure{ExitCode::rank_lost, "rank 3 is gone", {"last issued: none"}}, 1e12);
@@ -154,7 +154,7 @@ TEST_CASE("reporter: wrong data is worse than slow, a failure is worse than both
   CHECK(outcome_of({}, Failure{.exit = ExitCode::rank_lost, .message = "slow", .timed_out = true}).end.timed_out);
 }
 
-TEST_CASE("reporter: a failure gives the exit code, a reason and its message, which others say") {
+TEST_CASE("reporter: a failure gives exit code, reason and message, and is printed elsewhere") {
   struct Expected {
     ExitCode exit;
     int code;
@@ -170,46 +170,46 @@ TEST_CASE("reporter: a failure gives the exit code, a reason and its message, wh
     CHECK(outcome.exit_code == expected.code);
     CHECK(outcome.end.reason == expected.reason);
     CHECK(outcome.end.message == "a sentence");
-    CHECK(outcome.said == "");
+    CHECK(outcome.printed == "");
     CHECK(outcome.end.rows == 1);
   }
 }
 
-TEST_CASE("reporter: sinks hear of the ranks, of every case and of the end, in order") {
-  Told first;
-  Told second;
+TEST_CASE("reporter: sinks receive the ranks, every case and the end, in order") {
+  SinkLog first;
+  SinkLog second;
   Reporter reporter(test::made_up_run(), {});
-  reporter.add(std::make_unique<TellingSink>(first));
-  reporter.add(std::make_unique<TellingSink>(second));
+  reporter.add(std::make_unique<LoggingSink>(first));
+  reporter.add(std::make_unique<LoggingSink>(second));
   reporter.begin(test::made_up_ranks(2, 3), {{"transport", "tcp sockets"}});
   reporter.rows({row_of(1, 1)});
   reporter.rows({row_of(1, 1)});
   reporter.finish({});
-  for (const Told* told : {&first, &second}) {
-    CHECK(told->calls == std::vector<std::string>{"begin", "rows", "rows", "end"});
-    CHECK(told->run.ranks.size() == 6);
-    CHECK(told->run.machine.back() == std::pair<std::string, std::string>("transport", "tcp sockets"));
-    CHECK(told->run.program == "all_reduce_perf");
+  for (const SinkLog* log : {&first, &second}) {
+    CHECK(log->calls == std::vector<std::string>{"begin", "rows", "rows", "end"});
+    CHECK(log->run.ranks.size() == 6);
+    CHECK(log->run.machine.back() == std::pair<std::string, std::string>("transport", "tcp sockets"));
+    CHECK(log->run.program == "all_reduce_perf");
   }
 }
 
-TEST_CASE("reporter: a sink that throws at the end does not keep the others from theirs, and its error is told") {
+TEST_CASE("reporter: a sink that throws at the end does not stop the others, and its error is printed") {
   struct Expected {
     std::function<void()> at_end;
     int code;
-    const char* said;
+    const char* printed;
   };
   for (const Expected& expected :
        {Expected{[] { throw EnvironmentError("the disk is full"); }, 3, "all_reduce_perf: the disk is full\n"},
         {[] { throw std::runtime_error("odd"); }, 3, "all_reduce_perf: odd\n"},
         {[] { throw Error(ExitCode::output_closed, "closed"); }, 141, ""}}) {
-    Told first;
-    Told last;
+    SinkLog first;
+    SinkLog last;
     Reporter reporter(test::made_up_run(), {});
-    reporter.add(std::make_unique<TellingSink>(first, expected.at_end));
-    reporter.add(std::make_unique<TellingSink>(last));
+    reporter.add(std::make_unique<LoggingSink>(first, expected.at_end));
+    reporter.add(std::make_unique<LoggingSink>(last));
     int exit_code = 0;
-    CHECK(stderr_of([&] { exit_code = reporter.finish({}); }) == expected.said);
+    CHECK(stderr_of([&] { exit_code = reporter.finish({}); }) == expected.printed);
     CHECK(exit_code == expected.code);
     CHECK(last.calls == std::vector<std::string>{"end"});
     // The run has all its rows.
@@ -219,10 +219,10 @@ TEST_CASE("reporter: a sink that throws at the end does not keep the others from
   }
 }
 
-TEST_CASE("reporter: an error at the end does not hide why the run failed, nor is it told twice") {
-  Told told;
+TEST_CASE("reporter: an error at the end does not hide the failure, and is printed once") {
+  SinkLog log;
   Reporter reporter(test::made_up_run(), {});
-  reporter.add(std::make_unique<TellingSink>(told, [] { throw EnvironmentError("the disk is full"); }));
+  reporter.add(std::make_unique<LoggingSink>(log, [] { throw EnvironmentError("the disk is full"); }));
   int exit_code = 0;
   CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{ExitCode::environment, "the disk is full"}); }) == "");
   CHECK(exit_code == 3);
@@ -232,9 +232,9 @@ TEST_CASE("reporter: an error at the end does not hide why the run failed, nor i
 }
 
 TEST_CASE("reporter: a run that never began still ends its sinks") {
-  Told told;
+  SinkLog log;
   Reporter reporter(test::made_up_run(), {});
-  reporter.add(std::make_unique<TellingSink>(told));
+  reporter.add(std::make_unique<LoggingSink>(log));
   CHECK(reporter.finish(Failure{ExitCode::environment, "no memory"}) == 3);
-  CHECK(told.calls == std::vector<std::string>{"end"});
+  CHECK(log.calls == std::vector<std::string>{"end"});
 }

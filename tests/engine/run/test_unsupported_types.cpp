@@ -10,7 +10,7 @@ using namespace busbw;
 
 namespace {
 
-/// Cannot do one type at all, and another one not where it is to be reduced.
+/// A backend that does not support one type, and cannot reduce another one.
 class PoorBackend final : public Backend {
  public:
   std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
@@ -30,32 +30,32 @@ class PoorBackend final : public Backend {
 DataChoice choice(std::vector<Dtype> dtypes) { return {std::move(dtypes), {Redop::sum}, {}}; }
 const DataChoice kAll = choice({kDtypes.begin(), kDtypes.end()});
 
-std::vector<UnsupportedType> lacked(const DataChoice& data, const char* collective, const Backend& backend) {
+std::vector<UnsupportedType> find_unsupported(const DataChoice& data, const char* collective, const Backend& backend) {
   return unsupported_types(data, *make_collective(collective, {}), backend);
 }
 
 }  // namespace
 
-TEST_CASE("lacked_types: of all types those that the backend cannot move, and where it must those it cannot reduce") {
+TEST_CASE("unsupported_types: types that the backend cannot move, or cannot reduce if needed") {
   const PoorBackend poor;
   using Types = std::vector<Dtype>;
-  CHECK(dtypes_of(lacked(kAll, "all_reduce", poor)) == Types{Dtype::bfloat16, Dtype::f8e4m3});
-  // It loops over operators, and reduces nothing.
+  CHECK(dtypes_of(find_unsupported(kAll, "all_reduce", poor)) == Types{Dtype::bfloat16, Dtype::f8e4m3});
+  // sendrecv loops over operators but does not reduce.
   for (const char* collective : {"sendrecv", "all_gather"})
-    CHECK(dtypes_of(lacked(kAll, collective, poor)) == Types{Dtype::f8e4m3});
-  CHECK(lacked(kAll, "all_reduce", SharedMemoryBackend(1, 1, "0")).empty());
+    CHECK(dtypes_of(find_unsupported(kAll, collective, poor)) == Types{Dtype::f8e4m3});
+  CHECK(find_unsupported(kAll, "all_reduce", SharedMemoryBackend(1, 1, "0")).empty());
 }
 
-TEST_CASE("lacked_types: one that was named ends the run, with the reason and what to do") {
+TEST_CASE("unsupported_types: a named type ends the run, with reason and remedy") {
   const PoorBackend poor;
-  CHECK(sentence_of<EnvironmentError>([&] { lacked(choice({Dtype::f8e4m3}), "broadcast", poor); }) ==
+  CHECK(sentence_of<EnvironmentError>([&] { find_unsupported(choice({Dtype::f8e4m3}), "broadcast", poor); }) ==
         "-d f8e4m3 (--datatype): it is too old; use a new one, or measure another type");
-  check_names(sentence_of<EnvironmentError>([&] { lacked(choice({Dtype::bfloat16}), "reduce", poor); }),
+  check_names(sentence_of<EnvironmentError>([&] { find_unsupported(choice({Dtype::bfloat16}), "reduce", poor); }),
               {"-d bfloat16", "its GPU is too old"});
-  CHECK(lacked(choice({Dtype::bfloat16}), "broadcast", poor).empty());
+  CHECK(find_unsupported(choice({Dtype::bfloat16}), "broadcast", poor).empty());
 }
 
-TEST_CASE("without: the other types, in their order") {
+TEST_CASE("exclude_types: keeps the other types in order") {
   const DataChoice left = exclude_types(kAll, {Dtype::int8, Dtype::f8e5m2});
   CHECK(left.dtypes.size() == kDtypes.size() - 2);
   CHECK(left.dtypes.front() == Dtype::uint8);
@@ -63,7 +63,7 @@ TEST_CASE("without: the other types, in their order") {
   CHECK(left.redops == kAll.redops);
 }
 
-TEST_CASE("notes_on: a sentence for each reason, with all types that it keeps away") {
+TEST_CASE("excluded_type_notes: one sentence per reason, with all its types") {
   CHECK(excluded_type_notes({}).empty());
   const Limitation old{"it is too old", "use a new one"};
   const auto notes = excluded_type_notes({{Dtype::f8e4m3, old}, {Dtype::float16, {"no", "do"}}, {Dtype::f8e5m2, old}});

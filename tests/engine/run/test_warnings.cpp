@@ -15,7 +15,8 @@ Measurement ordinary() {
   measurement.device_time_s = 9e-6;
   measurement.rank_launch_times_s = {12e-6, 12e-6, 13e-6, 12e-6};
   measurement.rank_arrivals_s = {0, 3e-6, 1e-6, 2e-6};
-  measurement.rank_clocks.assign(4, {.before_hz = 1.98e9, .after_hz = 1.95e9, .max_hz = 1.98e9, .throttle_reasons = {}});
+  measurement.rank_clocks.assign(4,
+                                 {.before_hz = 1.98e9, .after_hz = 1.95e9, .max_hz = 1.98e9, .throttle_reasons = {}});
   return measurement;
 }
 
@@ -23,7 +24,7 @@ std::vector<std::string> warnings(const Measurement& measurement, const RunSetti
   return measurement_warnings(settings, {measurement, 20}, nullptr, kRanks);
 }
 
-bool is_told(const Measurement& measurement, const Measurement& other) {
+bool warns(const Measurement& measurement, const Measurement& other) {
   const TimedMeasurement in_the_other{other, 20};
   return !measurement_warnings({}, {measurement, 20}, &in_the_other, kRanks).empty();
 }
@@ -36,12 +37,12 @@ void check_one(const Measurement& measurement, std::initializer_list<std::string
 
 }  // namespace
 
-TEST_CASE("warnings: an ordinary measurement has none, nor one of which nothing more is known") {
+TEST_CASE("warnings: none for an ordinary measurement, or without further figures") {
   CHECK(warnings(ordinary()).empty());
   CHECK(warnings({}).empty());
 }
 
-TEST_CASE("warnings: a missed target says what to do, a met one is none") {
+TEST_CASE("warnings: a missed target has a remedy, a met one gives no warning") {
   RunSettings settings;
   settings.target_ci = 0.01;
   Measurement measurement = ordinary();
@@ -56,13 +57,13 @@ TEST_CASE("warnings: a missed target says what to do, a met one is none") {
   CHECK(warnings(measurement).empty());
 }
 
-TEST_CASE("warnings: a rank that is slow to launch is named, where launching is what takes the time") {
+TEST_CASE("warnings: names a rank that is slow to launch, if launches dominate the time") {
   Measurement measurement = ordinary();
   measurement.rank_launch_times_s[2] = 31e-6;
-  check_one(measurement, {"rank 6 takes 31.0 us to launch", "others 12.0 us", "processors"});
+  check_one(measurement, {"rank 6 takes 31.0 us to launch", "others take 12.0 us", "CPU binding"});
   measurement.rank_launch_times_s[2] = 24e-6;  // twice as much
   CHECK(warnings(measurement).empty());
-  measurement.rank_launch_times_s = {5e-6, 5e-6, 14.9e-6, 5e-6};  // 9.9 us more
+  measurement.rank_launch_times_s = {5e-6, 5e-6, 14.9e-6, 5e-6};  // the difference is 9.9 us
   CHECK(warnings(measurement).empty());
   measurement.rank_launch_times_s = {12e-6, 12e-6, 31e-6, 12e-6};
   measurement.device_time_s = 400e-6;
@@ -71,7 +72,7 @@ TEST_CASE("warnings: a rank that is slow to launch is named, where launching is 
   CHECK(warnings(measurement).empty());
 }
 
-TEST_CASE("warnings: of two ranks the slower to launch is named") {
+TEST_CASE("warnings: with two ranks, names the one that is slower to launch") {
   Measurement measurement = ordinary();
   measurement.rank_launch_times_s = {31e-6, 12e-6};
   measurement.rank_arrivals_s.clear();
@@ -79,11 +80,11 @@ TEST_CASE("warnings: of two ranks the slower to launch is named") {
   check_one(measurement, {"rank 4 takes 31.0 us"});
 }
 
-TEST_CASE("warnings: a rank that came late is named where waiting for it is much of the time") {
+TEST_CASE("warnings: names a late rank if waiting for it is a large part of the time") {
   Measurement measurement = ordinary();
-  measurement.rank_arrivals_s = {0, 3e-6, 203e-6, 2e-6};  // of 400 us in all
+  measurement.rank_arrivals_s = {0, 3e-6, 203e-6, 2e-6};  // of 400 us in total
   check_one(measurement, {"rank 6 began 200 us after all others", "50 %", "-n", "host"});
-  measurement.rank_arrivals_s[0] = 150e-6;  // another came nearly as late
+  measurement.rank_arrivals_s[0] = 150e-6;  // another rank is nearly as late
   CHECK(warnings(measurement).empty());
   measurement.rank_arrivals_s[0] = 0;
   measurement.time_s = 200e-6;
@@ -93,7 +94,7 @@ TEST_CASE("warnings: a rank that came late is named where waiting for it is much
   CHECK(warnings(measurement).empty());
 }
 
-TEST_CASE("warnings: what a rank does in a few operations is chance") {
+TEST_CASE("warnings: none for ranks if there are few operations") {
   Measurement measurement = ordinary();
   measurement.rank_launch_times_s[2] = 31e-6;
   measurement.rank_arrivals_s[1] = 300e-6;
@@ -101,7 +102,7 @@ TEST_CASE("warnings: what a rank does in a few operations is chance") {
   CHECK(measurement_warnings({}, {measurement, 19}, nullptr, kRanks).empty());
 }
 
-TEST_CASE("warnings: what a rank does in one placement and not in the other is chance") {
+TEST_CASE("warnings: none for a rank that stands out in one placement only") {
   Measurement slow = ordinary();
   slow.rank_launch_times_s[2] = 31e-6;
   Measurement another_slow = ordinary();
@@ -111,15 +112,15 @@ TEST_CASE("warnings: what a rank does in one placement and not in the other is c
   Measurement another_late = ordinary();
   another_late.rank_arrivals_s[0] = 203e-6;
   for (const auto& [one, another] : {std::pair{slow, another_slow}, {late, another_late}}) {
-    CHECK(is_told(one, one));
-    CHECK_FALSE(is_told(one, another));
-    CHECK_FALSE(is_told(one, ordinary()));
-    CHECK_FALSE(is_told(ordinary(), one));
+    CHECK(warns(one, one));
+    CHECK_FALSE(warns(one, another));
+    CHECK_FALSE(warns(one, ordinary()));
+    CHECK_FALSE(warns(ordinary(), one));
   }
-  CHECK_FALSE(is_told(slow, late));
+  CHECK_FALSE(warns(slow, late));
 }
 
-TEST_CASE("warnings: of a slow clock a step or two is not a move") {
+TEST_CASE("warnings: a slow clock may change by a step or two") {
   Measurement measurement = ordinary();
   measurement.rank_clocks[1] = {.before_hz = 345e6, .after_hz = 405e6, .max_hz = 1.98e9, .throttle_reasons = {}};
   CHECK(warnings(measurement).empty());
@@ -127,7 +128,7 @@ TEST_CASE("warnings: of a slow clock a step or two is not a move") {
   check_one(measurement, {"clock of rank 5 moved between 345 and 420 MHz"});
 }
 
-TEST_CASE("warnings: a clock that moves is told with its ranks, whichever way it goes") {
+TEST_CASE("warnings: a moving clock is reported with its ranks, in both directions") {
   for (const auto& [before_hz, after_hz] : {std::pair{1.98e9, 1.4e9}, {1.4e9, 1.98e9}}) {
     Measurement measurement = ordinary();
     measurement.rank_clocks[1].before_hz = measurement.rank_clocks[3].before_hz = before_hz;
@@ -138,7 +139,7 @@ TEST_CASE("warnings: a clock that moves is told with its ranks, whichever way it
   }
 }
 
-TEST_CASE("warnings: what slows a device is told") {
+TEST_CASE("warnings: name the throttle reasons of a device") {
   Measurement measurement = ordinary();
   measurement.rank_clocks[0].throttle_reasons = {"power limit"};
   measurement.rank_clocks[3].throttle_reasons = {"heat", "power limit"};

@@ -29,7 +29,7 @@ TEST_CASE("find_device_kernel: the numbers are nccl-tests'") {
   CHECK(device_kernels_of("alltoall") == "1, 2, 3, 4");
 }
 
-TEST_CASE("device kernels: each has a number of its own, and says what it does") {
+TEST_CASE("device kernels: each has a unique number and a description") {
   std::set<std::pair<std::string_view, int>> numbers;
   for (const DeviceKernelInfo& info : kDeviceKernels) {
     CHECK(numbers.emplace(info.collective, info.number).second);
@@ -38,7 +38,7 @@ TEST_CASE("device kernels: each has a number of its own, and says what it does")
   }
 }
 
-TEST_CASE("takes: every type and operator, but mulsum, and multicast adds floats and doubles alone") {
+TEST_CASE("supports: every type and operator except mulsum; multicast only sums of float and double") {
   for (const Dtype dtype : kDtypes) {
     for (const Redop redop : kRedops) {
       CAPTURE(name(dtype));
@@ -48,12 +48,13 @@ TEST_CASE("takes: every type and operator, but mulsum, and multicast adds floats
       const bool added = redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
       CHECK(supports(*find_device_kernel("all_reduce", 3), dtype, redop) == added);
       CHECK(supports(*find_device_kernel("all_reduce", 4), dtype, redop) == added);
-      for (int number = 1; number <= 4; ++number) CHECK(supports(*find_device_kernel("alltoall", number), dtype, redop));
+      for (int number = 1; number <= 4; ++number)
+        CHECK(supports(*find_device_kernel("alltoall", number), dtype, redop));
     }
   }
 }
 
-TEST_CASE("taken_by: in words") {
+TEST_CASE("supported_text: lists operators and types") {
   check_names(supported_text(*find_device_kernel("all_reduce", 2)), {"sum", "prod", "max", "min", "avg", "every type"});
   check_names(supported_text(*find_device_kernel("all_reduce", 3)), {"sum", "float", "double"});
   CHECK(supported_text(*find_device_kernel("alltoall", 1)) == "every type");

@@ -22,6 +22,6 @@ TEST_CASE("each type is held by a C++ type of its size and kind") {
   CHECK(with_element_type(Dtype::f8e5m2, []<class T>() { return std::is_same_v<T, F8e5m2>; }));
 }
 
-TEST_CASE("what is no type is refused") {
+TEST_CASE("a value that is not a type is an error") {
   CHECK_THROWS_AS(with_element_type(static_cast<Dtype>(99), []<class T>() { return sizeof(T); }), std::logic_error);
 }

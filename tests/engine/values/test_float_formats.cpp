@@ -13,7 +13,7 @@ using namespace busbw;
 
 namespace {
 
-/// What a format's bits mean, from its definition.
+/// Value of a format's bits, computed from its definition.
 struct Definition {
   int exponent_bits;
   int fraction_bits;
@@ -70,10 +70,10 @@ double by_library(double value) {
   return std::abs(rounded) > d.largest ? limit : rounded;
 }
 
-/// The nearest of all finite numbers, found by looking at each; of two equally near ones the one with even bits.
+/// The nearest of all finite numbers, found by trying each. Of two equally near ones, the one with even bits.
 template <class T>
 double by_search(double value) {
-  const double limit = 2 * definition<T>().largest;  // beyond, distances to two numbers are the same double
+  const double limit = 2 * definition<T>().largest;  // beyond it, the distances to two numbers are the same double
   const double wanted = std::clamp(value, -limit, limit);
   double best = 0;
   bool best_even = true;
@@ -94,7 +94,7 @@ bool same(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-/// Numbers where rounding is decided: every number of T, the middle between it and the next, and their neighbours.
+/// Numbers at which rounding is decided: every number of T, the midpoints, and their neighbors.
 template <class T>
 std::vector<float> hard_numbers() {
   std::vector<float> numbers{

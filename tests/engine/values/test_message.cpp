@@ -10,7 +10,7 @@
 
 using namespace busbw;
 
-TEST_CASE("message: values, texts and lists come out as they went in, in order") {
+TEST_CASE("message: values, texts and lists are read as written, in order") {
   const std::string text("a\0b", 3);
   const std::vector<double> numbers{1.5, -0.0, std::numeric_limits<double>::infinity()};
   const Bytes bytes = MessageWriter().add(7).add(text).add(std::uint64_t{1} << 60).add(numbers).add('x').bytes();
@@ -44,7 +44,7 @@ TEST_CASE("message: long lists") {
   CHECK(MessageReader(bytes).take_doubles() == numbers);
 }
 
-TEST_CASE("message: bytes that end too early are broken, wherever they end") {
+TEST_CASE("message: truncated bytes are an error at every position") {
   const Bytes whole = MessageWriter().add(7).add(std::string("text")).add(std::vector<double>{1, 2}).bytes();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     const std::span<const std::byte> cut = std::span(whole).first(length);
@@ -59,7 +59,7 @@ TEST_CASE("message: bytes that end too early are broken, wherever they end") {
   }
 }
 
-TEST_CASE("message: a length that cannot be is broken, and no memory is taken for it") {
+TEST_CASE("message: an impossible length is an error, without allocating memory") {
   for (const std::size_t count : {~std::size_t{0}, std::size_t{1} << 62, (std::size_t{1} << 61) + 1, std::size_t{9}}) {
     Bytes bytes = MessageWriter().add(count).bytes();
     bytes.resize(bytes.size() + 8);

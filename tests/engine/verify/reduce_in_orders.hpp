@@ -1,5 +1,5 @@
 #pragma once
-// Reductions in the orders that collectives use, and the places of a tile to try them at.
+// Reductions in the orders that collectives use, and the tile positions at which they are tested.
 #include <algorithm>
 #include <cstddef>
 #include <random>
@@ -9,11 +9,11 @@
 
 namespace busbw::test {
 
-/// The numbers of ranks for which every type and operator is tried.
+/// Numbers of ranks for which every type and operator is tested.
 inline constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 64, 100, 101, 1000, 65536};
 
-/// All positions of a tile for few ranks, random ones for more. The arithmetic is the same under a sanitizer, where it
-/// takes ten times as long: fewer of tens of thousands of ranks do there, and no fewer than 4.
+/// All positions of a tile for few ranks, random ones for more. The arithmetic is the same under a sanitizer but takes
+/// ten times as long. There, tens of thousands of ranks use fewer positions, at least 4.
 inline std::vector<std::size_t> positions(int ranks) {
   constexpr std::size_t kContributions = 1u << 16;
 #ifdef __SANITIZE_ADDRESS__
@@ -30,7 +30,7 @@ inline std::vector<std::size_t> positions(int ranks) {
   return chosen;
 }
 
-/// One after the other, from `start` on and around, as a ring does.
+/// Reduces one after the other, from `start` on and around, as a ring does.
 template <class Value, class Combine>
 Value reduce_ring(const std::vector<Value>& values, std::size_t start, const Combine& combine) {
   Value result = values[start];
@@ -39,7 +39,7 @@ Value reduce_ring(const std::vector<Value>& values, std::size_t start, const Com
   return result;
 }
 
-/// Neighbours in pairs, then pairs of pairs.
+/// Reduces neighbors in pairs, then pairs of pairs.
 template <class Value, class Combine>
 Value reduce_tree(std::vector<Value> values, const Combine& combine) {
   while (values.size() > 1) {
@@ -51,7 +51,7 @@ Value reduce_tree(std::vector<Value> values, const Combine& combine) {
   return values[0];
 }
 
-/// Calls check(result) for the result of each of several orders.
+/// Calls check(result) for the result of each order.
 template <class Value, class Combine, class Check>
 void for_orders(std::vector<Value> values, std::mt19937& random, const Combine& combine, const Check& check) {
   check(reduce_ring(values, random() % values.size(), combine));

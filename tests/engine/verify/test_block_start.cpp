@@ -4,8 +4,8 @@
 
 using namespace busbw;
 
-TEST_CASE("block_start: the same on every machine, and known when compiled") {
-  // By another implementation of the generator: Python's unbounded integers, masked to 64 bits.
+TEST_CASE("block_start: the same on every machine, and a constant expression") {
+  // Expected values from another implementation: Python's unbounded integers, masked to 64 bits.
   static_assert(mix(0) == 0xe220a8397b1dcdafu);
   static_assert(mix(1) == 0x910a2dec89025cc1u);
   static_assert(below(0xffffffffffffffffu, 7) == 6);

@@ -34,7 +34,7 @@ TEST_CASE("a block is a run of the tile from its start on") {
   }
 }
 
-TEST_CASE("blocks start all over the tile, elsewhere for another seed or block") {
+TEST_CASE("blocks start all over the tile, at different positions for other seeds or blocks") {
   const DataStream one = counting_stream(1);
   const DataStream two = counting_stream(2);
   std::set<std::size_t> starts;

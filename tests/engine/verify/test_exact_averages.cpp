@@ -7,9 +7,9 @@
 
 using namespace busbw;
 
-TEST_CASE_TEMPLATE("there are numbers to average for every number of ranks", T, Float16, float, double, Bfloat16,
-                   F8e4m3, F8e5m2) {
-  // Every number of ranks up to 300, then ever sparser ones, and the largest. All were tried once.
+TEST_CASE_TEMPLATE("numbers to average exist for every number of ranks", T, Float16, float, double, Bfloat16, F8e4m3,
+                   F8e5m2) {
+  // Every number of ranks up to 300, then sparser ones, and the largest.
   for (int ranks = 1; ranks <= 65536; ranks += ranks < 300 ? 1 : ranks < 65000 ? 97 + ranks / 16 : 67) {
     CAPTURE(ranks);
     const ExactAverages found = find_exact_averages<T>(ranks);
@@ -36,13 +36,13 @@ TEST_CASE("only 8-bit averages over 1,024 ranks and more are all zero") {
   CHECK(find_exact_averages<Bfloat16>(65535).range == AveragePrecision::normal);
 }
 
-TEST_CASE("numbers whose average depends on the way it is computed are told apart") {
+TEST_CASE("numbers with an ambiguous average are detected") {
   // 5 * 0.1f is 0.5 and so is 5 / 10; in half, 3 * fl(1/3) is 0.99976 before rounding and 1 after it.
   CHECK(averages::rounds_alike<float>(5, 1, 10, 0.5));
   CHECK(averages::rounds_alike<Float16>(3, 1, 3, 1));
   // 7 / 3 in bfloat16 is 2.328125; 7 times the bfloat16 next to 1/3 is 2.34375.
   CHECK(!averages::rounds_alike<Bfloat16>(7, 1, 3, to_double(round_to<Bfloat16>(7.0 / 3))));
-  // 3.75 / 167 in f8e4m3 is 11 * 2^-9, but 12 * 2^-9 where half multiplies by 1/167 and its result lies on the middle.
+  // 3.75 / 167 in f8e4m3 is 11 * 2^-9. It is 12 * 2^-9 if half multiplies by 1/167, because that result is a midpoint.
   const double mean = to_double(round_to<F8e4m3>(3.75 / 167));
   CHECK(averages::agrees_in<F8e4m3, double>(3.75, 1, 167, mean));
   CHECK(!averages::agrees_in<F8e4m3, Float16>(3.75, 1, 167, mean));

@@ -26,7 +26,7 @@ double rounded(double value) {
   return to_double(round_to<C>(value));
 }
 
-/// One step of a reduction whose partial results are held in C.
+/// One step of a reduction with partial results in C.
 template <class C>
 double combine(Redop op, double a, double b) {
   if (op == Redop::max) return a > b ? a : b;
@@ -34,7 +34,7 @@ double combine(Redop op, double a, double b) {
   return rounded<C>(op == Redop::prod ? a * b : a + b);
 }
 
-/// Whether the step is right to the last bit, judged in long double.
+/// True if the step is exact, judged in long double.
 template <class C>
 bool step_is_exact(Redop op, double a, double b) {
   const auto x = static_cast<long double>(a);
@@ -61,7 +61,8 @@ void for_formats(const Visit& visit) {
   if constexpr (sizeof(T) < 8) visit.template operator()<double>();
 }
 
-/// Calls check(result) for the average as libraries compute it: accumulated in C, stored in T, in several orders.
+/// Calls check(result) for each way in which libraries compute the average: accumulated in C, stored in T, in several
+/// orders.
 template <class T, class C, class Check>
 void for_averages(const std::vector<double>& values, std::mt19937& random, const Check& check) {
   const auto ranks = static_cast<double>(values.size());
@@ -74,20 +75,20 @@ void for_averages(const std::vector<double>& values, std::mt19937& random, const
   };
   const std::size_t start = random() % values.size();
   for (const double factor : {rounded<T>(1 / ranks), rounded<C>(1 / ranks)}) {
-    // The inputs multiplied, and rounded to what they are stored or accumulated in.
+    // Multiplies the inputs, and rounds them to the type they are stored or accumulated in.
     test::for_orders(scaled([&](double x) { return rounded<T>(rounded<C>(x * factor)); }), random, sum, store);
     test::for_orders(scaled([&](double x) { return rounded<C>(x * factor); }), random, sum, store);
-    // The inputs multiplied and added in one step, as a compiler may contract it.
+    // Multiplies and adds the inputs in one step, as a compiler may contract it.
     double fused = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double x = values[(start + i) % values.size()];
       fused = rounded<C>(std::is_same_v<C, double> ? std::fma(x, factor, fused) : x * factor + fused);
     }
     store(fused);
-    // The sum multiplied.
+    // Multiplies the sum.
     test::for_orders(values, random, sum, [&](double total) { store(rounded<C>(total * factor)); });
   }
-  // The inputs divided, and the sum divided.
+  // Divides the inputs, and divides the sum.
   store(test::reduce_tree(scaled([&](double x) { return rounded<C>(x / ranks); }), sum));
   test::for_orders(values, random, sum, [&](double total) { store(rounded<C>(total / ranks)); });
 }
@@ -175,8 +176,8 @@ TEST_CASE_TEMPLATE("results vary over the tile", T, Float16, float, double, Bflo
   }
 }
 
-TEST_CASE_TEMPLATE("a lost rank and a rank that counts twice show somewhere in the tile", T, Float16, float, double,
-                   Bfloat16, F8e4m3, F8e5m2) {
+TEST_CASE_TEMPLATE("a lost rank and a rank that counts twice change the result somewhere in the tile", T, Float16,
+                   float, double, Bfloat16, F8e4m3, F8e5m2) {
   for (const Redop op : kRedops) {
     for (const int ranks : {2, 3, 8, 9, 16, 100}) {
       CAPTURE(name(op));

@@ -27,7 +27,7 @@ Mismatches compared(const std::vector<std::byte>& data, const DataStream& stream
 
 }  // namespace
 
-TEST_CASE("filling writes the stream's elements, wherever it begins and ends") {
+TEST_CASE("filling writes the stream's elements for any start and end") {
   for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
     const DataStream stream = moved_stream(dtype, 1, 5);
     for (const std::uint64_t first : {0ull, 1ull, 2047ull, 2048ull, 5000ull, 1ull << 40}) {
@@ -69,7 +69,7 @@ TEST_CASE("one flipped bit is found, anywhere") {
   }
 }
 
-TEST_CASE("data of another seed, rank or place is found in every block") {
+TEST_CASE("data of another seed, rank or position is found in every block") {
   const DataStream stream = moved_stream(Dtype::float32, 0, 1);
   const std::size_t elements = 100 * kBlockElements;
   const auto wrong_share = [&](const DataStream& other, std::uint64_t first) {

@@ -15,7 +15,7 @@ using namespace busbw;
 
 namespace {
 
-/// One step as a library takes it in type T. Unsigned arithmetic wraps around.
+/// One step of a library in type T. Unsigned arithmetic wraps around.
 template <class T>
 T combine(Redop op, T a, T b) {
   using Unsigned = std::make_unsigned_t<T>;
@@ -103,8 +103,8 @@ TEST_CASE_TEMPLATE("results vary over the tile", T, std::int8_t, std::uint8_t, s
   }
 }
 
-TEST_CASE_TEMPLATE("a lost rank and a rank that counts twice show somewhere in the tile", T, std::int8_t, std::uint8_t,
-                   std::int32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("a lost rank and a rank that counts twice change the result somewhere in the tile", T, std::int8_t,
+                   std::uint8_t, std::int32_t, std::uint64_t) {
   for (const Redop op : kRedops) {
     for (const int ranks : {2, 3, 8, 9, 16, 100}) {
       CAPTURE(name(op));

@@ -19,7 +19,7 @@ TEST_CASE("all mismatches are counted and the first few are kept bit by bit") {
   CHECK(mismatches.first[3].got == ElementBits{std::byte{2}, std::byte{3}});
 }
 
-TEST_CASE("mismatches that only a device has seen count, and where the first of them may lie is kept") {
+TEST_CASE("mismatches that vanish are counted, with the first range that contained them") {
   Mismatches mismatches;
   mismatches.add_vanished(40, 3);
   mismatches.add_vanished(90, 2);

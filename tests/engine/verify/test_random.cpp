@@ -10,13 +10,13 @@
 
 using namespace busbw;
 
-TEST_CASE("numbers below a bound reach all of them and nothing else") {
+TEST_CASE("numbers below a bound cover exactly the allowed values") {
   std::set<std::uint64_t> seen;
   for (std::uint64_t place = 0; place < 1000; ++place) seen.insert(below(draw(place, 0), 7));
   CHECK(seen == std::set<std::uint64_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("one changed bit of the place changes about half of the bits drawn") {
+TEST_CASE("one changed bit of the position changes about half of the bits drawn") {
   for (int bit = 0; bit < 40; ++bit) {
     const int changed = std::popcount(draw(12345, 6) ^ draw(12345 ^ (std::uint64_t{1} << bit), 6));
     CHECK(changed > 12);

@@ -73,13 +73,13 @@ TEST_CASE("a tile is made once") {
   CHECK(moved_stream(Dtype::float32, 0, 1).tile == moved_stream(Dtype::float32, 3, 2).tile);
 }
 
-TEST_CASE("numbers of ranks beyond the proof are refused") {
+TEST_CASE("numbers of ranks beyond the proof are errors") {
   CHECK_THROWS_AS(ReductionValues(Dtype::float32, Redop::sum, 0), UsageError);
   CHECK_THROWS_AS(ReductionValues(Dtype::float32, Redop::sum, 65537), UsageError);
   CHECK_NOTHROW(ReductionValues(Dtype::float32, Redop::sum, 65536));
 }
 
-TEST_CASE("the policy says what the data cannot show") {
+TEST_CASE("the policy states what the data cannot show") {
   const auto policy = [](Dtype dtype, int ranks) { return ReductionValues(dtype, Redop::avg, ranks).policy(); };
   CHECK(policy(Dtype::int8, 127) == "exact");
   CHECK(policy(Dtype::int8, 128) ==
@@ -114,7 +114,7 @@ TEST_CASE("every single flipped bit of a result is found") {
   }
 }
 
-TEST_CASE("results of another seed, and results that lie elsewhere, are found") {
+TEST_CASE("results of another seed or at another position are found") {
   constexpr std::size_t kElements = 50 * kBlockElements;
   for (const Dtype dtype : kDtypes) {
     for (const Redop op : kRedops) {
