@@ -110,7 +110,7 @@ class LaunchedProcess {
     const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
     const int sharing = world_.local_size * ranks_per_process(options_);
     MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing), backend_->min_free_device());
+                                    backend_->work_bytes(sharing), backend_->least_free_device());
     require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree(memory, unsupported);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);

@@ -50,7 +50,7 @@ JobResult run_local(const Options& options) {
 
   const int ranks = options.ranks();
   const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
-                                        backend->work_bytes(ranks), backend->min_free_device());
+                                        backend->work_bytes(ranks), backend->least_free_device());
   require_sample_memory(options.settings, ranks, available_memory_bytes());
   const RunPlan plan =
       make_plan(options, exclude_types(options.data, dtypes_of(unsupported)), *collective, memory.max_bytes);
