@@ -48,7 +48,7 @@ def test_what_is_something_else_is_refused(shelf: Catalog[Thing], tmp_path: Path
     path = tmp_path / "wrong.toml"
     path.write_bytes(content)
     shelf.all = {}
-    with pytest.raises(UsageError, match=r"wrong.toml is no thing: .*; weigh it"):
+    with pytest.raises(UsageError, match=r"wrong.toml is not a valid thing: .*; weigh it"):
         shelf.find(str(path))
 
 
@@ -68,6 +68,6 @@ def test_a_pipe_is_not_waited_for_and_nothing_is_read_without_end(shelf: Catalog
     endless.symlink_to("/dev/zero")
     large = tmp_path / "large.toml"
     large.write_bytes(b"#" * 2**20 + b"\n")
-    for path, why in [(pipe, "no regular file"), (endless, "no regular file"), (large, "larger than 1 MiB")]:
+    for path, why in [(pipe, "not a regular file"), (endless, "not a regular file"), (large, "larger than 1 MiB")]:
         with pytest.raises(UsageError, match=rf"cannot read .*{path.name}: .*{why}"):
             shelf.find(str(path))
