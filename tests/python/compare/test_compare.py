@@ -66,7 +66,7 @@ def at(comparison: Comparison, size: int, collective: str = "all_reduce") -> Siz
 # What can be said of single figures
 
 
-def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbour_counts() -> None:
+def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbor_counts() -> None:
     comparison = compare_logs(times([100, 100, 100, 100]), times([100, 100, 50, 50.5]))
     assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR", "FASTER", "FASTER"]
     assert [result.interval for result in comparison.results] == [None] * 4
@@ -74,15 +74,15 @@ def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbour_cou
     assert comparison.level_text == "no intervals"
 
 
-def test_a_change_without_an_agreeing_neighbour_is_unclear() -> None:
+def test_a_change_without_an_agreeing_neighbor_is_unclear() -> None:
     assert verdicts(compare_logs(times([100] * 4), times([100, 100, 50, 100]))) == ["UNCLEAR"] * 4
     assert verdicts(compare_logs(times([100] * 4), times([100, 100, 50, 200]))) == ["UNCLEAR"] * 4
 
 
-def test_a_size_without_neighbours_speaks_for_itself_and_says_so() -> None:
+def test_a_size_without_neighbors_speaks_for_itself_and_says_so() -> None:
     (result,) = compare_logs(times([100], [1 << 24]), times([200], [1 << 24])).results
     assert result.verdict is ChangeVerdict.SLOWER
-    assert "no neighbouring size" in result.reason
+    assert "no neighboring size" in result.reason
 
 
 def test_small_sizes_need_a_larger_change() -> None:
@@ -407,12 +407,12 @@ def test_rows_of_one_side_only_are_listed() -> None:
 def test_what_one_side_leaves_unsaid_is_taken_from_the_other_and_said() -> None:
     comparison = compare_logs(times([1.5] * 4, dtype=None, ranks=None), times([1.5] * 4))
     assert {(result.point.dtype, result.point.ranks) for result in comparison.results} == {("float", 8)}
-    assert sum("taken as the other side's" in sentence for sentence in comparison.warnings) == 2
+    assert sum("the other side's is assumed" in sentence for sentence in comparison.warnings) == 2
 
 
 def test_what_one_side_leaves_unsaid_is_not_guessed_among_several() -> None:
     b = log([row(size, 1.5, dtype=dtype) for size in SIZES for dtype in ("half", "float")])
-    with pytest.raises(UsageError, match="A does not say its data type, and B has float, half"):
+    with pytest.raises(UsageError, match="A does not state its data type, and B has float, half"):
         compare_logs(times([1.5] * 4, dtype=None), b)
 
 
@@ -513,7 +513,7 @@ def test_variants_are_compared_and_claimed_speedups_recomputed() -> None:
     assert [result.claim_agrees for result in comparison.results] == [False, True, True, True]
     assert comparison.results[0].speedup == pytest.approx(13.12 / 7.50)
     said = summary(comparison)[-1]
-    assert "1 do not: all_reduce 1 KiB claims 1.80x, its figures give 1.75x" in said
+    assert "1 do not: all_reduce 1 KiB states 1.80x, its figures give 1.75x" in said
 
 
 def test_exchanged_variants_have_no_claims() -> None:
@@ -530,7 +530,7 @@ def test_two_tables_of_one_log_can_be_compared_by_number() -> None:
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("NCCL", "RCCL"), 'no variant "RCCL"; there are NCCL, MSCCL'),
+        (("NCCL", "RCCL"), 'no variant "RCCL"; choose among NCCL, MSCCL'),
         (("NCCL", "NCCL"), "named twice"),
     ],
 )
@@ -540,12 +540,12 @@ def test_variants_that_are_not_there_are_refused(names: tuple[str, str], sentenc
 
 
 def test_a_log_without_variants_needs_a_second_log() -> None:
-    with pytest.raises(UsageError, match="no variants to compare with each other; give a second log"):
+    with pytest.raises(UsageError, match="no variants to compare; give a second log"):
         compare_variants(times([1.5] * 4))
 
 
 def test_variants_side_by_side_are_not_mixed_with_another_log() -> None:
-    with pytest.raises(UsageError, match="A holds the variants NCCL, MSCCL side by side"):
+    with pytest.raises(UsageError, match="A contains several variants: NCCL, MSCCL"):
         compare_logs(speedup_table(), times([1.5] * 4))
 
 
