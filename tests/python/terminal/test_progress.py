@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.terminal.progress import Progress, duration_text, place_in_sweep, seconds_left
+from busbw.terminal.progress import Progress, duration_text, position_in_sweep, seconds_left
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 SETTINGS = records.read(GOLDEN).header.settings
@@ -23,8 +23,8 @@ SETTINGS = records.read(GOLDEN).header.settings
         ({"sizes_bytes": [7, 3, 9], "step_factor": None}, 3, (2, 3)),
     ],
 )
-def test_place_in_sweep(changes: dict[str, object], requested_bytes: int, place: tuple[int, int]) -> None:
-    assert place_in_sweep(msgspec.structs.replace(SETTINGS, **changes), requested_bytes) == place
+def test_position_in_sweep(changes: dict[str, object], requested_bytes: int, place: tuple[int, int]) -> None:
+    assert position_in_sweep(msgspec.structs.replace(SETTINGS, **changes), requested_bytes) == place
 
 
 def spent(sizes: list[int], fixed_s: float, per_byte_s: float) -> list[tuple[int, float]]:
@@ -55,7 +55,7 @@ def test_nothing_is_left_after_the_last_size() -> None:
 
 def test_millions_of_steps_are_not_written_out() -> None:
     steps = msgspec.structs.replace(SETTINGS, min_bytes=8, max_bytes=1 << 36, step_bytes=8, step_factor=None)
-    assert place_in_sweep(steps, 1 << 35) == ((1 << 32), 1 << 33)
+    assert position_in_sweep(steps, 1 << 35) == ((1 << 32), 1 << 33)
     left = seconds_left(steps, [(8, 0.5), (16, 0.5), (24, 0.5)])
     assert left is None
 
@@ -105,4 +105,4 @@ def test_a_run_without_end_has_no_time_left(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     header = msgspec.structs.replace(run.header, settings=settings)
     path.write_bytes(b"\n".join([msgspec.json.encode(header), msgspec.json.encode(run.rows[0]), b""]))
-    assert Progress(path).text().endswith("without end")
+    assert Progress(path).text().endswith("runs until interrupted")

@@ -36,7 +36,7 @@ def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
         to_stdout = StdoutBuffer()
         to_stdout.write(line)
         assert to_stdout.has_pending
-        assert to_stdout.finish(patience_s=0.1) > 0
+        assert to_stdout.finish(limit_s=0.1) > 0
 
         def read() -> None:
             while len(got) < len(line):
@@ -44,7 +44,7 @@ def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
 
         reader = threading.Thread(target=read)
         reader.start()
-        assert to_stdout.finish(patience_s=None) == 0
+        assert to_stdout.finish(limit_s=None) == 0
         reader.join(HANG_GUARD_S)
     assert got == line
 
@@ -59,7 +59,7 @@ def test_that_nobody_reads_is_said_by_the_next_write() -> None:
             to_stdout.write(b"a row\n")
         to_stdout.flush()
         assert not to_stdout.has_pending
-        assert to_stdout.finish(patience_s=None) == 0
+        assert to_stdout.finish(limit_s=None) == 0
 
 
 def launched(tmp_path: Path, writing: int) -> "subprocess.Popen[str]":

@@ -133,7 +133,7 @@ def test_what_ran_on_what() -> None:
         (table(rows=(row(figures={"in_place": figure(check="not_checked")}),)), ["data: not checked"]),
         (
             table(rows=(row(figures={"a": figure(), "b": figure(check="not_checked")}),)),
-            ["right where checked, 1 of 2"],
+            ["right in the 1 of 2 measurements that were checked"],
         ),
         (table(complete=False), ["right in all", "no end"]),
         (table(complete=False, end_reason="interrupted"), ["ended early (interrupted)"]),

@@ -81,7 +81,7 @@ def test_every_collective_has_candidates_on_gpus(collective: str, hosts: int) ->
 
 
 def test_a_backend_without_knobs_says_what_to_do() -> None:
-    with pytest.raises(UsageError, match="name some: --knob"):
+    with pytest.raises(UsageError, match="name settings with --knob"):
         default_candidates("host", "all_reduce", 1)
 
 
@@ -219,7 +219,7 @@ def test_settings_that_help_together_are_adopted_together(tmp_path: Path) -> Non
 
     machine = machine_of(tmp_path, speed)
     screened = screen(machine, BASE, candidates("A=1", "A=2", "B=1", "C=1", "D=1"))
-    tuning = confirm(machine, BASE, screened, most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screened, max_candidates=10, rules=RULES)
     # B helps at one size only, where both placements agree; the second value of A comes too late.
     assert tuning.adopted == (("A", "2"), ("B", "1"))
     assert [each.decision for each in tuning.confirmed] == ["adopted", "adopted"]
@@ -231,7 +231,7 @@ def test_what_is_slower_elsewhere_is_not_adopted_for_all_sizes(tmp_path: Path) -
 
     machine = machine_of(tmp_path, speed)
     screened = screen(machine, BASE, candidates("A=1"))
-    tuning = confirm(machine, BASE, screened, most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screened, max_candidates=10, rules=RULES)
     assert tuning.adopted == ()
     assert tuning.confirmed[0].decision == "rejected: slower at another size"
 
@@ -242,7 +242,7 @@ def test_the_tuner_gets_the_best_setting_of_each_size(tmp_path: Path) -> None:
 
     machine = machine_of(tmp_path, speed)
     tried = candidates("NCCL_ALGO=Ring NCCL_PROTO=LL", "NCCL_ALGO=Tree NCCL_PROTO=LL", goes_to="tuner")
-    tuning = confirm(machine, BASE, screen(machine, BASE, tried), most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screen(machine, BASE, tried), max_candidates=10, rules=RULES)
     assert tuning.adopted == ()
     won = {winner.size_bytes: dict(winner.setting)["NCCL_ALGO"] for winner in tuning.winners}
     assert won == dict(zip(SIZES, ["Tree", "Tree", "Ring"], strict=True))
@@ -250,7 +250,7 @@ def test_the_tuner_gets_the_best_setting_of_each_size(tmp_path: Path) -> None:
 
 def test_what_gained_nothing_is_not_confirmed(tmp_path: Path) -> None:
     machine = machine_of(tmp_path, lambda _environment: [1.0, 1.0, 1.0])
-    tuning = confirm(machine, BASE, screen(machine, BASE, candidates("A=1")), most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screen(machine, BASE, candidates("A=1")), max_candidates=10, rules=RULES)
     assert tuning.confirmed == []
 
 
