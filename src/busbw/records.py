@@ -42,7 +42,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     graph_launches: Annotated[int, Meta(description="Launches of a captured graph (-G); 0 is no graph.")]
     unalign_elements: Annotated[int, Meta(description="Elements by which buffers are misaligned (-u).")]
     blocking: Annotated[int, Meta(description="Waiting mode of the host: nccl-tests' -z, 0 to 3.")]
-    average: Annotated[int, Meta(description="Rule that combines the ranks' times (-a): 0 rank 0, 1 mean, 2 min, 3 max.")]
+    average: Annotated[
+        int, Meta(description="Rule that combines the ranks' times (-a): 0 rank 0, 1 mean, 2 min, 3 max.")
+    ]
     per_iteration: Annotated[bool, Meta(description="True if the table shows statistics over iterations (-I).")]
     per_iteration_skip: Annotated[int, Meta(description="Leading iterations left out of the statistics (-K).")]
     parallel_init: Annotated[bool, Meta(description="True if threads initialize at the same time (-p).")]
@@ -72,7 +74,9 @@ class LibraryRecord(Struct, kw_only=True, frozen=True):
 
     version: Annotated[str, Meta(description="Version that the library reports: '2.28.9'.")]
     path: Annotated[str, Meta(description="Path of the library's file, links followed.")]
-    sha256: Annotated[str | None, Meta(description="SHA-256 of that file, 64 hexadecimal digits; null if it is unreadable.")]
+    sha256: Annotated[
+        str | None, Meta(description="SHA-256 of that file, 64 hexadecimal digits; null if it is unreadable.")
+    ]
 
 
 class RankRecord(Struct, kw_only=True, frozen=True):
@@ -86,10 +90,10 @@ class RankRecord(Struct, kw_only=True, frozen=True):
     device: Annotated[int, Meta(description="GPU index; on the host backend the rank's index on its machine.")]
     bus_id: Annotated[str, Meta(description="PCI bus id as 0000:0f:00; 'cpu' on the host backend.")]
     device_name: Annotated[str, Meta(description="Name of the GPU, or of the processor on the host backend.")]
-    library: Annotated[LibraryRecord | None, Meta(description="The library that the rank measures; null on the host backend.")] = None
-    most_clock_mhz: Annotated[
-        float | None, Meta(description="Maximum clock of the device; null if unknown.")
+    library: Annotated[
+        LibraryRecord | None, Meta(description="The library that the rank measures; null on the host backend.")
     ] = None
+    most_clock_mhz: Annotated[float | None, Meta(description="Maximum clock of the device; null if unknown.")] = None
 
 
 class StatsRecord(Struct, kw_only=True, frozen=True):
@@ -114,9 +118,13 @@ class ClockRecord(Struct, kw_only=True, frozen=True):
     """Clock of a rank's device around a measurement."""
 
     before_mhz: Annotated[float | None, Meta(description="Clock after the warm-up; null if unknown.")]
-    after_mhz: Annotated[float | None, Meta(description="Clock while the last operations ran, or just after them; null if unknown.")]
+    after_mhz: Annotated[
+        float | None, Meta(description="Clock while the last operations ran, or just after them; null if unknown.")
+    ]
     most_mhz: Annotated[float | None, Meta(description="Maximum clock; null if unknown.")]
-    slowed_by: Annotated[list[str], Meta(description="Throttle reasons at that time; empty if the clock was not throttled.")]
+    slowed_by: Annotated[
+        list[str], Meta(description="Throttle reasons at that time; empty if the clock was not throttled.")
+    ]
 
 
 class WrongElement(Struct, kw_only=True, frozen=True):
@@ -151,7 +159,9 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
         str | None,
         Meta(description="The executable's GNU build id, which distinguishes builds of one version; null if none."),
     ] = None
-    busbw_path: Annotated[str | None, Meta(description="Path of the executable, links followed; null if unknown.")] = None
+    busbw_path: Annotated[str | None, Meta(description="Path of the executable, links followed; null if unknown.")] = (
+        None
+    )
     backend: Annotated[str, Meta(description="Backend that ran the collectives: 'host', 'nccl', ...")]
     backend_version: Annotated[str, Meta(description="Version of the backend's library.")]
     run_id: Annotated[str, Meta(description="Unique per run.")]
@@ -171,21 +181,27 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
 
     collective: Annotated[str, Meta(description="'all_reduce', ...")]
     requested_bytes: Annotated[int, Meta(description="Size that the sweep requested.", ge=0)]
-    size_bytes: Annotated[int, Meta(description="The size column: maximum number of bytes that a rank sends or receives.", ge=0)]
+    size_bytes: Annotated[
+        int, Meta(description="The size column: maximum number of bytes that a rank sends or receives.", ge=0)
+    ]
     count: Annotated[int, Meta(description="The count column: elements of the call.", ge=0)]
     dtype: Annotated[str, Meta(description="Element type: 'float', 'bfloat16', ...")]
-    redop: Annotated[str | None, Meta(description="Reduction operator: 'sum', ...; null if the collective does not reduce.")]
+    redop: Annotated[
+        str | None, Meta(description="Reduction operator: 'sum', ...; null if the collective does not reduce.")
+    ]
     root: Annotated[int | None, Meta(description="Root rank; null if the collective has no root.")]
-    placement: Annotated[Literal["out_of_place", "in_place"], Meta(description="In place if send and receive buffer are shared.")]
+    placement: Annotated[
+        Literal["out_of_place", "in_place"], Meta(description="In place if send and receive buffer are shared.")
+    ]
     group: Annotated[int, Meta(description="Group under NCCL_TESTS_SPLIT, otherwise 0.")]
     ranks: Annotated[int, Meta(description="Ranks of the group.", ge=1)]
     cycle: Annotated[int, Meta(description="Pass over all rows (-N), from 0.", ge=0)]
-    time_us: Annotated[float | None, Meta(description="Time per operation, ranks combined by -a; null if not a number.")]
+    time_us: Annotated[
+        float | None, Meta(description="Time per operation, ranks combined by -a; null if not a number.")
+    ]
     device_time_us: Annotated[
         float | None,
-        Meta(
-            description="Time of an operation on the device if all ranks begin together; null if unknown."
-        ),
+        Meta(description="Time of an operation on the device if all ranks begin together; null if unknown."),
     ] = None
     launch_time_us: Annotated[
         float | None,
@@ -194,7 +210,9 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     cpu_time_us: Annotated[float | None, Meta(description="CPU time per operation; null without -C.")]
     algbw_gbps: Annotated[float | None, Meta(description="Algorithm bandwidth, 1e9 bytes/s; null if not a number.")]
     busbw_gbps: Annotated[float | None, Meta(description="Bus bandwidth, 1e9 bytes/s; null if not a number.")]
-    stats: Annotated[StatsRecord | None, Meta(description="Statistics over iterations; null if single iterations were not timed.")]
+    stats: Annotated[
+        StatsRecord | None, Meta(description="Statistics over iterations; null if single iterations were not timed.")
+    ]
     stopped_by: Annotated[
         Literal["iterations", "target_ci", "max_time", "sample_limit"],
         Meta(description="The rule that ended the sampling."),
@@ -253,9 +271,9 @@ class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost', ...")]
     exit_code: Annotated[int, Meta(description="The program's exit code.")]
     message: Annotated[str | None, Meta(description="Error message on stderr; null without an error.")]
-    details: Annotated[
-        list[str], Meta(description="States that ranks and NCCL reported when the job stalled.")
-    ] = msgspec.field(default_factory=list)
+    details: Annotated[list[str], Meta(description="States that ranks and NCCL reported when the job stalled.")] = (
+        msgspec.field(default_factory=list)
+    )
     rows: Annotated[int, Meta(description="Finished rows of the table.", ge=0)]
     out_of_bounds: Annotated[int, Meta(description="(rank, placement, row) triples with wrong data.", ge=0)]
     average_busbw_gbps: Annotated[float | None, Meta(description="The footer's average; null without a row.")]

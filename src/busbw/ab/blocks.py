@@ -70,8 +70,7 @@ class Measurement:
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",
-                remedy="see its messages above"
-                + (f" and its record {os.path.relpath(path)}" if path.exists() else ""),
+                remedy="see its messages above" + (f" and its record {os.path.relpath(path)}" if path.exists() else ""),
                 exit_code=_documented_exit_code(code),
             )
         return block_of(path)

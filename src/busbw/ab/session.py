@@ -94,7 +94,7 @@ class Session:
         self.state = SessionState()
 
     def run(self) -> Comparison:
-        """Measures until every size is decided or a limit is reached. After an interrupt it compares the finished part.
+        """Measures until every size is decided or a limit is reached. After an interrupt, compares the finished part.
 
         Raises:
             BusbwError: A side failed in its first block, so there is no comparison.
@@ -169,7 +169,9 @@ class Session:
             if self._judge().is_decided:
                 self.state.stopped_because = "every size was decided"
                 return
-        self.state.stopped_because = f"the limit of {count_text(max_quadruples, 'quadruple')} was reached (--quadruples)"
+        self.state.stopped_because = (
+            f"the limit of {count_text(max_quadruples, 'quadruple')} was reached (--quadruples)"
+        )
 
     def _is_out_of_time(self) -> bool:
         limit_s = self._rules.max_time_s

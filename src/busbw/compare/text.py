@@ -62,14 +62,15 @@ def summary(comparison: Comparison) -> list[str]:
     if claims:
         sentences.append(
             f"Of {count_text(len(claims), 'speed-up')} that the log states, {len(claims) - len(wrong)} agree with its "
-            f"figures and {len(wrong)} do not"
-            + (": " + "; ".join(_claim(result) for result in wrong) if wrong else "")
+            f"figures and {len(wrong)} do not" + (": " + "; ".join(_claim(result) for result in wrong) if wrong else "")
         )
     return [f"{sentence}." for sentence in sentences]
 
 
 def _claim(result: SizeResult) -> str:
-    return f"{_point_text(result.point)} states {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
+    return (
+        f"{_point_text(result.point)} states {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
+    )
 
 
 def _point_text(point: PointKey) -> str:

@@ -218,7 +218,7 @@ def starts(found: Sequence[Observation]) -> int:
 
 
 def _times(found: _Observations, quantity: TimeQuantity) -> list[float]:
-    """Returns the median over the cycles of each run, because cycles are not independent. Empty if a time is missing."""
+    """Returns the median over the cycles of each run, as cycles are not independent. Empty if a time is missing."""
     by_run: dict[int, list[float | None]] = {}
     for each in found:
         by_run.setdefault(each.run, []).append(value_of(each.figure, quantity))
@@ -328,7 +328,10 @@ def _verdict(
         return ChangeVerdict.SAME, f"no difference as large as {percent}."
     if evidence.has_floor and evidence.interval.excludes_zero:
         return ChangeVerdict.UNCLEAR, f"the difference is below the {limit} that runs may differ by chance."
-    return ChangeVerdict.UNCLEAR, f"the interval includes both no change and a change above {percent}: measure more runs."
+    return (
+        ChangeVerdict.UNCLEAR,
+        f"the interval includes both no change and a change above {percent}: measure more runs.",
+    )
 
 
 def _exp(interval: stats.Interval | None) -> tuple[float, float] | None:

@@ -77,7 +77,7 @@ def _series(expectation: Expectation) -> Series:
 
 
 def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | None:
-    """Returns the most similar yardstick of the selection, or of all shipped references. None if there is no candidate."""
+    """Returns the most similar yardstick of the selection, or of all shipped references. None without candidates."""
     if selection.log is not None:
         others = [
             yardstick_from_series(selection.name, other, run) for other in series_of(selection.log) if other.points

@@ -191,7 +191,7 @@ def _is_device_time(figure: Figure) -> bool:
 
 
 def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
-    """Describes a contradiction between size, time, algbw and busbw. Derived figures are ignored. None if consistent."""
+    """Describes a contradiction of size, time, algbw and busbw, without derived figures. None if consistent."""
     stated = {
         name: value
         for name in ("time_us", "algbw_gbps", "busbw_gbps")
@@ -206,8 +206,15 @@ def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
         algbw_factor, busbw_factor = busbw_factor, 1.0
     if time_us and algbw is not None and not _close(row.size_bytes * algbw_factor / time_us / 1e3, algbw):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw:g} GB/s"
-    if busbw_factor and algbw and busbw is not None and not _close(algbw * busbw_factor, busbw, extra=0.006 * busbw_factor):
-        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, but must be {busbw_factor:.4g} for {ranks} ranks"
+    if (
+        busbw_factor
+        and algbw
+        and busbw is not None
+        and not _close(algbw * busbw_factor, busbw, extra=0.006 * busbw_factor)
+    ):
+        return (
+            f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, but must be {busbw_factor:.4g} for {ranks} ranks"
+        )
     return None
 
 

@@ -75,7 +75,9 @@ def _with_refused(verdict: Verdict, refused: int) -> Verdict:
     """Turns GOOD into UNSURE if rows of the table could not be read."""
     if verdict.grade != "GOOD" or not refused:
         return verdict
-    reason = f"the rows that were read are in their range, but {count_text(refused, 'row')} of the log could not be read"
+    reason = (
+        f"the rows that were read are in their range, but {count_text(refused, 'row')} of the log could not be read"
+    )
     return replace(verdict, grade="UNSURE", reasons=(reason,), advice=("see `busbw import` for the refused rows",))
 
 
@@ -218,7 +220,9 @@ def _median_series(series: Series, selection: ReferenceSelection) -> tuple[Serie
     return (mine, medians) if mine is not None and len(medians) == len(others) else (series, others)
 
 
-def _yardstick_from_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick | None, list[str], list[str]]:
+def _yardstick_from_log(
+    series: Series, name: str, others: list[Series]
+) -> tuple[Yardstick | None, list[str], list[str]]:
     others = sorted(others, key=lambda other: other.row.group != series.row.group)
     candidates = [yardstick_from_series(name, other, series) for other in others]
     same = sorted(candidates, key=lambda one: (len(one.blockers), len(one.differs)))

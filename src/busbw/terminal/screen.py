@@ -130,7 +130,9 @@ def verdict(table: Table) -> Text:
     if checked == len(figures):
         return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
     if checked:
-        return Text(f"data: right in the {checked} of {len(figures)} measurements that were checked{end}", style="yellow")
+        return Text(
+            f"data: right in the {checked} of {len(figures)} measurements that were checked{end}", style="yellow"
+        )
     return Text(f"data: not checked, or not stated in the log{end}", style="yellow")
 
 
@@ -148,7 +150,11 @@ def _heading(table: Table, prefix: str) -> list[Text]:
     kinds = ("dtype", "redop", "root", "ranks")
     shared = {kind: next(iter({getattr(row, kind) for row in table.rows})) for kind in kinds if _agree(table, kind)}
     ranks = table.ranks or shared.get("ranks")
-    properties = [shared.get("dtype"), shared.get("redop"), None if (root := shared.get("root")) is None else f"root {root}"]
+    properties = [
+        shared.get("dtype"),
+        shared.get("redop"),
+        None if (root := shared.get("root")) is None else f"root {root}",
+    ]
     title = " ".join([title, *(str(part) for part in properties if part)])
     made = [Text(prefix + plain(title), style="bold")]
     if table.title:

@@ -83,7 +83,11 @@ def _decide(tuning: TuningResult, candidate: Candidate, comparison: Comparison) 
         kept = [result for result in faster if result.point.size_bytes not in slower]
         for result in kept:
             _keep_best(tuning.winners, result, candidate)
-        return "adopted by size, in the tuner file" if kept else "rejected: faster in one placement and slower in the other"
+        return (
+            "adopted by size, in the tuner file"
+            if kept
+            else "rejected: faster in one placement and slower in the other"
+        )
     if slower:
         return "rejected: slower at another size"
     tuning.adopted = (*tuning.adopted, *candidate.setting)

@@ -70,7 +70,8 @@ def default_candidates(backend: str, collective: str, hosts: int) -> list[Candid
     ]
     if not found:
         raise UsageError(
-            f"no knob is known for {collective} on the backend {backend}", remedy="name settings with --knob NAME=VALUE,VALUE"
+            f"no knob is known for {collective} on the backend {backend}",
+            remedy="name settings with --knob NAME=VALUE,VALUE",
         )
     return found
 

@@ -63,7 +63,7 @@ def at(comparison: Comparison, size: int, collective: str = "all_reduce") -> Siz
     return found[0]
 
 
-# What can be said of single figures
+# Single figures
 
 
 def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbor_counts() -> None:
@@ -454,7 +454,7 @@ def test_exchanging_the_sides_inverts_the_verdicts() -> None:
         assert other.verdict is swapped.get(one.verdict, one.verdict)
 
 
-# What is wrong, and what else differs
+# Wrong data and other differences
 
 
 def test_wrong_data_come_first() -> None:

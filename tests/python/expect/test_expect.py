@@ -267,7 +267,7 @@ def test_ranks_per_node_are_counted_in_the_device_list() -> None:
 
 
 def split(by: Callable[[int], int], ranks: int = 16) -> Table:
-    """Two nodes of H100 whose ranks form groups (NCCL_TESTS_SPLIT)."""
+    """Two nodes of H100 with ranks in groups (NCCL_TESTS_SPLIT)."""
     listed = tuple(
         Rank(rank=number, group=by(number), host=f"n{number * 2 // ranks}", device_name="NVIDIA H100")
         for number in range(ranks)

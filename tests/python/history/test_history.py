@@ -1,4 +1,4 @@
-"""Change points on simulated series whose truth is known, and trends over a store made for it."""
+"""Change points on simulated series with known changes, and trends over a store made for the test."""
 
 import math
 from itertools import pairwise, permutations

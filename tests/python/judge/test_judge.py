@@ -22,7 +22,7 @@ GOOD_H200_X4 = {  # A published run on 4 x H200 in a CUDA graph.
 
 
 def figure(size: int, time_us: float, ranks: int = 4, **more: object) -> Figure:
-    """What a log would have of an all_reduce."""
+    """Figure of an all_reduce as a log has it."""
     algbw = size / time_us / 1e3
     busbw = algbw * 2 * (ranks - 1) / ranks
     return Figure(time_us=time_us, algbw_gbps=algbw, busbw_gbps=busbw, **more)  # type: ignore[arg-type]
@@ -315,7 +315,7 @@ def test_placements_that_disagree_are_unsure() -> None:
 
 
 def h100_x8(gbps: float) -> Log:
-    """Eight GPUs whose plateau is `gbps`."""
+    """Eight GPUs with a plateau of `gbps`."""
     return log({size: 15 + size * 1.75 / gbps / 1e3 for size in SIZES}, device="NVIDIA H100 80GB HBM3", ranks=8)
 
 
@@ -673,7 +673,7 @@ def test_iterations_that_differ_by_more_than_what_is_missing_are_unsure() -> Non
 
 
 def test_time_that_falls_as_messages_grow_is_noise() -> None:
-    # Every second size takes four times as long, up to the sizes whose bytes count.
+    # Every second size takes four times as long, up to the sizes at which bandwidth matters.
     wild = {size: time * (4 if number % 2 else 1.3) for number, (size, time) in enumerate(HOST.items())}
     found = only(judge(host(wild), selection=ReferenceSelection(name="good", log=host(HOST))))
     assert {band.band: band.grade for band in found.bands}["latency"] == "UNSURE"

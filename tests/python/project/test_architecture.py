@@ -14,8 +14,8 @@ from busbw.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# What each room of the engine and of the fast path may include besides itself, from the top floor down. A name with a dot
-# is one file, any other a folder without those in it.
+# Allowed includes of each folder of the engine and of the fast path besides itself, from the top layer down. A name with
+# a dot is a file, any other a folder without its subfolders.
 ENGINE_ARROWS: dict[str, set[str]] = {
     "main": {
         "backends/mpi",
@@ -118,21 +118,21 @@ CLOCK = re.compile(
     r"|\b(?:localtime|gmtime|strftime|mktime|asctime|ctime)(?:_r)?\s*\(|\bput_time\b|\b_*rdtscp?\b"
     r"|(?<![\w.>])(?:std::|::)?time\s*\(\s*(?:nullptr|NULL|0|&)"
 )
-# Where a library's header may be included: the files whose path matches.
+# Paths of the files that may include each library's headers.
 LIBRARIES = {
     "CLI/": re.compile(r"engine/options/options\.cpp"),
     "nlohmann/": re.compile(r"engine/output/json_text\.cpp"),
     "nccl": re.compile(r"engine/backends/nccl/(cuda|kernels)/.*|fastpath/(communicator|device|exports|nccl|verify)/.*"),
     "mpi.h": re.compile(r"engine/backends/mpi/.*"),
 }
-# What a device file may include: the toolkit's own, and headers of plain types.
+# Allowed includes of a device file: the toolkit's own, and headers of plain types.
 DEVICE_HEADER = re.compile(r"cuda|cooperative_groups|nccl|(?:cstdint|cstddef|stdint\.h|stddef\.h)$")
 
-# What each module of the command may import besides itself; __init__ (the version) is open to all.
+# Allowed imports of each module of the command besides itself. All may import __init__ (the version).
 CORE = {"logs", "records", "statistics", "errors", "units"}
 PYTHON_ARROWS = {
     "errors": set[str](),
-    "end_signals": set[str](),
+    "termination_signals": set[str](),
     "units": set[str](),
     "files": set[str](),
     "records": {"errors", "units"},
@@ -140,11 +140,11 @@ PYTHON_ARROWS = {
     "statistics": {"errors", "logs", "records", "units"},
     "schema": {"records"},
     "engine": CORE,
-    "launchers": CORE | {"end_signals", "engine", "files", "shelf"},
+    "launchers": CORE | {"termination_signals", "engine", "files", "catalog"},
     "readers": CORE,
-    "shelf": {"errors", "files"},
+    "catalog": {"errors", "files"},
     "svg": set[str](),
-    "reference": CORE | {"shelf"},
+    "reference": CORE | {"catalog"},
     "store": CORE | {"files", "readers"},
     "history": CORE | {"store"},
     "terminal": CORE,
@@ -152,7 +152,7 @@ PYTHON_ARROWS = {
     "ab": CORE | {"compare", "engine", "launchers", "readers"},
     "tune": CORE | {"ab", "compare"},
     "fastpath": CORE | {"ab", "engine", "files", "store"},
-    "system": CORE | {"shelf"},
+    "system": CORE | {"catalog"},
     "topology": CORE | {"svg", "terminal"},
     "expect": CORE | {"system"},
     "judge": CORE | {"expect", "reference", "system"},
@@ -262,7 +262,7 @@ def test_the_command_keeps_the_rules() -> None:
 
 
 def test_no_command_imports_another() -> None:
-    """What several share stands in modules that are no commands."""
+    """Code that several commands share is in modules that are not commands."""
     folder = ROOT / "src" / "busbw" / "cli"
     modules = {f"busbw.cli.{name}_" if iskeyword(name) else f"busbw.cli.{name}" for name in COMMANDS}
     found = []

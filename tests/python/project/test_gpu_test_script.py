@@ -80,7 +80,7 @@ def test_old_results_are_not_mixed_with_new_ones(copy: Path, tmp_path: Path) -> 
 
 
 def test_an_environment_without_a_network(copy: Path, tmp_path: Path) -> None:
-    """What this Python has is there, and the programs of the wheel are."""
+    """The environment has the packages of this Python, and the programs of the wheel."""
     (tmp_path / "empty").mkdir()
     flags = ["--offline", str(tmp_path / "empty"), "--results", str(tmp_path / "results"), "--prepare"]
     done = run(copy, "--wheel", wheel_in(tmp_path), *flags)

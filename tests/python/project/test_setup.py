@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def is_current(checkout: Path) -> bool:
-    """What the script's own function says there."""
+    """Result of the script's own function for a checkout."""
     text = (ROOT / "tools" / "setup.sh").read_text()
     function = re.search(r"^busbw_is_current\(\) \{\n.*?^\}\n", text, re.DOTALL | re.MULTILINE)
     assert function is not None

@@ -19,11 +19,11 @@ def test_nothing_of_a_log_is_lost() -> None:
     assert sum(len(grid.rows) for grid in grids) == len(AWKWARD.rows)
     assert part.tables[0].warnings[-1] == "line 1: the times scatter by 31 %; pin the ranks to cores"
     facts = {fact.name: fact.value for fact in part.tables[0].facts}
-    assert facts["came to its end"] == "no: rank 3 on node17 (pid 54321) was lost"
+    assert facts["complete"] == "no: rank 3 on node17 (pid 54321) was lost"
     assert facts["data"] == "WRONG in 1 of 8 measurements"
     assert {fact.name for fact in part.tables[0].environment} == {"NCCL_SOCKET_IFNAME", "USER", "NCCL_ALGO"}
     silent = {fact.name: fact.value for fact in part.tables[1].facts}
-    assert silent["not said"] == "hosts, devices, library, started"
+    assert silent["not stated"] == "hosts, devices, library, started"
 
 
 def test_the_verdict_is_that_of_the_worst() -> None:

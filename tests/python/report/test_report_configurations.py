@@ -59,7 +59,7 @@ def test_the_range_and_a_reference_are_drawn_when_they_are_known() -> None:
         ReferenceSelection(name="good run", log=log(table(rows=sweep()))),
     )[0]
     for picture in known.pictures[:2]:
-        assert picture.keys[-2].label.startswith("what a healthy system reaches")
+        assert picture.keys[-2].label.startswith("range of a healthy system")
         assert picture.keys[-1].label == "reference: good run"
 
 
@@ -90,8 +90,8 @@ def test_what_cannot_be_drawn_is_said() -> None:
     silent = row(16, 2, figures={"out_of_place": figure(None, algbw_gbps=None, busbw_gbps=0.0)})
     found = made(table(rows=(empty, silent, row(32, 3))))[0]
     assert found.omissions == (
-        "1 row of size 0 cannot stand on a logarithmic axis; the table has them.",
-        "1 row without a time or a bandwidth above zero: only in the table.",
+        "1 row of size 0: only in the table, because the axis is logarithmic.",
+        "1 row without a time or bandwidth above zero: only in the table.",
     )
     assert found.grid is not None
     assert len(found.grid.rows) == 3

@@ -68,7 +68,7 @@ def test_the_picture_has_a_text_alternative_and_a_legend() -> None:
     assert [key.label for key in made.keys] == ["out of place", "in <place>", "healthy", "reference: there"]
 
 
-def test_lines_differ_in_more_than_colour() -> None:
+def test_lines_differ_in_more_than_color() -> None:
     lines = [Curve(f"line {number}", {8: 1.0 + number, 16: 2.0 + number}) for number in range(6)]
     made = picture(sight(lines=lines, expected=None, reference=None))
     assert made is not None

@@ -24,7 +24,7 @@ def test_two_libraries_of_a_published_table() -> None:
     verdicts = [line[5] for line in rows]
     assert counted == {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
     words = " ".join(made.sentences)
-    assert "40 follow from its figures and 2 do not" in words
+    assert "40 agree with its figures and 2 do not" in words
     assert "1.8x" in words
     marks = [
         one

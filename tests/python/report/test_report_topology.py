@@ -22,7 +22,7 @@ def test_hosts_and_ranks_of_a_log_are_drawn_as_they_are() -> None:
     made = picture(known, 4)
     assert "supposed" not in made.svg
     assert "4 ranks on 2 nodes; NVIDIA H200" in made.text
-    assert "as such systems have it" in made.text  # no log says what its links and NICs are
+    assert "typical of such systems" in made.text  # no log says what its links and NICs are
 
 
 def test_without_a_rank_list_nodes_are_supposed_and_said_to_be() -> None:
@@ -30,8 +30,8 @@ def test_without_a_rank_list_nodes_are_supposed_and_said_to_be() -> None:
     assert not known.is_stated
     assert [len(node.ranks) for node in known.nodes] == [8, 8, 4]
     made = picture(known, 20)
-    assert "3 nodes (supposed)" in made.text
-    assert any("supposed" in key.label for key in made.keys)
+    assert "3 nodes (assumed)" in made.text
+    assert any("assumed" in key.label for key in made.keys)
     assert "which host and device each rank had" in made.note
 
 
@@ -39,7 +39,7 @@ def test_nothing_known_is_said_and_not_drawn() -> None:
     made = picture(layout(Table(format="text"), None, None), None)
     for words in ("host and device", "devices", "links", "network", "number of ranks"):
         assert words in made.note
-    assert "an unknown number of ranks, somewhere" in made.svg
+    assert "an unknown number of ranks, location unknown" in made.svg
 
 
 def test_one_node_needs_no_network() -> None:

@@ -73,12 +73,12 @@ def test_lines_that_say_the_same_are_one() -> None:
 @pytest.mark.parametrize(
     ("grades", "sentence"),
     [
-        (["GOOD"], "1 configuration in 1 log: 1 is as fast as it should be."),
+        (["GOOD"], "1 configuration in 1 log: 1 is as fast as expected."),
         (
             ["UNSURE", "SLOW", "SLOW"],
-            "3 configurations in 1 log: 2 are slower than they should be, 1 cannot be judged.",
+            "3 configurations in 1 log: 2 are slower than expected, 1 cannot be judged.",
         ),
-        (["GOOD", "BROKEN"], "2 configurations in 1 log: 1 has wrong data, 1 is as fast as it should be."),
+        (["GOOD", "BROKEN"], "2 configurations in 1 log: 1 has wrong data, 1 is as fast as expected."),
     ],
 )
 def test_headline_names_the_worst_first(grades: list, sentence: str) -> None:  # type: ignore[type-arg]

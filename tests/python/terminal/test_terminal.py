@@ -1,4 +1,4 @@
-"""What a terminal is shown: it fits, it is coloured only where that is welcome, and it says what the log says."""
+"""Terminal output: it fits the width, uses colors only if they are allowed, and shows the log's facts."""
 
 import io
 import re
@@ -156,7 +156,7 @@ def test_wrong_and_missing_are_three_things() -> None:
     assert last == ["0", "N/A", "-", "0.75"]
 
 
-def test_the_expected_column_and_its_colours() -> None:
+def test_the_expected_column_and_its_colors() -> None:
     rows = (
         row(8, figures={"in_place": figure(busbw_gbps=5.0)}),
         row(16, figures={"in_place": figure(busbw_gbps=0.33)}),
@@ -172,7 +172,7 @@ def styles_at(line: Text, text: str) -> set[str]:
     return {str(span.style) for span in line.spans if span.start <= place < span.end}
 
 
-def test_what_nobody_states_colours_nothing() -> None:
+def test_what_nobody_states_colors_nothing() -> None:
     rows = tuple(row(size, figures={"in_place": figure(busbw_gbps=5.0)}) for size in (8, 16))
     doubtful = ExpectationColumns(
         expects(1).busbw_gbps, lambda one: "over NICs that nobody states" if one.size_bytes == 8 else ""
@@ -240,7 +240,7 @@ def test_rows_that_differ_in_more_than_size_say_so() -> None:
     assert {"dtype", "root"} <= set(header.split())
 
 
-# ---- colour ----------------------------------------------------------------------------------------------------------
+# ---- color ----------------------------------------------------------------------------------------------------------
 
 
 class Screen(io.StringIO):
@@ -253,7 +253,7 @@ def printed(stream: io.StringIO) -> str:
     return stream.getvalue()
 
 
-def test_colour_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_color_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[" in printed(Screen())
@@ -295,7 +295,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", 0.01)
+    monkeypatch.setattr(sys.modules["busbw.terminal.activity"], "_SHOW_AFTER_S", 0.01)
     shown = re.compile(r"reading job\.log, \d+ s")
     with suppress(ZeroDivisionError), activity("reading job.log"):
         wait_until(lambda: shown.search(screen.getvalue()), "a line")
@@ -310,7 +310,9 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
 def test_what_is_quick_or_has_no_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     # However long the machine takes over it: with a terminal it is quick, without one it is not.
-    monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", HANG_GUARD_S if stream.isatty() else 0)
+    monkeypatch.setattr(
+        sys.modules["busbw.terminal.activity"], "_SHOW_AFTER_S", HANG_GUARD_S if stream.isatty() else 0
+    )
     with activity("reading job.log"):
         time.sleep(0.05)
     assert stream.getvalue() == ""
