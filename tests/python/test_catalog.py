@@ -35,7 +35,7 @@ def test_a_file_is_named_after_itself(catalog: Catalog[Thing], tmp_path: Path) -
     assert catalog.find(str(path)) == Thing(50.0, "anvil")
 
 
-def test_those_of_the_package_are_known_by_name() -> None:
+def test_descriptions_of_the_package_are_found_by_name() -> None:
     systems = Catalog("busbw.system", System, kind="system", remedy_malformed="", remedy_unknown=lambda _known: "")
     assert "h100-sxm" in systems.all
     assert systems.find("h100-sxm") is systems.all["h100-sxm"]
@@ -44,7 +44,7 @@ def test_those_of_the_package_are_known_by_name() -> None:
 @pytest.mark.parametrize(
     "content", [b"weight_kg = 'much'", b"weight_kg = 1\nheight_m = 2", b"\xff\xfe", b"[", b"a = " + b"[" * 20_000]
 )
-def test_what_is_something_else_is_refused(catalog: Catalog[Thing], tmp_path: Path, content: bytes) -> None:
+def test_malformed_content_is_refused(catalog: Catalog[Thing], tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.toml"
     path.write_bytes(content)
     catalog.all = {}
@@ -52,7 +52,7 @@ def test_what_is_something_else_is_refused(catalog: Catalog[Thing], tmp_path: Pa
         catalog.find(str(path))
 
 
-def test_what_is_not_there_is_refused(catalog: Catalog[Thing], tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused(catalog: Catalog[Thing], tmp_path: Path) -> None:
     catalog.all = {"one": Thing(1.0)}
     with pytest.raises(UsageError, match='there is no thing "two"; one of 1'):
         catalog.find("two")
@@ -60,7 +60,7 @@ def test_what_is_not_there_is_refused(catalog: Catalog[Thing], tmp_path: Path) -
         catalog.find(str(tmp_path / "none.toml"))
 
 
-def test_a_pipe_is_not_waited_for_and_nothing_is_read_without_end(catalog: Catalog[Thing], tmp_path: Path) -> None:
+def test_pipes_and_endless_files_are_refused(catalog: Catalog[Thing], tmp_path: Path) -> None:
     catalog.all = {}
     pipe = tmp_path / "pipe.toml"
     os.mkfifo(pipe)

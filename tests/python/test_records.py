@@ -122,7 +122,7 @@ def test_reading_a_whole_file() -> None:
     assert not run.truncated
 
 
-def test_a_cut_off_last_line_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_cut_off_last_line_is_omitted_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "cut.jsonl"
     lines = GOLDEN.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]) + lines[3][:100])

@@ -221,7 +221,7 @@ class Session:
         number = len(self.state.quadruples)
         noise = verdicts.noise(self.state.points, self.state.calibration)
         method = [
-            f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB in random order). Each block is one "
+            f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB at random). Each block is one "
             "start of the engine. A size counts as changed if its interval and that of a neighbor (the next size or "
             "the other placement) exclude 1 on the same side.",
             f"Probability of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by a permutation test that "

@@ -1,6 +1,6 @@
-"""The rules of the house: which part may include which, where time is read, where a library may be used.
+"""Architecture rules: which part may include which, where time is read, where a library may be used.
 
-The arrows are those of docs/architecture.md. A new part must be given its place here before anything may include it.
+The dependencies are those of docs/architecture.md. A new part must be added here before anything may include it.
 """
 
 import ast
@@ -14,9 +14,9 @@ from busbw.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# Allowed includes of each folder of the engine and of the fast path besides itself, from the top layer down. A name with
-# a dot is a file, any other a folder without its subfolders.
-ENGINE_ARROWS: dict[str, set[str]] = {
+# Allowed includes of each folder of the engine and of the fast path besides itself, from the top layer down. A name
+# with a dot is a file, any other a folder without its subfolders.
+ENGINE_DEPENDENCIES: dict[str, set[str]] = {
     "main": {
         "backends/mpi",
         "backends/nccl",
@@ -130,7 +130,7 @@ DEVICE_HEADER = re.compile(r"cuda|cooperative_groups|nccl|(?:cstdint|cstddef|std
 
 # Allowed imports of each module of the command besides itself. All may import __init__ (the version).
 CORE = {"logs", "records", "statistics", "errors", "units"}
-PYTHON_ARROWS = {
+PYTHON_DEPENDENCIES = {
     "errors": set[str](),
     "termination_signals": set[str](),
     "units": set[str](),
@@ -163,7 +163,7 @@ PYTHON_ARROWS = {
 
 
 def without_comments(text: str) -> str:
-    """C++ without its comments and the contents of its strings; includes keep theirs."""
+    """C++ text without comments and contents of strings. Includes are unchanged."""
     kept = []
     for line in re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).splitlines():
         if re.match(r"\s*#\s*include\b", line):
@@ -174,16 +174,16 @@ def without_comments(text: str) -> str:
 
 
 def engine_part(path: str) -> str:
-    """The room that a path below engine/, or of fastpath/, belongs to, or an empty string."""
+    """Folder of ENGINE_DEPENDENCIES that a path below engine/, or of fastpath/, belongs to. Empty if unknown."""
     folder = Path(path).parent.as_posix()
     if folder == ".":
         return "main" if Path(path).stem in {"main", "alias"} else ""
-    return folder if folder in ENGINE_ARROWS else ""
+    return folder if folder in ENGINE_DEPENDENCIES else ""
 
 
 def may_include(file: str, header: str) -> bool:
     part, other = engine_part(file), engine_part(header)
-    return part == other or other in ENGINE_ARROWS[part] or header in ENGINE_ARROWS[part]
+    return part == other or other in ENGINE_DEPENDENCIES[part] or header in ENGINE_DEPENDENCIES[part]
 
 
 def engine_violations(root: Path) -> list[str]:
@@ -196,13 +196,13 @@ def engine_violations(root: Path) -> list[str]:
             inner = path.relative_to(root / "engine").as_posix() if folder == "engine" else name
             code = without_comments(path.read_text())
             if not engine_part(inner):
-                found.append(f"{name}: has no place in the house; give it one in {Path(__file__).name}")
+                found.append(f"{name}: belongs to no known folder; add it in {Path(__file__).name}")
                 continue
             for kind, header in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)', code, flags=re.MULTILINE):
                 if kind == '"' and not engine_part(header):
-                    found.append(f"{name}: includes {header}, which has no place in the house")
+                    found.append(f"{name}: includes {header}, which belongs to no known folder")
                 elif kind == '"' and not may_include(inner, header):
-                    found.append(f"{name}: includes {header}, against the arrows")
+                    found.append(f"{name}: includes {header}, which is not allowed")
                 if kind == "<" and path.suffix in {".cu", ".cuh"} and not DEVICE_HEADER.match(header):
                     found.append(f"{name}: includes {header}, too heavy for a device file")
                 for library, allowed in LIBRARIES.items():
@@ -214,7 +214,7 @@ def engine_violations(root: Path) -> list[str]:
 
 
 def imported_modules(path: Path, package: str) -> set[str]:
-    """The modules of busbw that a file imports, by the name below busbw; "" is the package itself."""
+    """Names of the modules below busbw that a file imports."""
     modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -242,14 +242,14 @@ def python_violations(root: Path) -> list[str]:
             module, allowed = "", set()
         else:
             module = inner.parts[0].removesuffix(".py")
-            if module not in PYTHON_ARROWS:
-                found.append(f"{name}: has no place in the house; give it one in {Path(__file__).name}")
+            if module not in PYTHON_DEPENDENCIES:
+                found.append(f"{name}: belongs to no known folder; add it in {Path(__file__).name}")
                 continue
-            allowed = PYTHON_ARROWS[module]
+            allowed = PYTHON_DEPENDENCIES[module]
         package = ".".join(["busbw", *inner.parent.parts])
         for other in sorted(imported_modules(path, package) - {module, "__version__"}):
             if other == "cli" or (allowed is not None and other not in allowed):
-                found.append(f"{name}: imports busbw.{other}, against the arrows")
+                found.append(f"{name}: imports busbw.{other}, which is not allowed")
     return found
 
 
@@ -277,7 +277,7 @@ def test_no_command_imports_another() -> None:
     assert found == []
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_the_folders_have_files() -> None:
     assert len(list((ROOT / "engine").rglob("*.cpp"))) > 20
     assert len(list((ROOT / "src" / "busbw").rglob("*.py"))) > 5
 
@@ -285,21 +285,21 @@ def test_there_is_something_to_look_at() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "complaint"),
     [
-        ("engine/output/text.cpp", '#include "measure/clock.hpp"', "against the arrows"),
-        ("engine/backends/mpi/mpi_backend.cpp", '#include "backends/host/memory/channels.hpp"', "against the arrows"),
-        ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/machine.hpp"', "against the arrows"),
-        ("engine/values/types.hpp", '#include "verify/values.hpp"', "against the arrows"),
-        ("engine/verify/values.cpp", '#include "backends/backend.hpp"', "against the arrows"),
-        ("engine/collectives/reduce.cpp", '#include "backends/host/arena.hpp"', "against the arrows"),
-        ("engine/collectives/reduce.cpp", '#include "rendezvous/team/team.hpp"', "against the arrows"),
-        ("engine/backends/host/arena.cpp", '#include "options/options.hpp"', "against the arrows"),
-        ("engine/backends/host/arena.cpp", '#include "backends/nccl/library.hpp"', "against the arrows"),
-        ("engine/measure/runner.cpp", '  #  include "output/sink.hpp"', "against the arrows"),
-        ("engine/collectives/reduce.cpp", '#include "options/sweep.hpp"', "against the arrows"),
-        ("fastpath/exports/hook.cpp", '#include "verify/values.hpp"', "against the arrows"),
-        ("engine/new_part/file.cpp", "", "no place in the house"),
-        ("engine/novelty.cpp", "", "no place in the house"),
-        ("engine/options/sweep.cpp", '#include "new_part/file.hpp"', "no place in the house"),
+        ("engine/output/text.cpp", '#include "measure/clock.hpp"', "which is not allowed"),
+        ("engine/backends/mpi/mpi_backend.cpp", '#include "backends/host/memory/channels.hpp"', "which is not allowed"),
+        ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/machine.hpp"', "which is not allowed"),
+        ("engine/values/types.hpp", '#include "verify/values.hpp"', "which is not allowed"),
+        ("engine/verify/values.cpp", '#include "backends/backend.hpp"', "which is not allowed"),
+        ("engine/collectives/reduce.cpp", '#include "backends/host/arena.hpp"', "which is not allowed"),
+        ("engine/collectives/reduce.cpp", '#include "rendezvous/team/team.hpp"', "which is not allowed"),
+        ("engine/backends/host/arena.cpp", '#include "options/options.hpp"', "which is not allowed"),
+        ("engine/backends/host/arena.cpp", '#include "backends/nccl/library.hpp"', "which is not allowed"),
+        ("engine/measure/runner.cpp", '  #  include "output/sink.hpp"', "which is not allowed"),
+        ("engine/collectives/reduce.cpp", '#include "options/sweep.hpp"', "which is not allowed"),
+        ("fastpath/exports/hook.cpp", '#include "verify/values.hpp"', "which is not allowed"),
+        ("engine/new_part/file.cpp", "", "no known folder"),
+        ("engine/novelty.cpp", "", "no known folder"),
+        ("engine/options/sweep.cpp", '#include "new_part/file.hpp"', "no known folder"),
         ("engine/options/sweep.cpp", "#include <CLI/CLI.hpp>", "allowed only in"),
         ("engine/options/options_table.cpp", "#include <CLI/CLI.hpp>", "allowed only in"),
         ("engine/output/records.cpp", "#include <nlohmann/json.hpp>", "allowed only in"),
@@ -356,7 +356,7 @@ def test_a_good_file_of_the_engine_passes(tmp_path: Path, file: str, line: str) 
         ("readers/dcgm.py", "import busbw.cli.main", "imports busbw.cli"),
         ("errors.py", "def late():\n    from busbw import records", "imports busbw.records"),
         ("__init__.py", "from busbw import engine", "imports busbw.engine"),
-        ("novelty.py", "", "no place in the house"),
+        ("novelty.py", "", "no known folder"),
     ],
 )
 def test_a_bad_module_of_the_command_is_found(tmp_path: Path, file: str, line: str, complaint: str) -> None:
@@ -393,7 +393,7 @@ TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: *:[^;{]*)? 
     ],
 )
 def test_a_type_of_a_namespace_has_one_definition(folders: tuple[str, ...], type_name: str, home: str) -> None:
-    """Of two types of one name in one namespace the linker takes the functions of either for both."""
+    """With two types of one name in one namespace, the linker would use one type's functions for both."""
     homes: dict[str, set[str]] = {}
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.[ch]*")):

@@ -52,7 +52,7 @@ def wheel_in(folder: Path) -> Path:
     return path
 
 
-def test_what_is_not_there_is_named(copy: Path) -> None:
+def test_a_missing_wheel_is_named(copy: Path) -> None:
     done = run(copy, "--weel", "x")
     assert done.returncode == 2
     assert done.stderr.startswith("gpu-test: there is no --weel; allowed are --wheel, ")

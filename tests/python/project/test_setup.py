@@ -45,7 +45,7 @@ def is_current(checkout: Path) -> bool:
     return done.stdout == "current\n"
 
 
-def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
+def test_unchanged_sources_are_not_rebuilt(checkout: Path) -> None:
     assert is_current(checkout)
 
 
@@ -59,12 +59,12 @@ def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
         "cmake",
     ],
 )
-def test_a_change_is_seen(checkout: Path, name: str) -> None:
+def test_a_change_is_detected(checkout: Path, name: str) -> None:
     os.utime(checkout / name, (NEW_S, NEW_S))
     assert not is_current(checkout)
 
 
-def test_links_in_the_sources_lead_to_what_is_looked_at(checkout: Path) -> None:
+def test_symbolic_links_in_the_sources_are_followed(checkout: Path) -> None:
     links = [path for name in SOURCES[:3] for path in (checkout / name).rglob("*") if path.is_symlink()]
     assert links
     for link in links:

@@ -29,7 +29,7 @@ def test_no_arrivals_where_none_are_known(several: list[tuple[float, ...]]) -> N
     assert arrivals([figure(samples_us=samples, arrivals_us=late) for late in several]) is None
 
 
-def test_the_rank_that_came_last_on_four_gpus_is_the_one_that_the_record_names(tmp_path: Path) -> None:
+def test_the_latest_rank_on_four_gpus_is_that_of_the_record(tmp_path: Path) -> None:
     """Its first sample is the shortest, 17.6 us: it waited for nobody, and the others 297 us for it."""
     header, found = None, None
     with gzip.open(RESULTS / "h200-x4-half.jsonl.gz", "rt") as lines:
@@ -59,7 +59,7 @@ def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
     assert names == ["rank 1", "rank 3"]
 
 
-def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
+def test_the_picture_names_the_latest_rank_and_each_cell_has_a_tooltip() -> None:
     made = heat_map("Late ranks", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
     assert made is not None
     assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.text
@@ -71,7 +71,7 @@ def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
 def test_of_very_many_ranks_the_latest_are_shown() -> None:
     made = heat_map("Late ranks", {8: [float(number == 70) for number in range(100)]}, range(100))
     assert made is not None
-    assert f"Of 100 ranks the {MAX_RANKS}" in made.note
+    assert f"Of 100 ranks, the {MAX_RANKS}" in made.note
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
     assert len(names) == MAX_RANKS
     assert "rank 70" in names

@@ -39,7 +39,7 @@ def test_every_point_lies_in_the_frame_in_the_order_of_its_values() -> None:
             assert axes.TOP <= y <= axes.BOTTOM
 
 
-def test_the_range_encloses_what_is_typical() -> None:
+def test_the_range_encloses_the_typical_curve() -> None:
     made = picture(sight())
     assert made is not None
     paths = {one.get("class"): one.get("d") or "" for one in svg_root(made.svg).iter("path")}
@@ -49,7 +49,7 @@ def test_the_range_encloses_what_is_typical() -> None:
         assert above < between < below  # paper is measured downwards
 
 
-def test_each_size_is_said_with_all_its_figures() -> None:
+def test_the_text_of_each_size_has_all_figures() -> None:
     made = picture(sight())
     assert made is not None
     root = svg_root(made.svg)

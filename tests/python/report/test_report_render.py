@@ -72,7 +72,7 @@ ELEMENTS_OF_PLAIN_TEXT = elements("xy")
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 @given(st.text(max_size=40))
-def test_any_text_is_found_again_and_changes_no_element(text: str) -> None:
+def test_any_text_is_kept_and_changes_no_element(text: str) -> None:
     assert elements(f"x{text}") == ELEMENTS_OF_PLAIN_TEXT
 
 
@@ -124,7 +124,7 @@ def test_every_class_that_is_used_has_a_style() -> None:
     assert plain - hooks - parts <= {"unsure", "label", "unclear"}  # look as everything around them does
 
 
-def test_the_words_of_a_page_come_with_the_verdict_first() -> None:
+def test_the_verdict_comes_first_on_the_page() -> None:
     words = Parsed(render(page_of(AWKWARD))).words
     assert words.index("has wrong data") < words.index("Contents") < words.index("Run and system")
 
@@ -140,7 +140,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_colors_can_be_told_from_their_ground() -> None:
+def test_colors_have_enough_contrast() -> None:
     """WCAG 2.1 AA: 4.5 for text, 3 for lines and marks; in light, dark and print."""
     style = (Path(__file__).resolve().parents[3] / "src/busbw/report/templates/report.css").read_text()
     palettes: list[dict[str, str]] = []

@@ -37,7 +37,7 @@ def test_all_of_a_verdict_is_shown() -> None:
     assert [band.band for band in made.bands] == [band.band for band in verdict.bands]
 
 
-def test_a_band_of_bandwidth_is_held_against_bandwidth() -> None:
+def test_a_band_of_bandwidth_shows_bandwidth() -> None:
     verdict = slow_run()
     plateau = verdict_view(verdict).bands[-1]
     worst = verdict.bands[-1].worst
@@ -53,7 +53,7 @@ def verdict(grade: str, reason: str, title: str) -> Judgement:
     return Judgement(grade=grade, title=title, yardstick="nothing", reasons=(reason,))  # type: ignore[arg-type]
 
 
-def test_lines_that_say_the_same_are_one() -> None:
+def test_lines_with_the_same_result_are_merged() -> None:
     entries = [
         ("#1", "a", verdict_view(verdict("UNSURE", "not known", "a"))),
         ("#2", "b", verdict_view(verdict("UNSURE", "not known", "b"))),

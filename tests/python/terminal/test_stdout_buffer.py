@@ -28,7 +28,7 @@ def piped() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
-def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
+def test_bytes_for_a_full_pipe_are_buffered(is_blocking: bool) -> None:
     got = bytearray()
     with piped() as reading:
         os.set_blocking(sys.stdout.fileno(), is_blocking)
@@ -49,7 +49,7 @@ def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
     assert got == line
 
 
-def test_that_nobody_reads_is_said_by_the_next_write() -> None:
+def test_a_closed_pipe_is_reported_by_the_next_write() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with pytest.MonkeyPatch.context() as patch, os.fdopen(writing, "w") as stream:
@@ -77,7 +77,7 @@ def full_pipe() -> tuple[int, int, int]:
     return reading, writing, size_bytes
 
 
-def test_an_interrupt_ends_a_launch_whose_table_nobody_reads(tmp_path: Path) -> None:
+def test_an_interrupt_ends_a_launch_with_an_unread_table(tmp_path: Path) -> None:
     reading, writing, _ = full_pipe()
     with launched(tmp_path, writing) as process:
         os.close(writing)
