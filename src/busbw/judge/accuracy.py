@@ -163,20 +163,20 @@ def markdown() -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for one in plateaus():
-        what = " ".join(word for word in (one.collective, one.algorithm) if word)
+        title = " ".join(word for word in (one.collective, one.algorithm) if word)
         size = size_text(one.size_bytes) if one.size_bytes else "large"
         limits = f"{one.predicted_gbps.low:.3g}-{one.predicted_gbps.high:.3g}"
         predicted = f"{one.predicted_gbps.typical:.4g} ({one.route})"
-        cells = (one.reference, what, size, f"{one.published_gbps:.4g}", predicted, limits, f"{one.error:+.0%}")
+        cells = (one.reference, title, size, f"{one.published_gbps:.4g}", predicted, limits, f"{one.error:+.0%}")
         lines.append(f"| {' | '.join(cells)} | {_remark(one)} |")
     lines += ["", "| reference | what | latency | middle | plateau |", "| --- | --- | --- | --- | --- |"]
     for row in coverages():
-        what = " ".join(word for word in (row.collective, row.variant) if word)
+        title = " ".join(word for word in (row.collective, row.variant) if word)
         shares = [
             f"{row.bands[band][1]} of {row.bands[band][0]}, {row.bands[band][2]:.0%}" if band in row.bands else ""
             for band in BANDS
         ]
-        lines.append(f"| {row.reference} | {what} | {' | '.join(shares)} |")
+        lines.append(f"| {row.reference} | {title} | {' | '.join(shares)} |")
     return "\n".join(lines) + "\n"
 
 

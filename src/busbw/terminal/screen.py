@@ -120,12 +120,12 @@ def verdict(table: Table) -> Text:
         return Text(f"data: no row{end}", style="red")
     if wrong:
         row, name, figure = wrong[0]
-        where = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[name]])))
+        place = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[name]])))
         first = figure.first_wrong[0] if figure.first_wrong else None
         at = f", first at rank {first.rank}, index {first.index}" if first else ""
         count = count_text(figure.wrong_elements or 0, "element")
         return Text(
-            f"data: WRONG in {len(wrong)} of {len(figures)} measurements: {where} ({count}{at}){end}", "bold red"
+            f"data: WRONG in {len(wrong)} of {len(figures)} measurements: {place} ({count}{at}){end}", "bold red"
         )
     if checked == len(figures):
         return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
