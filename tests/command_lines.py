@@ -1,4 +1,4 @@
-"""What anybody sees of the processes of this machine, who may come and go meanwhile."""
+"""Command lines of this machine's processes, read from /proc while processes start and end."""
 
 from contextlib import suppress
 from pathlib import Path

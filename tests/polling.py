@@ -18,7 +18,7 @@ def wait_until(condition: Callable[[], object], what: str = "what was waited for
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs. One that has ended and only waits for its parent to notice does not."""
+    """True if a process runs. A zombie, which has ended and waits for its parent, does not count."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -4,14 +4,14 @@ __version__: str
 
 
 def __getattr__(name: str) -> str:
-    """The version, found when it is asked for: what finds it takes long to import."""
+    """Returns the version on first access, because `importlib.metadata` is slow to import."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("busbw")
-    except PackageNotFoundError:  # read from a source tree that was never installed
+    except PackageNotFoundError:  # imported from a source tree that is not installed
         return "not installed"
 
 

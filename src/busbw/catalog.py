@@ -1,4 +1,4 @@
-"""Descriptions as data: TOML files of one type beside the module that reads them, each known by its file's name."""
+"""Catalogs of TOML files of one type. Each file is known by its name without the suffix."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Catalog(Generic[T]):
-    """All descriptions of one type that come with the program, and those that a user has in files."""
+    """The descriptions of one type that busbw ships, and access to descriptions in users' files."""
 
     def __init__(
         self,
@@ -28,16 +28,16 @@ class Catalog(Generic[T]):
         finish: Callable[[T, str], T] = lambda value, _name: value,
         folder: str = "",
     ) -> None:
-        """Reads nothing yet.
+        """Stores the settings; files are read on first use.
 
         Args:
-            package: Where the files lie.
-            described: What a file holds.
-            kind: What one is called in a sentence: 'reference'.
-            remedy_malformed: What to do about a file that does not hold that.
-            remedy_unknown: What to do about a name that is not among the given ones.
-            finish: Makes the value complete, from it and its file's name without the suffix.
-            folder: Of that package, where they do not lie beside the module.
+            package: Package that contains the files.
+            described: Type that each file is decoded to.
+            kind: Noun for one description in messages, such as 'reference'.
+            remedy_malformed: Remedy for a file that cannot be decoded.
+            remedy_unknown: Makes the remedy for an unknown name from the known names.
+            finish: Completes a decoded value, given the value and the file name without its suffix.
+            folder: Folder below the package; empty if the files are in the package itself.
         """
         self._package = package
         self._folder = folder
@@ -49,16 +49,16 @@ class Catalog(Generic[T]):
 
     @cached_property
     def all(self) -> dict[str, T]:
-        """Every description that comes with the program, by name."""
+        """All shipped descriptions by name."""
         folder = resources.files(self._package) / self._folder
         files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
         return {name.removesuffix(".toml"): self._decode((folder / name).read_bytes(), name) for name in files}
 
     def find(self, name: str) -> T:
-        """The description of that name, or of the TOML file of that path.
+        """Returns the description with that name, or reads the TOML file at that path.
 
         Raises:
-            UsageError: There is none, or the file holds something else.
+            UsageError: The name is unknown, or the file cannot be read or decoded.
         """
         if name in self.all:
             return self.all[name]
@@ -66,7 +66,7 @@ class Catalog(Generic[T]):
             try:
                 return self._decode(read_user_file(Path(name)), name)
             except OSError as error:
-                remedy = "give a file that can be read"
+                remedy = "name a readable file"
                 raise UsageError(f"cannot read {name}: {error.strerror}", remedy=remedy) from error
         raise UsageError(f'there is no {self._kind} "{name}"', remedy=self._remedy_unknown(list(self.all)))
 
@@ -74,8 +74,8 @@ class Catalog(Generic[T]):
         try:
             value = msgspec.toml.decode(text, type=self._described)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{name} is no {self._kind}: {error}", remedy=self._remedy_malformed) from error
+            raise UsageError(f"{name} is not a valid {self._kind}: {error}", remedy=self._remedy_malformed) from error
         except RecursionError as error:
-            what = f"{name} is no {self._kind}: its brackets are nested too deep"
-            raise UsageError(what, remedy=self._remedy_malformed) from error
+            problem = f"{name} is not a valid {self._kind}: its brackets are nested too deep"
+            raise UsageError(problem, remedy=self._remedy_malformed) from error
         return self._finish(value, Path(name).stem)

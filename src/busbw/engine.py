@@ -1,4 +1,4 @@
-"""Finds the engine's programs, and asks them about themselves; `launchers/` runs them. No bindings."""
+"""Finds the engine's programs and queries their version and devices. `launchers/` runs measurements with them."""
 
 import os
 import subprocess
@@ -23,20 +23,20 @@ COLLECTIVES = (
     "sendrecv",
     "hypercube",
 )
-"""What the engine measures; the program of each is its name + `_perf`."""
+"""Collectives that the engine measures. Each has a program with the suffix `_perf`."""
 
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
-"""Names a folder whose programs are used instead of the installed ones, such as build/dev of a source tree."""
+"""Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
 
 ENGINE = "busbw-engine"
 
 FASTPATH_LIBRARY = "libbusbw_nccl.so"
-"""The fast path (docs/fastpath.md)."""
+"""Fast-path library (docs/fastpath.md)."""
 
 _PRELOAD = "LD_PRELOAD"
-_NAMED = "BUSBW_NCCL_LIBRARY"
-_REAL = "BUSBW_FASTPATH_NCCL"
-"""The NCCL that the fast path hands calls over to."""
+_NCCL_LIBRARY = "BUSBW_NCCL_LIBRARY"
+_FASTPATH_NCCL = "BUSBW_FASTPATH_NCCL"
+"""NCCL library that the fast path delegates calls to."""
 
 
 def _folders() -> Iterator[Path]:
@@ -45,7 +45,7 @@ def _folders() -> Iterator[Path]:
         return
     try:
         files = distribution("busbw").files or []
-        # Where this very package was installed to, also with --user, --prefix or --target.
+        # Covers installations with --user, --prefix and --target too.
         yield from (Path(str(file.locate())).resolve().parent for file in files if file.name == ENGINE)
     except PackageNotFoundError:
         pass
@@ -54,84 +54,88 @@ def _folders() -> Iterator[Path]:
 
 
 def program(name: str) -> Path:
-    """The path of one of the engine's programs.
+    """Returns the path of one of the engine's programs.
 
     Raises:
-        BusbwError: It is not there; says where it was looked for.
+        BusbwError: The program is not found; the message names the folders that were searched.
     """
     folders = list(dict.fromkeys(_folders()))
     for folder in folders:
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    places = " or ".join(str(folder) for folder in folders)
+    searched = " or ".join(str(folder) for folder in folders)
     remedy = f"correct {PROGRAMS_VARIABLE}" if PROGRAMS_VARIABLE in os.environ else "install busbw again"
-    raise BusbwError(f"the program {name} is not in {places}", remedy=remedy)
+    raise BusbwError(f"the program {name} is not in {searched}", remedy=remedy)
 
 
 def library(name: str) -> Path | None:
-    """The path of a shared library that came with the engine; None where there is none of that name.
+    """Returns the path of a shared library that was installed with the engine. None if it is not found.
 
-    A build tree has it beside the programs, a wheel in a folder of the package.
+    In a build tree the library is in the programs' folder, in a wheel in the package's folder `lib`.
     """
     folders = [*_folders()] if PROGRAMS_VARIABLE in os.environ else [Path(__file__).parent / "lib", *_folders()]
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
 def preload(option: str, names: Sequence[str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that have libraries loaded before all others, and what is preloaded anyway after them.
+    """Returns the environment variables that preload libraries, ahead of those that are already preloaded.
 
     Args:
-        option: The option that names them, for complaints: '--preload'.
-        names: Paths, or bare names of libraries that came with the engine.
-        own: Variables that are set besides those of this process.
+        option: Option that names the libraries, for messages: '--preload'.
+        names: Paths, or bare names of libraries that were installed with the engine.
+        extra: Variables to set in addition to those of this process.
 
     Raises:
-        UsageError: There is no such library; the dynamic linker would say so and go on without it.
+        UsageError: A library does not exist. The dynamic linker would only warn and continue without it.
     """
     environment = {**os.environ, **(extra or {})}
-    paths = [_named_library(option, name) for name in names]
+    paths = [_find_library(option, name) for name in names]
     variables = {_PRELOAD: ":".join(filter(None, [*paths, environment.get(_PRELOAD)]))}
     fast = next((path for path in paths if Path(path).name == FASTPATH_LIBRARY), None)
-    if fast and (named := environment.get(_NAMED)):
-        # The engine would measure the one that is named, and not what stands before it.
-        variables |= {_NAMED: fast, _REAL: environment.get(_REAL) or named}
+    if fast and (named := environment.get(_NCCL_LIBRARY)):
+        # Otherwise the engine would load the named library directly and bypass the fast path.
+        variables |= {_NCCL_LIBRARY: fast, _FASTPATH_NCCL: environment.get(_FASTPATH_NCCL) or named}
     return variables
 
 
-def _named_library(option: str, text: str) -> str:
+def _find_library(option: str, text: str) -> str:
     if Path(text).is_file():
         return str(Path(text).absolute())
     if Path(text).name == text and (found := library(text)):
         return str(found)
     raise UsageError(
         f"{option}: there is no library {text}",
-        remedy="give the path of a shared library, or the name of one that came with the engine",
+        remedy="give the path of a shared library, or the name of one installed with busbw",
     )
 
 
 def versions() -> str:
-    """The engine's own words on its version, its backends' and the record schema's, a line each."""
+    """Returns the engine's `--version` output: engine, backends and record schema, one line each."""
     return _query_engine("--version")
 
 
 def default_ranks() -> int:
-    """How many ranks to measure where the user does not say: every GPU here, or 4 on the host."""
+    """Number of ranks to measure by default: one per GPU of this machine, or 4 on the host backend."""
     return gpu_count() or 4
 
 
 def gpu_count() -> int:
-    """How many GPUs the engine would measure on this machine; 0 means that it would measure on the host."""
+    """Number of GPUs that the engine would use on this machine. 0 means that it would use the host backend."""
     return len(devices())
 
 
 def devices() -> list[str]:
-    """The GPUs that the engine would measure on this machine: index, bus id and name of each."""
+    """GPUs that the engine would use on this machine: index, bus id and name of each."""
     return _query_engine("--list-devices").splitlines()
 
 
 def _query_engine(flag: str) -> str:
-    """What the engine prints when asked for something about itself."""
+    """Returns the engine's output for an informational flag.
+
+    Raises:
+        BusbwError: The engine is not found, fails, or takes more than 60 s.
+    """
     path = program(ENGINE)
     try:
         done = subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
@@ -141,13 +145,13 @@ def _query_engine(flag: str) -> str:
 
 
 def collective_of(name: str) -> str:
-    """The collective that a user named, with or without `_perf`; empty when there is none of that name."""
+    """Returns the collective for a name with or without `_perf`. Empty if there is no such collective."""
     bare = collective_name(name)
     return bare if bare in COLLECTIVES else ""
 
 
 def collective_name(program: str) -> str:
-    """What a program measures, by its name; that of a collective itself stays."""
+    """Returns the name without the suffix `_perf`, if it has that suffix."""
     return program.removesuffix("_perf")
 
 

@@ -1,11 +1,11 @@
-"""Errors carry what happened, what to do about it, and the exit code that means it."""
+"""Errors with problem, remedy and exit code."""
 
 import signal
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every program; one meaning each, the same as the engine's."""
+    """Exit codes of all commands, the same as the engine's. Each has one meaning."""
 
     GOOD = 0
     WRONG_DATA = 1
@@ -18,32 +18,32 @@ class ExitCode(IntEnum):
 
 
 SIGNALLED = 128
-"""Of a program that a signal ended, the exit code is this and the signal's number."""
+"""A program that a signal ended has this exit code plus the signal's number."""
 INTERRUPT_CODES = frozenset({int(ExitCode.INTERRUPTED), SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGHUP})
-"""Of what somebody ended, and that did not fail."""
+"""Exit codes of programs that were interrupted from outside and did not fail themselves."""
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Termination or a hang-up asked the command to end: an interrupt with another exit code, the engine's for both."""
+    """Interrupt by SIGTERM or SIGHUP. Its exit code is that of SIGTERM for both, as in the engine."""
 
 
 def interrupt_exit_code(interrupt: KeyboardInterrupt) -> int:
-    """The exit code of a command that ends because of it."""
+    """Returns the exit code of a command that this interrupt ends."""
     return SIGNALLED + signal.SIGTERM if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
 
 
 class BusbwError(Exception):
-    """One sentence for the user: what was wrong, where, and what to do about it. Shown without a traceback."""
+    """An error with a message of one sentence: problem and remedy. It is shown without a traceback."""
 
-    def __init__(self, what: str, *, remedy: str = "", exit_code: int = ExitCode.ENVIRONMENT) -> None:
-        super().__init__(f"{what}; {remedy}" if remedy else what)
-        self.what = what
+    def __init__(self, problem: str, *, remedy: str = "", exit_code: int = ExitCode.ENVIRONMENT) -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.what = problem
         self.remedy = remedy
         self.exit_code = exit_code
 
 
 class UsageError(BusbwError):
-    """A doubt about the command line (exit 2)."""
+    """An invalid or ambiguous command line or input file (exit code 2)."""
 
-    def __init__(self, what: str, *, remedy: str = "") -> None:
-        super().__init__(what, remedy=remedy, exit_code=ExitCode.USAGE)
+    def __init__(self, problem: str, *, remedy: str = "") -> None:
+        super().__init__(problem, remedy=remedy, exit_code=ExitCode.USAGE)

@@ -1,4 +1,4 @@
-"""Files that are whole at every moment, and those that people write."""
+"""Atomic replacement of files, and guarded reading of files that users name."""
 
 import os
 import stat
@@ -10,10 +10,10 @@ _MAX_BYTES = 2**20
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file in place of what was there, with its mode; a reader finds the old one or the new one.
+    """Replaces a file atomically and keeps its mode. A reader sees either the old or the new content.
 
     Raises:
-        OSError: It cannot be written; what was there is as it was.
+        OSError: The file cannot be written; the old file is unchanged.
     """
     partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")
     try:
@@ -27,14 +27,14 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def read_user_file(path: Path) -> bytes:
-    """The content of a file that a person wrote; never waits for a pipe, and never reads without end.
+    """Reads a file that a user named. Pipes and endless devices are rejected, so the call cannot hang.
 
     Raises:
-        OSError: It cannot be read, is no regular file, or is larger than anybody writes.
+        OSError: The file cannot be read, is not a regular file, or is larger than 1 MiB.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(EINVAL, "it is no regular file", str(path))
+            raise OSError(EINVAL, "it is not a regular file", str(path))
         content = stream.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise OSError(EFBIG, "it is larger than 1 MiB", str(path))

@@ -1,7 +1,8 @@
-"""What a log says, whoever wrote it: tables of rows, and in each row one figure per placement.
+"""Common form of all logs: tables of rows, and in each row one figure per placement.
 
-Readers make these from any format; comparison, verdict, report and exporters know no other form. A foreign log leaves
-much unsaid, so nearly everything may be `None`, which means unknown and is never zero. GB/s is 1e9 bytes per second.
+Readers convert every log format to these types; comparison, verdict, report and exporters use only them. Logs of other
+programs omit many facts, so most fields may be `None`. None means unknown and is never the same as zero. GB/s is 1e9
+bytes per second.
 """
 
 from typing import Literal
@@ -11,74 +12,74 @@ from msgspec import Struct
 from busbw.records import StatsRecord, WrongElement
 
 Placement = Literal["out_of_place", "in_place", "unstated"]
-"""`unstated`: the log does not say which; published tables rarely do."""
+"""`unstated`: the log does not state the placement. This is usual in published tables."""
 
 PLACEMENTS: tuple[Placement, ...] = ("out_of_place", "in_place", "unstated")
 PLACEMENT_WORDS: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
-"""For people; nothing where the log does not say."""
+"""Display texts. Empty if the log does not state the placement."""
 
 
 class Figure(Struct, kw_only=True, frozen=True, gc=False):
-    """What was measured in one placement of one row."""
+    """Measured values of one placement of one row."""
 
     time_us: float | None = None
-    """Per operation, by the log's own rule for combining ranks."""
+    """Time per operation. The log's own rule combines the ranks."""
     cpu_time_us: float | None = None
-    """Per operation; what a log of nccl-tests shows with -C in place of the time."""
+    """CPU time per operation. nccl-tests with -C prints it instead of the time."""
     device_time_us: float | None = None
-    """What an operation takes on the device, all ranks beginning together."""
+    """Time of an operation on the device if all ranks begin together."""
     launch_time_us: float | None = None
-    """What the host is busy for to issue an operation."""
+    """Time that the host needs to issue an operation."""
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     derived: tuple[str, ...] = ()
-    """Which of the fields above are not in the log but follow from the others by arithmetic."""
+    """Names of the fields above that are computed from the others and are not in the log."""
     check: Literal["checked", "not_checked", "not_applicable", "unstated"] = "unstated"
     wrong_elements: int | None = None
-    """Null unless checked."""
+    """None unless checked."""
     first_wrong: tuple[WrongElement, ...] = ()
     stats: StatsRecord | None = None
     per_iteration: dict[str, float] = {}
-    """What a table of -I shows of a row's iterations: min_us, max_us, p99_us, cv_percent."""
+    """Statistics over iterations that nccl-tests prints with -I: min_us, max_us, p99_us, cv_percent."""
     samples_us: tuple[tuple[float, ...], ...] = ()
-    """Per rank, per iteration; empty where the log has none."""
+    """Time per rank and iteration. Empty if the log has no samples."""
     arrivals_us: tuple[float, ...] = ()
-    """Per rank of the group: how long after the first rank it began; empty where the log does not say."""
+    """Start of each rank of the group, relative to its first rank. Empty if unknown."""
     warnings: tuple[str, ...] = ()
 
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):
-    """One size of one configuration: a line of a classic table, with both placements."""
+    """One size of one configuration: a line of an nccl-tests table, with both placements."""
 
     line: int
-    """Where it begins in its file, from 1."""
+    """Line in the file at which the row begins, from 1."""
     collective: str | None = None
-    """'all_reduce', 'alltoall', ...; the names of the programs without `_perf`."""
+    """'all_reduce', 'alltoall', ...: the programs' names without `_perf`."""
     size_bytes: int
     count: int | None = None
     dtype: str | None = None
     redop: str | None = None
-    """Null where nothing is reduced or the log does not say."""
+    """None if the collective does not reduce or the operator is unknown."""
     root: int | None = None
     ranks: int | None = None
     group: int = 0
     cycle: int = 0
-    """Which pass over all rows (-N), from 0."""
+    """Pass over all rows (-N), from 0."""
     variant: str | None = None
-    """What a table that compares puts side by side: a library, a kernel."""
+    """Library or kernel that the row belongs to, if the table compares several."""
     claimed_speedup: float | None = None
-    """What a table that compares says: how many times as fast this variant is as the line's first."""
+    """Speed-up of this variant over the line's first variant, as the table states it."""
     figures: dict[Placement, Figure]
     timestamp: str | None = None
 
     @property
     def configuration(self) -> tuple[object, ...]:
-        """What rows of a table have in common that differ only in their size and pass; the variant last."""
+        """Fields that are equal for all rows of one configuration: all but size and pass. The variant is last."""
         return (self.collective, self.dtype, self.redop, self.root, self.ranks, self.group, self.variant)
 
 
 class Rank(Struct, kw_only=True, frozen=True):
-    """One line of a device list."""
+    """One entry of a device list."""
 
     rank: int
     group: int = 0
@@ -93,67 +94,67 @@ class Table(Struct, kw_only=True, frozen=True):
     """One run's rows, from header to footer."""
 
     format: str
-    """The reader and era: 'nccl-tests text, 2.13', 'records', 'published table'."""
+    """Log format with its version: 'nccl-tests text, 2.13', 'records', 'published table'."""
     first_line: int = 1
     title: str | None = None
-    """The heading or the claim above the table, where there is one."""
+    """Heading or caption above the table. None if there is no such text."""
     program: str | None = None
-    """'all_reduce_perf'."""
+    """Name of the program, such as 'all_reduce_perf'."""
     collective: str | None = None
-    """Null where the rows have several or none is known."""
+    """None if the rows have several collectives or it is unknown."""
     command: str | None = None
-    """The command line, where the log has it."""
+    """Command line. None if the log does not contain it."""
     start_time: str | None = None
     program_version: str | None = None
     library: str | None = None
-    """The library that did the work and its version: 'NCCL 2.28.9'."""
+    """Measured library with its version: 'NCCL 2.28.9'."""
     ranks: int | None = None
     rank_list: tuple[Rank, ...] = ()
-    """May be cut: `ranks` is the number, where it is known."""
+    """Device list. It may be incomplete; `ranks` is the number of ranks, if known."""
     settings: dict[str, str] = {}
-    """Key and value of the header's parameter line and what else describes the run."""
+    """Keys and values of the header's parameter line and of other descriptions of the run."""
     environment: dict[str, str] = {}
     rows: tuple[Row, ...] = ()
     complete: bool | None = None
-    """Whether the run came to its end; null where the format cannot say."""
+    """True if the run ended regularly. None if the format does not tell."""
     end_reason: str | None = None
-    """What the log says of how it ended, where it ended early."""
+    """Reason for an early end, as the log states it."""
     claimed_average_busbw_gbps: float | None = None
-    """The footer's; never used for a verdict."""
+    """Average busbw of the footer. Verdicts do not use it."""
     claimed_out_of_bounds: int | None = None
     warnings: tuple[str, ...] = ()
-    """One sentence each, with what to do next."""
+    """One sentence each, with a remedy."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The different hosts of the rank list, in its order."""
+        """Distinct hosts of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.host for rank in self.rank_list if rank.host))
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The different kinds of device of the rank list, in its order."""
+        """Distinct device names of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.device_name for rank in self.rank_list if rank.device_name))
 
     @property
     def gpus_per_thread(self) -> int | None:
-        """-g, by nccl-tests' name for it or ours; None where the log does not say."""
-        given = self.settings.get("nGpus") or self.settings.get("gpus_per_thread") or ""
-        return int(given) if given.isdigit() and int(given) > 0 else None
+        """GPUs per thread (-g), from nccl-tests' or busbw's setting. None if unknown."""
+        setting = self.settings.get("nGpus") or self.settings.get("gpus_per_thread") or ""
+        return int(setting) if setting.isdigit() and int(setting) > 0 else None
 
     @property
     def is_in_graph(self) -> bool:
-        """Whether it says that operations were launched in CUDA graphs (-G), where launching costs them nothing."""
+        """True if the log states that CUDA graphs (-G) launched the operations, so the times contain no launch time."""
         return (self.settings.get("graph") or self.settings.get("graph_launches") or "0") != "0"
 
     def collective_of(self, row: Row) -> str | None:
-        """What one of its rows measures, where it is known."""
+        """Returns the collective of one of the table's rows. None if unknown."""
         return row.collective or self.collective
 
     def ranks_of(self, row: Row) -> int | None:
-        """How many ranks took part in one of its rows; none took part in nothing, so 0 is not known.
+        """Returns the number of ranks of one of the table's rows. None if unknown; 0 counts as unknown.
 
-        Under NCCL_TESTS_SPLIT nccl-tests lists the ranks of all groups above the rows of one, and says nowhere how many
-        that one has.
+        Under NCCL_TESTS_SPLIT nccl-tests lists the ranks of all groups above one group's rows. It does not print the
+        number of ranks of that group.
         """
         ranks = row.ranks or self.ranks or None
         if len(self.rank_list) != ranks:
@@ -162,7 +163,7 @@ class Table(Struct, kw_only=True, frozen=True):
 
 
 class Refusal(Struct, kw_only=True, frozen=True):
-    """A line that looks like a row and was not taken."""
+    """A line that looks like a row but could not be read."""
 
     line: int
     text: str
@@ -170,17 +171,17 @@ class Refusal(Struct, kw_only=True, frozen=True):
 
 
 class Log(Struct, kw_only=True, frozen=True):
-    """A whole file, folder entry or stream."""
+    """All tables of a file, folder entry or stream."""
 
     source: str
-    """The path as given, or '-'."""
+    """Path as given by the user, or '-' for standard input."""
     tables: tuple[Table, ...] = ()
     candidate_rows: int = 0
-    """Rows that were seen: taken and refused."""
+    """Number of lines that look like rows: read and refused."""
     refused: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows of all tables."""
+        """Rows of all tables."""
         return tuple(row for table in self.tables for row in table.rows)

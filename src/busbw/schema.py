@@ -10,7 +10,7 @@ from busbw.records import SCHEMA_VERSION, Record
 
 
 def record_schema() -> dict[str, Any]:
-    """The JSON schema of one line of a file of records."""
+    """JSON schema of one line of a record file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"busbw records, schema version {SCHEMA_VERSION}: one line",
@@ -19,7 +19,7 @@ def record_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as the file in schema/ holds it."""
+    """Content of schema/records.schema.json."""
     return json.dumps(record_schema(), indent=2) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Which signals ask a command to end."""
+"""Signals that end a command, and their temporary handling."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -7,9 +7,9 @@ from types import FrameType
 
 
 def handled_signals() -> tuple[signal.Signals, ...]:
-    """Interrupt, termination and hang-up; not the hang-up where it is ignored: under nohup a command goes on.
+    """Returns SIGINT, SIGTERM and SIGHUP, without SIGHUP if it is ignored, as under nohup.
 
-    The engine decides likewise.
+    The engine follows the same rule.
     """
     always = (signal.SIGINT, signal.SIGTERM)
     return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
@@ -17,10 +17,10 @@ def handled_signals() -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """While this lasts they are the handler's, and then whose they were before."""
+    """Installs the handler for all termination signals and restores the previous handlers at the end."""
     before = {number: signal.signal(number, handler) for number in handled_signals()}
     try:
         yield
     finally:
-        for number, own in before.items():
-            signal.signal(number, own)
+        for number, previous in before.items():
+            signal.signal(number, previous)

@@ -1,8 +1,8 @@
-"""Figures and words for people."""
+"""Texts for sizes and counts, and removal of control characters."""
 
 
 def size_text(size_bytes: int) -> str:
-    """A size: "8 B", "64 KiB", "1.5 GiB"; binary, as sizes are typed."""
+    """Text of a size in binary units, as users type sizes: "8 B", "64 KiB", "1.5 GiB"."""
     size = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -12,10 +12,10 @@ def size_text(size_bytes: int) -> str:
 
 
 def count_text(count: int, singular: str, plural: str = "") -> str:
-    """A number of things: "1 row", "24 rows"."""
+    """Text of a count with its noun: "1 row", "24 rows"."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def plain(text: str) -> str:
-    """Text of a log or a file's name without what would move a terminal's cursor or change its colours."""
+    """Replaces characters that could move a terminal's cursor or change its colors."""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,4 +1,4 @@
-"""What several test files share: a stand-in for the engine, and a way to run the command as a user does."""
+"""Fixtures that several test files share: a stand-in for the engine, and a way to run the command as a user does."""
 
 import os
 import signal

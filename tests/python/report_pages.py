@@ -1,4 +1,4 @@
-"""What the tests of the report share: pages from logs, and a reader of the HTML that knows nothing of its templates."""
+"""Helpers of the report's tests: pages from logs, and an HTML reader that is independent of the templates."""
 
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -18,7 +18,7 @@ def page_of(*logs: Log) -> Page:
 
 
 class Parsed(HTMLParser):
-    """The elements of a page with their text; a page whose elements are not closed in order is refused."""
+    """Elements of a page with their text. Pages with elements that are not closed in order are rejected."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

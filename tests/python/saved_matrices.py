@@ -1,4 +1,4 @@
-"""What `nvidia-smi topo -m` wrote on some machines, as people saved it."""
+"""Saved outputs of `nvidia-smi topo -m` from several machines."""
 
 H200_X4 = "\n".join(
     [

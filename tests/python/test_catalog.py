@@ -17,7 +17,7 @@ class Thing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @pytest.fixture
-def shelf() -> Catalog[Thing]:
+def catalog() -> Catalog[Thing]:
     return Catalog(
         "busbw.system",
         Thing,
@@ -28,14 +28,14 @@ def shelf() -> Catalog[Thing]:
     )
 
 
-def test_a_file_is_named_after_itself(shelf: Catalog[Thing], tmp_path: Path) -> None:
+def test_a_file_is_named_after_itself(catalog: Catalog[Thing], tmp_path: Path) -> None:
     path = tmp_path / "anvil.toml"
     path.write_text("weight_kg = 50.0")
-    shelf.all = {}
-    assert shelf.find(str(path)) == Thing(50.0, "anvil")
+    catalog.all = {}
+    assert catalog.find(str(path)) == Thing(50.0, "anvil")
 
 
-def test_those_of_the_package_are_known_by_name() -> None:
+def test_descriptions_of_the_package_are_found_by_name() -> None:
     systems = Catalog("busbw.system", System, kind="system", remedy_malformed="", remedy_unknown=lambda _known: "")
     assert "h100-sxm" in systems.all
     assert systems.find("h100-sxm") is systems.all["h100-sxm"]
@@ -44,30 +44,30 @@ def test_those_of_the_package_are_known_by_name() -> None:
 @pytest.mark.parametrize(
     "content", [b"weight_kg = 'much'", b"weight_kg = 1\nheight_m = 2", b"\xff\xfe", b"[", b"a = " + b"[" * 20_000]
 )
-def test_what_is_something_else_is_refused(shelf: Catalog[Thing], tmp_path: Path, content: bytes) -> None:
+def test_malformed_content_is_refused(catalog: Catalog[Thing], tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.toml"
     path.write_bytes(content)
-    shelf.all = {}
-    with pytest.raises(UsageError, match=r"wrong.toml is no thing: .*; weigh it"):
-        shelf.find(str(path))
+    catalog.all = {}
+    with pytest.raises(UsageError, match=r"wrong.toml is not a valid thing: .*; weigh it"):
+        catalog.find(str(path))
 
 
-def test_what_is_not_there_is_refused(shelf: Catalog[Thing], tmp_path: Path) -> None:
-    shelf.all = {"one": Thing(1.0)}
+def test_an_unknown_name_is_refused(catalog: Catalog[Thing], tmp_path: Path) -> None:
+    catalog.all = {"one": Thing(1.0)}
     with pytest.raises(UsageError, match='there is no thing "two"; one of 1'):
-        shelf.find("two")
+        catalog.find("two")
     with pytest.raises(UsageError, match=r"cannot read .*none.toml: No such file"):
-        shelf.find(str(tmp_path / "none.toml"))
+        catalog.find(str(tmp_path / "none.toml"))
 
 
-def test_a_pipe_is_not_waited_for_and_nothing_is_read_without_end(shelf: Catalog[Thing], tmp_path: Path) -> None:
-    shelf.all = {}
+def test_pipes_and_endless_files_are_refused(catalog: Catalog[Thing], tmp_path: Path) -> None:
+    catalog.all = {}
     pipe = tmp_path / "pipe.toml"
     os.mkfifo(pipe)
     endless = tmp_path / "endless.toml"
     endless.symlink_to("/dev/zero")
     large = tmp_path / "large.toml"
     large.write_bytes(b"#" * 2**20 + b"\n")
-    for path, why in [(pipe, "no regular file"), (endless, "no regular file"), (large, "larger than 1 MiB")]:
+    for path, why in [(pipe, "not a regular file"), (endless, "not a regular file"), (large, "larger than 1 MiB")]:
         with pytest.raises(UsageError, match=rf"cannot read .*{path.name}: .*{why}"):
-            shelf.find(str(path))
+            catalog.find(str(path))

@@ -122,7 +122,7 @@ def test_reading_a_whole_file() -> None:
     assert not run.truncated
 
 
-def test_a_cut_off_last_line_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_cut_off_last_line_is_omitted_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "cut.jsonl"
     lines = GOLDEN.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]) + lines[3][:100])
@@ -143,8 +143,8 @@ def test_a_newer_minor_version_may_add_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "holds no records"),
-        ('{"kind":"warning","message":"x"}\n', ":1: the line of a run comes first"),
+        ("", "contains no records"),
+        ('{"kind":"warning","message":"x"}\n', ":1: the run's header line must come first"),
         ("{", ":1: "),
         ("no json\n", ":1: "),
         ('{"kind":"run","schema_version":"2.0"}\n', "has record schema 2.0"),
@@ -175,7 +175,7 @@ def test_a_byte_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
     lines = engine_lines()
-    with pytest.raises(records.RecordsError, match=r":8: the line of a run comes first and only once"):
+    with pytest.raises(records.RecordsError, match=r":8: the run's header line must come first and only once"):
         records.read(write_lines(tmp_path / "two.jsonl", lines + lines))
 
 

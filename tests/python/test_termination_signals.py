@@ -22,7 +22,7 @@ def dispositions() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-def test_a_hang_up_is_one_unless_it_is_ignored() -> None:
+def test_a_hang_up_is_handled_unless_it_is_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     assert handled_signals() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -30,7 +30,7 @@ def test_a_hang_up_is_one_unless_it_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("remembering", FOLLOWING)
-def test_who_follows_a_job_under_nohup_hears_of_no_hang_up(remembering: Remembering) -> None:
+def test_a_follower_under_nohup_ignores_hang_ups(remembering: Remembering) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with remembering() as received:
         os.kill(os.getpid(), signal.SIGHUP)
@@ -40,7 +40,7 @@ def test_who_follows_a_job_under_nohup_hears_of_no_hang_up(remembering: Remember
 
 
 @pytest.mark.parametrize("remembering", FOLLOWING)
-def test_who_follows_a_job_hears_of_others(remembering: Remembering) -> None:
+def test_a_follower_handles_other_signals(remembering: Remembering) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with remembering() as received:
         os.kill(os.getpid(), signal.SIGHUP)

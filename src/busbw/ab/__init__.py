@@ -1,4 +1,4 @@
-"""Measures two ways of running a collective against each other: interleaved, with the noise measured first."""
+"""A/B measurement: runs two setups of one collective in interleaved blocks, after measuring the noise."""
 
 from busbw.ab.blocks import BlockEndedError, Measurement
 from busbw.ab.session import Session, SessionRules, SessionState

@@ -1,4 +1,4 @@
-"""One block: the engine started once for one side, and the time of each row in it."""
+"""Blocks of an A/B measurement. A block is one start of the engine for one side."""
 
 import math
 import os
@@ -23,22 +23,25 @@ from busbw.readers import busbw_records
 Block: TypeAlias = dict[PointKey, Figure]
 
 UNCHECKED = ("-c", "0")
-"""More flags of a block that is there to be timed."""
+"""Additional flags of a timed block: no data check."""
 PREFLIGHT_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
-"""More flags of a short block that shows whether a side runs and computes right."""
+"""Additional flags of a short block that tests if a side runs and computes correct data."""
 
 
 class BlockEndedError(BusbwError):
-    """A block did not come to its end: the user stopped it, or the engine failed."""
+    """A block ended early: the user interrupted it, or the engine failed."""
 
     @property
     def was_interrupted(self) -> bool:
-        """Whether somebody ended it, by Ctrl-C or another signal, which says nothing of what was measured."""
+        """True if Ctrl-C or another signal ended it. Earlier blocks remain valid then."""
         return self.exit_code in INTERRUPT_CODES
 
 
-def _documented(code: int) -> int:
-    """One of ours: an engine that a hang-up reached before it could take it ends with 129, and was terminated, too."""
+def _documented_exit_code(code: int) -> int:
+    """Maps the engine's exit code to a documented one.
+
+    SIGHUP before the engine handles signals gives 129, which counts as SIGTERM. Unknown codes become ENVIRONMENT.
+    """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
     return code if code in {*ExitCode, *INTERRUPT_CODES} else ExitCode.ENVIRONMENT
@@ -46,18 +49,19 @@ def _documented(code: int) -> int:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is measured on either side."""
+    """Program and flags that both sides share."""
 
     program: Path
     flags: tuple[str, ...]
-    """Of both sides."""
+    """Flags of both sides."""
     folder: Path
+    """Folder for the blocks' records."""
 
     def block(self, side: SideSpec, name: str, *extra: str) -> Block:
-        """Runs a block and returns its figures; its record stays in the folder.
+        """Runs a block and returns its figures. Its record stays in the folder.
 
         Raises:
-            BlockEndedError: It ended early; carries the engine's exit code.
+            BlockEndedError: The block ended early. The error has the engine's exit code.
         """
         path = self.record(name)
         code = local.submit(
@@ -66,14 +70,13 @@ class Measurement:
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",
-                remedy="what it said stands above"
-                + (f"; its record is {os.path.relpath(path)}" if path.exists() else ""),
-                exit_code=_documented(code),
+                remedy="see its messages above" + (f" and its record {os.path.relpath(path)}" if path.exists() else ""),
+                exit_code=_documented_exit_code(code),
             )
         return block_of(path)
 
     def command(self, side: SideSpec, name: str, *extra: str) -> str:
-        """What a block would run, as a shell would take it."""
+        """Returns the shell command of a block."""
         return local.render(self._job(side, self.record(name), extra)).text()
 
     @cached_property
@@ -81,7 +84,7 @@ class Measurement:
         return container.runner(has_gpus=engine.gpu_count() > 0)
 
     def record(self, name: str) -> Path:
-        """Where the record of a block is, or will be."""
+        """Path of the record of a block."""
         return self.folder / f"{name}.jsonl"
 
     def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
@@ -96,15 +99,15 @@ class Measurement:
 
 
 def block_of(path: Path) -> Block:
-    """The figures of a block whose record is there."""
+    """Reads the figures of a block from its record."""
     return first_figures(observations([busbw_records.table_of(records.read(path))]))
 
 
 def first_figures(found: Observations) -> Block:
-    """A block has one figure of each row; later cycles (-N) add nothing that a further block would not."""
+    """Returns the first figure of each row. Later cycles (-N) are not independent and are ignored."""
     return {point: each[0].figure for point, each in found.items()}
 
 
 def median_us(figure: Figure) -> float:
-    """The median over iterations of the slowest rank; NaN where the block has no time."""
+    """Median over iterations of the slowest rank. NaN if the figure has no time."""
     return time_us(figure) or math.nan

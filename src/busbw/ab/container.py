@@ -1,4 +1,4 @@
-"""How the engine of a container image is started: the words before the program's own."""
+"""Command that starts the engine in a container."""
 
 import os
 import shlex
@@ -9,17 +9,17 @@ from pathlib import Path
 from busbw.errors import BusbwError
 
 VARIABLE = "BUSBW_CONTAINER"
-"""The words that run a container, in place of those found here: `podman --runtime=runc run --rm --network=host`."""
+"""Command that runs a container, instead of the default: `podman --runtime=runc run --rm --network=host`."""
 
 _RUNTIMES = {"podman": ("--device", "nvidia.com/gpu=all"), "docker": ("--gpus", "all")}
-"""Each with what gives it the GPUs."""
+"""Container programs with their arguments for GPU access."""
 
 
 def runner(*, has_gpus: bool) -> list[str]:
-    """The words that run a container on this machine as a process of it would run: its network, its shared memory.
+    """Returns the command that runs a container with this machine's network, shared memory and GPUs.
 
     Raises:
-        BusbwError: There is nothing that could.
+        BusbwError: No container program is installed.
     """
     if named := os.environ.get(VARIABLE):
         return shlex.split(named)
@@ -27,15 +27,15 @@ def runner(*, has_gpus: bool) -> list[str]:
         if shutil.which(name):
             return [name, "run", "--rm", "--network=host", "--ipc=host", *(gpus if has_gpus else ())]
     raise BusbwError(
-        f"--image needs one of {', '.join(_RUNTIMES)}, and none is here",
-        remedy=f"install one, or set {VARIABLE} to the words that run a container",
+        f"--image needs one of {', '.join(_RUNTIMES)}, and none is installed",
+        remedy=f"install one, or set {VARIABLE} to a command that runs containers",
     )
 
 
 def command(
     runs: Sequence[str], image: str, program: str, folder: Path, environment: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """The words up to the program's name in the image; `folder` has the same path inside, for the records."""
-    place = folder.absolute()
+    """Returns the command up to the program's name. `folder` has the same path in the container, for the records."""
+    path = folder.absolute()
     variables = [word for name, value in environment for word in ("-e", f"{name}={value}")]
-    return [*runs, "-v", f"{place}:{place}", *variables, image, program]
+    return [*runs, "-v", f"{path}:{path}", *variables, image, program]

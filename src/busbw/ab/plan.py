@@ -1,29 +1,29 @@
-"""When an A/B measurement looks at its data, and in which order its blocks come."""
+"""Schedule of an A/B measurement: the interim looks at the data and the order of the blocks."""
 
 from collections.abc import Callable
 
 FIRST_LOOK = 12
-"""Quadruples before the first look: the fewest that can call a change at a level of 0.1 %."""
+"""Quadruples before the first look: the minimum that can prove a change at a level of 0.1 %."""
 MAX_QUADRUPLES = 192
 RUN_ALPHA = 0.005
-"""The chance that a run without a difference reports one, over all its sizes and looks together."""
+"""Probability that a run without a difference reports one, over all its sizes and looks together."""
 
 
-def looks(most: int) -> list[int]:
-    """Numbers of quadruples after which the data are looked at: doubling, and at the end."""
+def looks(max_quadruples: int) -> list[int]:
+    """Returns the quadruple counts after which the data are evaluated: doubled each time, and the maximum."""
     numbers = []
     number = FIRST_LOOK
-    while number < most:
+    while number < max_quadruples:
         numbers.append(number)
         number *= 2
-    return [*numbers, most]
+    return [*numbers, max_quadruples]
 
 
-def alpha_per_look(most: int) -> float:
-    """Each look may give a false alarm, so each gets its share."""
-    return RUN_ALPHA / len(looks(most))
+def alpha_per_look(max_quadruples: int) -> float:
+    """Level of one look: all looks share RUN_ALPHA equally, because each may give a false alarm."""
+    return RUN_ALPHA / len(looks(max_quadruples))
 
 
 def order(coin: Callable[[], bool]) -> str:
-    """The sides of the four blocks of a quadruple: a steady drift cancels in either order, and a coin chooses."""
+    """Returns the sides of a quadruple's four blocks. A linear drift cancels in both orders; the coin chooses one."""
     return "ABBA" if coin() else "BAAB"

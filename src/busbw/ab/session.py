@@ -1,4 +1,4 @@
-"""An A/B measurement from its first block to its comparison: proof, noise, quadruples until it is decided."""
+"""An A/B session: check of both sides, noise measurement, then quadruples until all sizes have a verdict."""
 
 import random
 import secrets
@@ -19,30 +19,31 @@ from busbw.units import count_text, size_text
 
 @dataclass(frozen=True)
 class SessionRules:
-    """When to stop and what to call a change."""
+    """Limits of a session, and the smallest change of interest."""
 
     resolution: float
+    """Smallest relative change that matters: 0.05 is 5 %."""
     max_quadruples: int = plan.MAX_QUADRUPLES
     max_time_s: float | None = None
     measures_noise: bool = True
-    """Whether A is measured against A first."""
+    """True if A is first measured against A."""
     checks_every_block: bool = False
-    """Whether the user asked for checks (-c); otherwise only one short block of each side is checked."""
+    """True if the user requested data checks (-c). Otherwise only one short block of each side is checked."""
 
     @property
     def noise_quadruples(self) -> int:
-        """Of A against A."""
+        """Number of quadruples of A against A."""
         return plan.FIRST_LOOK if self.measures_noise else 0
 
     @property
     def blocks_to_first_look(self) -> int:
-        """The fewest that can tell anything, without the proof."""
+        """Minimum number of blocks for a verdict, without the two check blocks."""
         return 4 * (self.noise_quadruples + plan.FIRST_LOOK)
 
 
 @dataclass
 class SessionState:
-    """How far a measurement is; what is here when it is interrupted is what can be judged."""
+    """Progress and results so far. After an interrupt the session judges these results."""
 
     points: list[PointKey] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -52,24 +53,24 @@ class SessionState:
     phase: str = "checking both sides"
     ended_by: BlockEndedError | None = None
     interrupted_by: KeyboardInterrupt | None = None
-    """Between two blocks, or too late to end one."""
+    """Interrupt between two blocks, or too late to end one."""
     stopped_because: str = ""
 
     @property
     def exit_code(self) -> int:
-        """Of the measurement itself, before what it found."""
+        """Exit code of the measurement itself, regardless of its verdicts."""
         if self.ended_by:
             return self.ended_by.exit_code
         return interrupt_exit_code(self.interrupted_by) if self.interrupted_by else ExitCode.GOOD
 
     @property
     def is_interrupted(self) -> bool:
-        """By Ctrl-C or another signal, which says nothing of what was measured."""
+        """True if Ctrl-C or another signal ended the session. The finished quadruples remain valid."""
         return self.ended_by.was_interrupted if self.ended_by else self.interrupted_by is not None
 
 
 class Session:
-    """Measures two sides against each other."""
+    """Measures two sides against each other and compares them."""
 
     def __init__(
         self,
@@ -86,17 +87,17 @@ class Session:
         self._rules = rules
         self._on_progress = on_progress
         self._on_end = on_end
-        # The coin is what makes the test exact, so it must know nothing of the machine.
+        # The test is exact only if the random order is independent of the machine.
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
         self._extra = () if rules.checks_every_block else UNCHECKED
         self.state = SessionState()
 
     def run(self) -> Comparison:
-        """Measures until all is decided or the rules end it, and says what can be said; also when interrupted.
+        """Measures until every size is decided or a limit is reached. After an interrupt, compares the finished part.
 
         Raises:
-            BusbwError: A side did not get through its first block; nothing can be said.
+            BusbwError: A side failed in its first block, so there is no comparison.
         """
         self._check_sides()
         self._require_time()
@@ -112,7 +113,7 @@ class Session:
         return self._comparison()
 
     def _check_sides(self) -> None:
-        """A short checked block of each side: what is refused or wrong shows before the time is spent."""
+        """Runs a short checked block of each side, to find rejected flags and wrong data early."""
         blocks = {
             name: self._measurement.block(side, f"proof-{name}", *PREFLIGHT_FLAGS) for name, side in self._sides.items()
         }
@@ -128,39 +129,39 @@ class Session:
         if not self.state.points:
             raise UsageError(
                 "the two sides have no row in common",
-                remedy="let --a and --b change how it is done, not what is measured",
+                remedy="let --a and --b change settings, not the measured rows",
             )
         if unpaired := len(a.keys() ^ b.keys()):
-            self.state.skipped.append(f"{count_text(unpaired, 'measurement')} of one side only were left out.")
+            self.state.skipped.append(f"{count_text(unpaired, 'measurement')} of one side only are left out.")
 
     def _require_time(self) -> None:
-        """Refuses a budget in which not even the first look can be reached, before it is spent."""
+        """Raises UsageError if the time budget does not even suffice for the first look."""
         if self._rules.max_time_s is None:
             return
-        # The two blocks so far were the shortest that there are.
+        # The two check blocks were shorter than any timed block, so this is a lower bound.
         blocks = self._rules.blocks_to_first_look
         min_s = (monotonic() - self._start_s) / 2 * blocks
         if min_s > self._rules.max_time_s:
             raise UsageError(
-                f"--budget {self._rules.max_time_s:g} is too little: {blocks} blocks are the fewest "
-                f"that can tell anything, and they take at least {min_s:.0f} s here",
-                remedy=f"give --budget {2 * min_s:.0f} or more, or fewer sizes",
+                f"--budget {self._rules.max_time_s:g} is too little: a verdict needs at least {blocks} blocks, "
+                f"which take at least {min_s:.0f} s here",
+                remedy=f"set --budget to {2 * min_s:.0f} or more, or measure fewer sizes",
             )
 
     def _calibrate(self) -> None:
         self.state.phase = "measuring the noise (A against A)"
-        while len(self.state.calibration) < self._rules.noise_quadruples and not self._is_late():
+        while len(self.state.calibration) < self._rules.noise_quadruples and not self._is_out_of_time():
             number = len(self.state.calibration) + 1
             self._on_progress(self.state)
             self.state.calibration.append(self._quadruple(f"noise-{number:03}", {"A": "A", "B": "A"}))
 
     def _measure(self) -> None:
         self.state.phase = "measuring A against B"
-        most = self._rules.max_quadruples
-        for look in plan.looks(most):
+        max_quadruples = self._rules.max_quadruples
+        for look in plan.looks(max_quadruples):
             while len(self.state.quadruples) < look:
-                if self._is_late():
-                    self.state.stopped_because = f"the time given ({self._rules.max_time_s:g} s) was over"
+                if self._is_out_of_time():
+                    self.state.stopped_because = f"the time budget of {self._rules.max_time_s:g} s was used up"
                     return
                 self._on_progress(self.state)
                 number = len(self.state.quadruples) + 1
@@ -168,23 +169,25 @@ class Session:
             if self._judge().is_decided:
                 self.state.stopped_because = "every size was decided"
                 return
-        self.state.stopped_because = f"{count_text(most, 'quadruple')} are the most (--quadruples)"
+        self.state.stopped_because = (
+            f"the limit of {count_text(max_quadruples, 'quadruple')} was reached (--quadruples)"
+        )
 
-    def _is_late(self) -> bool:
+    def _is_out_of_time(self) -> bool:
         limit_s = self._rules.max_time_s
         return limit_s is not None and monotonic() - self._start_s >= limit_s
 
     def _quadruple(self, name: str, sides: dict[str, str]) -> Quadruple:
         order = plan.order(lambda: self._coin.random() < 0.5)
         blocks: list[Block] = [
-            self._measurement.block(self._sides[sides[letter]], f"{name}-{place}-{letter}", *self._extra)
-            for place, letter in enumerate(order, start=1)
+            self._measurement.block(self._sides[sides[letter]], f"{name}-{position}-{letter}", *self._extra)
+            for position, letter in enumerate(order, start=1)
         ]
         return Quadruple(order, (blocks[0], blocks[1], blocks[2], blocks[3]))
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last quadruple that may come, at the speed so far; None before there is one."""
+        """Estimated seconds until the limits are reached, from the speed so far. None before the first quadruple."""
         done = len(self.state.calibration) + len(self.state.quadruples)
         if not done:
             return None
@@ -202,7 +205,7 @@ class Session:
         )
 
     def _unfit(self) -> frozenset[PointKey]:
-        """Where A differed from itself."""
+        """Points at which A differed from itself in the noise measurement."""
         judged = verdicts.judge(
             self.state.points,
             self.state.calibration,
@@ -218,22 +221,23 @@ class Session:
         number = len(self.state.quadruples)
         noise = verdicts.noise(self.state.points, self.state.calibration)
         method = [
-            f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB, by a coin), each block a start of "
-            "the engine; a size counts as changed when its interval excludes 1 and so does that of a neighbour (the "
-            "next size, or the other placement), on the same side.",
-            f"Chance of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by relabelling quadruples.",
+            f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB at random). Each block is one "
+            "start of the engine. A size counts as changed if its interval and that of a neighbor (the next size or "
+            "the other placement) exclude 1 on the same side.",
+            f"Probability of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by a permutation test that "
+            "relabels quadruples.",
         ]
         if judged.results and judged.results[0].compared == "device_time_us":
-            method.append("Times are the device's: all ranks begin together, and launching is not in them.")
+            method.append("Times are device times: all ranks begin together, and launch time is excluded.")
         if noise:
             worst = max(noise, key=lambda point: noise[point])
             method.append(
-                f"Noise: A against A was off by {min(noise.values()) * 100:.1f} % to {noise[worst] * 100:.1f} % per "
-                f"quadruple (most at {size_text(worst.size_bytes)}), over {len(self.state.calibration)} of them."
+                f"Noise: A against A differed by {min(noise.values()) * 100:.1f} % to {noise[worst] * 100:.1f} % per "
+                f"quadruple (most at {size_text(worst.size_bytes)}), over {len(self.state.calibration)} quadruples."
             )
         elif not self._rules.measures_noise:
             method.append(
-                "Noise was not measured (--no-noise), so a size at which A differs from itself is not left out."
+                "Noise was not measured (--no-noise), so sizes at which A differs from itself are not excluded."
             )
         return Comparison(
             a=Side(label="A", source=a.description, runs=2 * number),
@@ -242,31 +246,31 @@ class Session:
             resolution=self._rules.resolution,
             method=tuple(method),
             level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
-            wrong_data=(*self.state.wrong, *_wrong_later(judged.results, self.state.wrong)),
+            wrong_data=(*self.state.wrong, *_wrong_timed_blocks(judged.results, self.state.wrong)),
             warnings=tuple(self._warnings()),
             differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
         )
 
     def _warnings(self) -> list[str]:
-        said = list(self.state.skipped)
+        warnings = list(self.state.skipped)
         if self.state.is_interrupted:
-            said.append(f"Interrupted while {self.state.phase}; this is what the finished quadruples say.")
+            warnings.append(f"Interrupted while {self.state.phase}; the verdicts use the finished quadruples.")
         elif self.state.ended_by:
-            said.append(f"Ended early: {self.state.ended_by}.")
+            warnings.append(f"Ended early: {self.state.ended_by}.")
         else:
-            said.append(f"Stopped because {self.state.stopped_because}.")
+            warnings.append(f"Stopped because {self.state.stopped_because}.")
         if self._sides["A"] == self._sides["B"]:
-            said.append("Both sides are the same: any change reported here is a false alarm.")
-        return said
+            warnings.append("Both sides are the same: any change reported here is a false alarm.")
+        return warnings
 
 
-def _wrong_later(results: Sequence[SizeResult], known: Sequence[str]) -> list[str]:
-    """Sides whose data were wrong in a block that was timed, where the proof did not show it."""
-    said = []
+def _wrong_timed_blocks(results: Sequence[SizeResult], known: Sequence[str]) -> list[str]:
+    """Describes wrong data of timed blocks for sides that were correct in the check at the start."""
+    found = []
     for name, figures in (("A", [each.a for each in results]), ("B", [each.b for each in results])):
         wrong = sum(bool(each.wrong_elements) for each in figures)
         if wrong and not any(sentence.startswith(f"{name} ") for sentence in known):
-            said.append(
+            found.append(
                 f"{name} has wrong data in {wrong} of {count_text(len(figures), 'measurement')}, in some blocks."
             )
-    return said
+    return found

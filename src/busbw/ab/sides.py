@@ -1,4 +1,4 @@
-"""What a side of an A/B measurement changes: variables, a preloaded library, options of the engine."""
+"""Sides of an A/B measurement: environment variables, preloaded libraries, image and engine flags of each."""
 
 import re
 import shlex
@@ -8,36 +8,36 @@ from busbw import engine
 from busbw.errors import UsageError
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_OURS = {"--records", "-J", "--output_file"}
+_RESERVED_FLAGS = {"--records", "-J", "--output_file"}
 
 
 @dataclass(frozen=True)
 class SideSpec:
-    """One side, understood."""
+    """One parsed side."""
 
     text: str
-    """As it was written; empty for what is there anyway."""
+    """Text as given by the user. Empty if the side changes nothing."""
     environment: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
-    """For the engine, after those of both sides."""
+    """Engine flags of this side. They follow the flags of both sides."""
     image: str = ""
-    """Of a container that has the programs on its path; empty for those of this machine."""
+    """Container image with the programs on its path. Empty to use the programs of this machine."""
 
     @property
     def description(self) -> str:
-        """For a person."""
+        """Display text."""
         return self.text or "nothing changed"
 
 
 def parse_side(option: str, text: str) -> SideSpec:
-    """Understands a side: `KEY=VALUE ...`, `--preload LIBRARY`, `--image IMAGE`, and options of the engine (`-z 1`).
+    """Parses a side: `KEY=VALUE ...`, `--preload LIBRARY`, `--image IMAGE`, and flags of the engine (`-z 1`).
 
     Args:
-        option: The option that it stands in, for complaints: '--a'.
-        text: Its words, quoted as for a shell.
+        option: Option that contains the side, for messages: '--a'.
+        text: Words of the side, quoted as for a shell.
 
     Raises:
-        UsageError: A word is none of these, or asks for what cannot be had.
+        UsageError: A word is invalid or a library does not exist.
     """
     try:
         words = shlex.split(text)
@@ -58,18 +58,18 @@ def parse_side(option: str, text: str) -> SideSpec:
                 image = value
             else:
                 preloads.append(value)
-        elif name in _OURS:
-            raise UsageError(f"{option}: {name} is set for each block by ab itself", remedy="leave it out")
+        elif name in _RESERVED_FLAGS:
+            raise UsageError(f"{option}: `busbw ab` sets {name} for each block", remedy="remove it")
         elif _ASSIGNMENT.match(word):
             environment[name] = value
         elif word.startswith("-") or (flags and flags[-1].startswith("-")):
             flags.append(word)
         else:
             raise UsageError(
-                f'{option}: "{word}" is neither KEY=VALUE nor an option',
-                remedy="give KEY=VALUE, --preload PATH, --library PATH or an option of the engine",
+                f'{option}: "{word}" is neither KEY=VALUE nor a flag',
+                remedy="give KEY=VALUE, --preload PATH, --library PATH or an engine flag",
             )
-    if preloads and image:  # there the paths are its own, and what is preloaded here has no part
+    if preloads and image:  # paths are those of the image; libraries preloaded on this machine do not apply
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
     elif preloads:
         environment |= engine.preload(option, preloads, environment)

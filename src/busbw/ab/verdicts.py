@@ -1,4 +1,4 @@
-"""From quadruples of blocks to a comparison."""
+"""Speed-ups and verdicts from quadruples of blocks."""
 
 import math
 from collections.abc import Sequence
@@ -16,40 +16,40 @@ from busbw.statistics import stats
 
 @dataclass(frozen=True)
 class Quadruple:
-    """Four blocks in the order of time."""
+    """Four consecutive blocks."""
 
     order: str
-    """'ABBA' or 'BAAB'."""
+    """Sides of the blocks: 'ABBA' or 'BAAB'."""
     blocks: tuple[Block, Block, Block, Block]
 
     def of(self, side: str) -> list[Block]:
-        """The two blocks of a side."""
+        """Returns the two blocks of a side."""
         return [block for letter, block in zip(self.order, self.blocks, strict=True) if letter == side]
 
 
 @dataclass(frozen=True)
 class AbVerdicts:
-    """What the quadruples say."""
+    """Results of all points."""
 
     results: tuple[SizeResult, ...]
     level: float
-    """Of each interval by itself; 0 where there are none."""
+    """Confidence level of each single interval. 0 without intervals."""
     undecidable: frozenset[PointKey] = frozenset()
-    """Points that stay without a verdict however many quadruples come."""
+    """Points that more quadruples cannot decide."""
 
     @property
     def is_decided(self) -> bool:
-        """Whether no further quadruple could add a verdict."""
+        """True if further quadruples cannot add a verdict."""
         return all(
             result.verdict is not ChangeVerdict.UNCLEAR or result.point in self.undecidable for result in self.results
         )
 
 
 def compared(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> TimeQuantity:
-    """What the speed-ups are of: the device's time where every block has it at every point, otherwise the median.
+    """Selects the compared time: the device time if every block has it at every point, otherwise the median.
 
-    The device's time is between the first and the last of many operations. A sample of a single one holds an event,
-    some microsecond, which is much of a short one and the same on both sides.
+    The device time is measured over many operations. A sample of a single operation includes about a microsecond for
+    an event on both sides, which hides differences of short operations.
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]
@@ -57,7 +57,7 @@ def compared(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> Tim
 
 
 def speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> stats.Matrix:
-    """Log of B's speed over A's, per quadruple and point."""
+    """Logarithm of B's speed over A's. One row per quadruple, one column per point."""
     quantity = compared(points, quadruples)
     rows = []
     for quadruple in quadruples:
@@ -82,22 +82,22 @@ def judge(
     resolution: float,
     unfit: frozenset[PointKey] = frozenset(),
 ) -> AbVerdicts:
-    """A verdict for each point.
+    """Judges each point.
 
     Args:
-        points: What is compared.
+        points: Points to compare.
         quadruples: All of them so far.
-        alpha: The chance to call any point changed when none is.
-        resolution: The smallest relative change that matters.
-        unfit: Points at which A differed from itself when the noise was measured; they get no verdict.
+        alpha: Probability that any point is called changed if none is.
+        resolution: Smallest relative change that matters.
+        unfit: Points at which A differed from itself in the noise measurement. They stay UNCLEAR.
     """
     matrix = speedups(points, quadruples)
     quantity = compared(points, quadruples)
     measured = [i for i in range(len(points)) if len(matrix) and np.isfinite(matrix[:, i]).all()]
     kept = [points[i] for i in measured]
-    neighbours = [*adjacent_sizes(kept), *both_placements(kept)]
-    judged = stats.judge_quadruples(matrix[:, measured], neighbours, alpha=alpha)
-    paired = {index for pair in neighbours for index in pair}
+    neighbors = [*adjacent_sizes(kept), *both_placements(kept)]
+    judged = stats.judge_quadruples(matrix[:, measured], neighbors, alpha=alpha)
+    paired = {index for pair in neighbors for index in pair}
     by_point = {
         point: (interval, changed, index not in paired)
         for index, (point, interval, changed) in enumerate(zip(kept, judged.intervals, judged.changed, strict=True))
@@ -107,7 +107,7 @@ def judge(
         interval, changed, alone = by_point.get(point, (None, False, False))
         verdict, reason = _verdict(interval, changed, alone, resolution, is_measured=point in by_point)
         if point in unfit:
-            verdict, reason = ChangeVerdict.UNCLEAR, "A differed from itself here when the noise was measured."
+            verdict, reason = ChangeVerdict.UNCLEAR, "A differed from itself here in the noise measurement."
         results.append(
             SizeResult(
                 point=point,
@@ -121,7 +121,7 @@ def judge(
                 reason=reason,
             )
         )
-    # A point that lacks a time in one quadruple lacks it for good.
+    # A point without a time in one quadruple is never decided, because all quadruples are used.
     missing = frozenset(points) - frozenset(kept) if quadruples else frozenset()
     return AbVerdicts(tuple(results), judged.level, unfit | missing)
 
@@ -130,20 +130,20 @@ def _verdict(
     interval: stats.Interval | None, changed: bool, alone: bool, resolution: float, *, is_measured: bool
 ) -> tuple[ChangeVerdict, str]:
     if not is_measured:
-        return ChangeVerdict.UNCLEAR, "not every block has a time for it."
+        return ChangeVerdict.UNCLEAR, "not every block has a time for this point."
     if interval is None:
         return ChangeVerdict.UNCLEAR, "too few quadruples for an interval."
     if changed:
-        who = "there is no neighbour to ask" if alone else "a neighbour agrees"
+        confirmation = "there is no neighbor to confirm it" if alone else "a neighbor agrees"
         return (
             ChangeVerdict.FASTER if interval.low > 0 else ChangeVerdict.SLOWER
-        ), f"the interval excludes 1, and {who}."
+        ), f"the interval excludes 1, and {confirmation}."
     step = math.log1p(resolution)
     if -step <= interval.low and interval.high <= step:
         return ChangeVerdict.SAME, f"no difference as large as {resolution * 100:g} %."
     if interval.excludes_zero:
-        return ChangeVerdict.UNCLEAR, "the interval excludes 1, but no neighbour agrees."
-    return ChangeVerdict.UNCLEAR, f"the interval holds both no change and more than {resolution * 100:g} %."
+        return ChangeVerdict.UNCLEAR, "the interval excludes 1, but no neighbor agrees."
+    return ChangeVerdict.UNCLEAR, f"the interval includes both no change and a change above {resolution * 100:g} %."
 
 
 def _figures(point: PointKey, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
@@ -151,7 +151,7 @@ def _figures(point: PointKey, quadruples: Sequence[Quadruple], side: str) -> Sid
 
 
 def noise(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> dict[PointKey, float]:
-    """By how much a quadruple of A against itself is off, per point: the median over quadruples, as a share."""
+    """Median relative difference of A against itself over the quadruples, per point."""
     matrix = np.abs(speedups(points, quadruples))
     return {
         point: math.expm1(float(np.median(matrix[:, i])))

@@ -116,7 +116,7 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
 
 def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
     """Waits for the reader of the table; after an interrupt only for a moment, and says what it did not get."""
-    lost_bytes = stdout.finish(patience_s=_PATIENCE_S if code > SIGNALLED else None)
+    lost_bytes = stdout.finish(limit_s=_PATIENCE_S if code > SIGNALLED else None)
     if lost_bytes:
         what = f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is whole"
         click.echo(f"busbw: {what}", err=True)

@@ -11,7 +11,7 @@ from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
-from busbw.terminal.console import WIDEST
+from busbw.terminal.console import MAX_WIDTH
 from busbw.topology import Topology
 
 _MAX_BYTES = 16 * 2**20
@@ -63,7 +63,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
 
 def _width() -> int:
     """Of the terminal; what goes to a file or another program is not cut to a width that nobody asked for."""
-    return width_of() if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDEST
+    return width_of() if sys.stdout.isatty() or os.environ.get("COLUMNS") else MAX_WIDTH
 
 
 def _here(virtual_too: bool) -> Topology:

@@ -83,7 +83,7 @@ def tune(
         candidates = candidates or default_candidates(header.backend, collective, hosts)
         screened = screen(measurement, base, candidates, on_progress=say)
         rules = SessionRules(resolution=resolution, max_quadruples=quadruples)
-        tuning = confirm(measurement, base, screened, most=most, rules=rules, on_progress=say)
+        tuning = confirm(measurement, base, screened, max_candidates=most, rules=rules, on_progress=say)
 
     size_list = sorted({point.size_bytes for point in measured})
     _show_screening(screened, size_list)

@@ -1,6 +1,6 @@
-"""Compares two logs, or two variants within one: what changed, by how much, and how sure that is.
+"""Comparison of two logs, or of two variants within one log: changes, their size and their certainty.
 
-`compare_logs` and `compare_variants` make a `Comparison`; docs/comparison.md has the method and its error rates.
+`compare_logs` and `compare_variants` return a `Comparison`. docs/comparison.md has the method and its error rates.
 """
 
 from collections.abc import Sequence
@@ -24,21 +24,21 @@ from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
 
 RESOLUTION = 0.05
-"""The smallest relative change that matters, unless somebody says otherwise."""
+"""Default for the smallest relative change that matters."""
 
 
 def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: Placement | None = None) -> Comparison:
-    """Compares B against A, row by row of the same configuration.
+    """Compares B against A, row by row within each configuration.
 
     Raises:
-        UsageError: They have no row in common (names what differs), or one leaves open what its rows are.
+        UsageError: The logs have no row in common, or one does not state a property that its rows need.
     """
     for name, log in (("A", a), ("B", b)):
         variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
         if len(variants) > 1:
             raise UsageError(
-                f"{name} holds the variants {', '.join(variants)} side by side",
-                remedy=f"compare those with each other: busbw compare {log.source}",
+                f"{name} contains several variants: {', '.join(variants)}",
+                remedy=f"compare them with each other: busbw compare {log.source}",
             )
     return _compare(
         (Side(label="A", source=a.source, library=_library(a.tables), runs=len(a.tables)), a.tables),
@@ -56,32 +56,32 @@ def compare_variants(
     resolution: float = RESOLUTION,
     placement: Placement | None = None,
 ) -> Comparison:
-    """Compares two variants within one log: the libraries or kernels that its tables put side by side.
+    """Compares two variants within one log, such as two libraries or kernels.
 
     Args:
         log: The log.
-        names: The variants for A and B, or '#1' for the log's first table; by default its only two.
-        resolution: The smallest relative change that matters.
-        placement: Only this one.
+        names: Variants for A and B, or '#1' for the log's first table. None if the log has only two variants.
+        resolution: Smallest relative change that matters.
+        placement: Placement to compare; None for all.
 
     Raises:
-        UsageError: There are no two variants, or none of those names.
+        UsageError: The log does not have exactly two variants, or has none of these names.
     """
     tables_by_name = _variants(log)
     named = [name for name in tables_by_name if not name.startswith("#")]
     if names is None:
         if len(named) != 2:
-            what = f"{log.source} holds {_several(named)}"
-            remedy = f"name two with --variants; there are {', '.join(tables_by_name)}"
-            raise UsageError(what, remedy=remedy if len(tables_by_name) > 1 else "give a second log")
+            problem = f"{log.source} contains {_variant_count_text(named)}"
+            remedy = f"name two with --variants: {', '.join(tables_by_name)}"
+            raise UsageError(problem, remedy=remedy if len(tables_by_name) > 1 else "give a second log")
         names = (named[0], named[1])
     for name in names:
         if name not in tables_by_name:
             raise UsageError(
-                f'{log.source} has no variant "{name}"', remedy=f"there are {', '.join(tables_by_name) or 'none'}"
+                f'{log.source} has no variant "{name}"', remedy=f"choose among {', '.join(tables_by_name) or 'none'}"
             )
     if names[0] == names[1]:
-        raise UsageError(f'the variant "{names[0]}" is named twice', remedy="name two different ones")
+        raise UsageError(f'the variant "{names[0]}" is named twice', remedy="name two different variants")
     sides = [
         (Side(label=name, source=log.source, library=_library(tables_by_name[name])), tables_by_name[name])
         for name in names
@@ -97,7 +97,7 @@ def compare_variants(
 
 
 def _variants(log: Log) -> dict[str, tuple[Table, ...]]:
-    """The tables of each variant, with only its rows; each table by itself as '#1', '#2' where there are several."""
+    """Returns the tables of each variant, reduced to its rows. Several tables are also listed singly, as '#1', '#2'."""
     names = dict.fromkeys(row.variant for row in log.rows if row.variant)
     found = {name: _only_variant(log.tables, name) for name in names}
     if len(log.tables) > 1:
@@ -112,8 +112,8 @@ def _only_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
     return tuple(table for table in narrowed if table.rows)
 
 
-def _several(names: Sequence[str]) -> str:
-    return f"{len(names)} variants" if names else "no variants to compare with each other"
+def _variant_count_text(names: Sequence[str]) -> str:
+    return f"{len(names)} variants" if names else "no variants to compare"
 
 
 def _compare(
@@ -126,7 +126,7 @@ def _compare(
     has_claims: bool = False,
 ) -> Comparison:
     (a, tables_a), (b, tables_b) = side_a, side_b
-    found_a, found_b = (_of_placement(observations(tables), placement) for tables in (tables_a, tables_b))
+    found_a, found_b = (_select_placement(observations(tables), placement) for tables in (tables_a, tables_b))
     found_a, found_b, notes = align(found_a, found_b)
     points = require_common(found_a, found_b)
     pairs = [(found_a[point], found_b[point]) for point in points]
@@ -154,20 +154,20 @@ def _compare(
 
 _METHODS: dict[Basis, str] = {
     "runs": "Runs are the unit: a Welch interval of the ratio of their median times. It assumes that runs of A and B "
-    "were taken in turns; what the machine did in between counts as a difference otherwise. "
-    f"Of fewer than {MIN_RUNS} runs of a side a change counts only beyond {{resolutions}}.",
-    "iterations": f"Fewer than {MIN_RUNS} runs of a side: the intervals cover what varies within a run, by stretches "
-    "of iterations, not what varies from run to run; so a change counts only beyond {resolutions}, "
+    "were taken in turns. Otherwise a change of the machine between them counts as a difference. "
+    f"With fewer than {MIN_RUNS} runs of a side a change counts only beyond {{resolutions}}.",
+    "iterations": f"Fewer than {MIN_RUNS} runs of a side: the intervals cover variation within a run, by stretches of "
+    "iterations, and not variation between runs. A change counts only beyond {resolutions}, "
     "and beyond the spread of either side's iterations (quartiles). `busbw ab` measures both.",
     "means": "Single figures without samples: there is no interval, and a change counts only beyond {resolutions}, "
-    "after what rounding leaves open.",
-    "blocks": "Quadruples of interleaved blocks are the unit; the order within each was drawn by a coin.",
+    "after allowing for rounding.",
+    "blocks": "Quadruples of interleaved blocks are the unit; the order within each is random.",
 }
 
 
 _TWO_TIMES = (
-    "Two times are compared, each by itself: device time, what operations take when all ranks begin together, and "
-    "time, what a program pays, launching included. Samples, by the device's clock, say nothing of the second."
+    "Two times are compared separately: device time, which an operation takes if all ranks begin together, and time, "
+    "which a program spends, including launch time. Samples are by the device's clock and describe only the first."
 )
 
 
@@ -177,8 +177,8 @@ def _level_text(bases: Sequence[Basis]) -> str:
     return f"{(1 - FAMILY_ALPHA) * 100:g} % for all sizes together"
 
 
-def _of_placement(found: Observations, placement: Placement | None) -> Observations:
-    """Without what is known to be of another placement."""
+def _select_placement(found: Observations, placement: Placement | None) -> Observations:
+    """Removes the points that are known to have another placement."""
     return {
         point: each for point, each in found.items() if placement is None or point.placement in (placement, "unstated")
     }
@@ -191,8 +191,8 @@ def _library(tables: Sequence[Table]) -> str | None:
 def _cycle_warning(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
     if any(min(map(len, pair)) >= MIN_RUNS > min(map(starts, pair)) for pair in pairs):
         return [
-            "Cycles of one run do not count as runs: they share what a start of the program decides (memory, places of "
-            f"ranks, launching). {MIN_RUNS} starts of each side, taken in turns, would say more."
+            "Cycles of one run do not count as runs: they share properties of the program's start (memory, placement "
+            f"of ranks, launch mode). Measure {MIN_RUNS} starts of each side, taken in turns."
         ]
     return []
 

@@ -1,4 +1,4 @@
-"""What one side of a comparison shows at a point, over its runs or blocks."""
+"""Figures of one side of a comparison at a point, combined over its runs or blocks."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,13 +11,13 @@ _SHOWN: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "devi
 
 
 def time_us(figure: Figure) -> float | None:
-    """The median over iterations of the slowest rank where the log has them, its own time otherwise."""
+    """Median over iterations of the slowest rank. The log's own time if it has no samples."""
     sampled_us = value_of(figure, "median_us")
     return figure.time_us if sampled_us is None else sampled_us
 
 
 def side_figures(found: Sequence[Figure], *, runs: int | None = None) -> SideFigures:
-    """One side's figures at a point; over several runs the median of each."""
+    """Combines the figures of one side at a point. Each value is the median over the runs."""
     values = {}
     for name in _SHOWN:
         known = [value for figure in found if (value := getattr(figure, name)) is not None]

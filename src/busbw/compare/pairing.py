@@ -1,4 +1,4 @@
-"""Which rows of two sides belong together: only like with like, and what a side does not say is never guessed at."""
+"""Pairing of two sides' rows. Only rows of the same configuration are paired, and missing facts are never guessed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,20 +17,20 @@ from busbw.units import size_text
 
 @dataclass(frozen=True)
 class Observation:
-    """One figure of one side, and the run and cycle that it was measured in."""
+    """One figure of one side, with its run and cycle."""
 
     figure: Figure
     row: Row
     run: int
     cycle: int
     launch_mode: LaunchMode | None = None
-    """How its operations were launched; None: nothing is said of it, or launching does not show."""
+    """How operations were launched. None if unknown, or if launching has no visible effect."""
 
 
 Observations: TypeAlias = dict[PointKey, list[Observation]]
 
-# In the order in which a person asks; the last is what a size is compared at.
-_KINDS = {
+# Fields of PointKey with their names in messages, the most important first.
+_FIELD_NAMES = {
     "collective": "collective",
     "dtype": "data type",
     "redop": "operator",
@@ -42,13 +42,13 @@ _KINDS = {
 
 
 def observations(tables: Iterable[Table]) -> Observations:
-    """All figures by what makes them comparable; tables count as runs.
+    """Groups all figures by point. Each table counts as a run.
 
-    Of rows that are alike within one cycle, such as the sizes that were rounded down to 0 bytes, the first counts.
+    If rows of one cycle have the same key, only the first counts. Example: sizes that were rounded down to 0 bytes.
     """
     found: Observations = defaultdict(list)
     for run, table in enumerate(tables):
-        way = _way(table)
+        launch_mode = _visible_launch_mode(table)
         for row in table.rows:
             for placement, figure in row.figures.items():
                 point = PointKey(
@@ -62,20 +62,20 @@ def observations(tables: Iterable[Table]) -> Observations:
                     size_bytes=row.size_bytes,
                 )
                 if not any((each.run, each.cycle) == (run, row.cycle) for each in found[point][-1:]):
-                    found[point].append(Observation(figure, row, run, row.cycle, way))
+                    found[point].append(Observation(figure, row, run, row.cycle, launch_mode))
     return dict(found)
 
 
-def _way(table: Table) -> LaunchMode | None:
-    way = launch_mode_of(table)
-    return way if way == "host" or (table.gpus_per_thread and way != "graph") else None
+def _visible_launch_mode(table: Table) -> LaunchMode | None:
+    launch_mode = launch_mode_of(table)
+    return launch_mode if launch_mode == "host" or (table.gpus_per_thread and launch_mode != "graph") else None
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:
-    """Fills in what one side leaves unsaid, where the other leaves no choice, and says so.
+    """Fills in a field that one side does not state if the other side has only one value. Notes each assumption.
 
     Raises:
-        UsageError: A side does not say what a row is, and the other has several it may be.
+        UsageError: A side does not state a field, and the other side has several values for it.
     """
     a, b, notes = _align_field(a, b, "collective", "A", "B")
     for collective in sorted(_values(a, "collective") & _values(b, "collective"), key=str):
@@ -83,9 +83,9 @@ def align(a: Observations, b: Observations) -> tuple[Observations, Observations,
         theirs = {point: found for point, found in b.items() if point.collective == collective}
         rest_a = {point: found for point, found in a.items() if point not in mine}
         rest_b = {point: found for point, found in b.items() if point not in theirs}
-        where = f" for {collective}" if rest_a or rest_b else ""
+        scope = f" for {collective}" if rest_a or rest_b else ""
         for field in ("dtype", "redop", "root", "ranks", "placement"):
-            mine, theirs, more = _align_field(mine, theirs, field, f"A{where}", f"B{where}")
+            mine, theirs, more = _align_field(mine, theirs, field, f"A{scope}", f"B{scope}")
             notes += more
         a, b = {**rest_a, **mine}, {**rest_b, **theirs}
     return a, b, notes
@@ -94,55 +94,57 @@ def align(a: Observations, b: Observations) -> tuple[Observations, Observations,
 def _align_field(
     a: Observations, b: Observations, field: str, name_a: str, name_b: str
 ) -> tuple[Observations, Observations, list[str]]:
-    said_a, said_b, words = _values(a, field), _values(b, field), _KINDS[field]
-    unsaid = {"unstated" if field == "placement" else None}
-    if said_a == said_b or not a or not b:
+    stated_a, stated_b, name = _values(a, field), _values(b, field), _FIELD_NAMES[field]
+    unstated = {"unstated" if field == "placement" else None}
+    if stated_a == stated_b or not a or not b:
         return a, b, []
-    if said_a == unsaid:
-        return _fill(a, field, _only(said_b, words, name_a, name_b, field)), b, [_assumed_note(name_a, words, said_b)]
-    if said_b == unsaid:
-        return a, _fill(b, field, _only(said_a, words, name_b, name_a, field)), [_assumed_note(name_b, words, said_a)]
+    if stated_a == unstated:
+        return _fill(a, field, _only(stated_b, name, name_a, name_b, field)), b, [_assumed_note(name_a, name, stated_b)]
+    if stated_b == unstated:
+        return a, _fill(b, field, _only(stated_a, name, name_b, name_a, field)), [_assumed_note(name_b, name, stated_a)]
     return a, b, []
 
 
 def require_common(a: Observations, b: Observations) -> list[PointKey]:
-    """The points of both sides, by configuration and size.
+    """Returns the points that both sides have, ordered by configuration and size.
 
     Raises:
-        UsageError: There is none; names what differs.
+        UsageError: The sides have no point in common. The message lists the differences.
     """
     for side, points in (("A", a), ("B", b)):
         if not points:
-            raise UsageError(f"{side} has no rows", remedy="give a log with a table, or see what `busbw import` says")
+            raise UsageError(f"{side} has no rows", remedy="give a log with a table, or check it with `busbw import`")
     if common := a.keys() & b.keys():
         return sorted(common, key=by_configuration)
     different = [
-        f"{words} {_list(_values(a, field))} against {_list(_values(b, field))}"
-        for field, words in _KINDS.items()
+        f"{name} {_list(_values(a, field))} against {_list(_values(b, field))}"
+        for field, name in _FIELD_NAMES.items()
         if not _values(a, field) & _values(b, field)
     ]
     if not {point.size_bytes for point in a} & {point.size_bytes for point in b}:
         different.append(f"sizes {_span(a)} against {_span(b)}")
-    why = "; ".join(different) or "each value is on both sides, but no row has the same combination of them"
-    raise UsageError(f"A and B have no row in common: {why}", remedy="compare runs of the same configuration and sizes")
+    reason = "; ".join(different) or "both sides have each value, but no common combination of values"
+    raise UsageError(
+        f"A and B have no row in common: {reason}", remedy="compare runs of the same configuration and sizes"
+    )
 
 
 def by_configuration(point: PointKey) -> tuple[object, ...]:
-    """The order of a comparison: sizes of one configuration and placement stand together."""
+    """Sort key of a comparison: the sizes of one configuration and placement are adjacent."""
     texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
     return (*texts, point.group, point.placement != "out_of_place", point.size_bytes)
 
 
 def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:
-    """Pairs of points that are alike but for the size, with no size between them."""
-    lines: dict[PointKey, list[tuple[int, int]]] = defaultdict(list)
+    """Returns pairs of points that differ only in their size, with no other size between."""
+    sweeps: dict[PointKey, list[tuple[int, int]]] = defaultdict(list)
     for index, point in enumerate(points):
-        lines[msgspec.structs.replace(point, size_bytes=0)].append((point.size_bytes, index))
-    return [(one, other) for line in lines.values() for (_, one), (_, other) in pairwise(sorted(line))]
+        sweeps[msgspec.structs.replace(point, size_bytes=0)].append((point.size_bytes, index))
+    return [(one, other) for sweep in sweeps.values() for (_, one), (_, other) in pairwise(sorted(sweep))]
 
 
 def both_placements(points: Sequence[PointKey]) -> list[tuple[int, int]]:
-    """Pairs of points that are alike but for the placement."""
+    """Returns pairs of points that differ only in their placement."""
     sizes: dict[PointKey, list[int]] = defaultdict(list)
     for index, point in enumerate(points):
         sizes[msgspec.structs.replace(point, placement="unstated")].append(index)
@@ -160,15 +162,15 @@ def _fill(side: Observations, field: str, value: object) -> Observations:
     return dict(filled)
 
 
-def _only(values: set[object], words: str, silent: str, other: str, field: str) -> object:
+def _only(values: set[object], name: str, unstated_side: str, other: str, field: str) -> object:
     if len(values) == 1:
         return next(iter(values))
-    remedy = "choose one with --placement" if field == "placement" else f"compare with a log of one {words}"
-    raise UsageError(f"{silent} does not say its {words}, and {other} has {_list(values)}", remedy=remedy)
+    remedy = "choose one with --placement" if field == "placement" else f"compare with a log of one {name}"
+    raise UsageError(f"{unstated_side} does not state its {name}, and {other} has {_list(values)}", remedy=remedy)
 
 
-def _assumed_note(side: str, words: str, values: set[object]) -> str:
-    return f"{side} does not say its {words}; it is taken as the other side's, {_list(values)}."
+def _assumed_note(side: str, name: str, values: set[object]) -> str:
+    return f"{side} does not state its {name}; the other side's is assumed: {_list(values)}."
 
 
 def _list(values: set[object]) -> str:

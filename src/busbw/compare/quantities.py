@@ -1,4 +1,4 @@
-"""Which times of an operation are compared: the device's, and what a program pays."""
+"""Selection of the compared time: device time, or the time that a program spends."""
 
 from collections.abc import Iterable
 from statistics import median
@@ -9,16 +9,16 @@ from busbw.statistics import stats
 
 
 def have_device_times(figures: Iterable[Figure]) -> bool:
-    """Whether each of them, one at least, has the device's time of an operation."""
+    """True if every figure has a device time. False for no figures."""
     times = [figure.device_time_us for figure in figures]
     return bool(times) and all(times)
 
 
-def paid_time(figures: Iterable[Figure]) -> TimeQuantity:
-    """What stands for the time that a program pays, on both sides the same.
+def program_time(figures: Iterable[Figure]) -> TimeQuantity:
+    """Selects the field that represents the time a program spends, for figures of both sides.
 
-    The median over iterations where all have samples. Where a device tells its time, samples may be by its clock and
-    without what launching costs (docs/measuring.md), so it is the time itself.
+    It is the median over iterations if all figures have samples. With a device time, samples may be by the device's
+    clock and exclude launch time (docs/measuring.md). Then it is the time itself.
     """
     figures = list(figures)
     sampled = all(figure.samples_us and figure.samples_us[0] for figure in figures)
@@ -26,7 +26,7 @@ def paid_time(figures: Iterable[Figure]) -> TimeQuantity:
 
 
 def value_of(figure: Figure, quantity: TimeQuantity) -> float | None:
-    """A figure's; None where it has none above zero."""
+    """Returns a figure's value of the quantity. None unless it is above zero."""
     if quantity == "median_us":
         has_samples = figure.samples_us and figure.samples_us[0]
         value = median(stats.slowest_rank_us(figure.samples_us)) if has_samples else None

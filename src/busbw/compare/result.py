@@ -1,7 +1,7 @@
-"""What a comparison says: per size a speed-up, how sure it is, and a verdict with its reason.
+"""Result of a comparison: for each size a speed-up, its interval, and a verdict with its reason.
 
-The speed-up is B's speed over A's: the time of A over the time of B, and just so busbw of B over busbw of A. Above 1
-B is faster. It is never the mean over unlike sizes.
+The speed-up is B's speed over A's: time of A over time of B, or busbw of B over busbw of A. Above 1 B is faster. It is
+never averaged over different sizes.
 """
 
 from enum import Enum
@@ -13,29 +13,29 @@ from busbw.logs import Placement
 
 
 class ChangeVerdict(str, Enum):
-    """What can be said of B against A at one size."""
+    """Verdict on B against A at one size."""
 
     SAME = "SAME"
-    """Whatever difference there is, it is smaller than the stated resolution."""
+    """Any difference is smaller than the stated resolution."""
     FASTER = "FASTER"
-    """B is faster, and a neighbour agrees."""
+    """B is faster, and a neighbor agrees if there is one."""
     SLOWER = "SLOWER"
-    """B is slower, and a neighbour agrees."""
+    """B is slower, and a neighbor agrees if there is one."""
     UNCLEAR = "UNCLEAR"
-    """The data allow none of the three; the reason says why and what would help."""
+    """The data support none of the three. The reason explains why."""
 
 
 Basis = Literal["blocks", "runs", "iterations", "means"]
-"""What counts as one independent observation, from the strongest evidence to the weakest: quadruples of interleaved
-blocks (`busbw ab`), whole runs, stretches of iterations within few runs, single figures."""
+"""Unit that counts as one independent observation, from the strongest evidence to the weakest: quadruples of
+interleaved blocks (`busbw ab`), whole runs, stretches of iterations within few runs, single figures."""
 
 
 TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
-"""A field of `SideFigures`."""
+"""Name of a field of `SideFigures`."""
 
 
 class PointKey(Struct, kw_only=True, frozen=True, order=True):
-    """What two rows must have in common to be compared. Null: unknown, or not applicable, on both sides."""
+    """Key of comparable rows. None: unknown or not applicable on both sides."""
 
     collective: str | None
     dtype: str | None = None
@@ -48,62 +48,62 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
 
 
 class Side(Struct, kw_only=True, frozen=True):
-    """One of the two that are compared."""
+    """One of the two compared sides."""
 
     label: str
-    """Short: 'A' or the variant's name."""
+    """Short name: 'A' or the variant's name."""
     source: str
-    """A path, or the words that describe a side of `busbw ab`."""
+    """Path of the log, or the description of a side of `busbw ab`."""
     library: str | None = None
     runs: int = 1
-    """Runs that its figures come from."""
+    """Number of runs that the figures come from."""
 
 
 class SideFigures(Struct, kw_only=True, frozen=True):
-    """One side's figures at one point, by its log's own rule; over several runs the median of each."""
+    """Figures of one side at one point, by the log's own rule. Each is the median over the runs."""
 
     time_us: float | None = None
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     median_us: float | None = None
-    """Over iterations, of the slowest rank of each; over several runs their median. Null without samples. On
-    GPUs they may be by the device's clock, without launching, so where a device tells its time these stand for none."""
+    """Median over iterations of the slowest rank. None without samples. On GPUs samples may be by the device's clock
+    and exclude launch time, so this field is not compared if device times are known."""
     device_time_us: float | None = None
-    """Over several runs their median. Null where no device tells."""
+    """Median of the device times over the runs. None if unknown."""
     samples: int = 0
-    """Iterations behind the figures; 0 where only means are known."""
+    """Number of iterations with samples; 0 if only means are known."""
     runs: int = 1
-    """Runs, cycles or blocks behind the figures."""
+    """Number of runs or blocks that the figures come from."""
     wrong_elements: int | None = None
-    """Null unless checked."""
+    """None unless checked."""
 
 
 class SizeResult(Struct, kw_only=True, frozen=True):
-    """The comparison at one point; where both sides have the device's time, one of it and one of the time paid."""
+    """Comparison of one quantity at one point. With device times, a point has two: device time and program time."""
 
     point: PointKey
     a: SideFigures
     b: SideFigures
     speedup: float | None = None
-    """B's speed over A's; null where no figure is common to both."""
+    """B's speed over A's. None without a common figure."""
     interval: tuple[float, float] | None = None
-    """Of the speed-up, at the level that `Comparison.level_text` describes; null where there are only means."""
+    """Confidence interval of the speed-up at the level of `Comparison.level_text`. None if only means are known."""
     rounding: tuple[float, float] | None = None
-    """Where only means are known: the bounds that the printed digits leave for the speed-up."""
+    """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
-    """What the speed-up is of."""
+    """Quantity of the speed-up."""
     basis: Basis
     verdict: ChangeVerdict
     reason: str
     """One sentence."""
     claimed_speedup: float | None = None
-    """What the log itself says it is."""
+    """Speed-up that the log states."""
     claim_agrees: bool | None = None
-    """Whether that follows from the log's own figures; null without a claim."""
+    """True if the stated speed-up agrees with the log's own figures. None without a stated speed-up."""
 
 
 class Difference(Struct, kw_only=True, frozen=True):
-    """A setting that is not the same on both sides."""
+    """A setting that differs between the sides."""
 
     what: str
     a: str | None
@@ -111,33 +111,33 @@ class Difference(Struct, kw_only=True, frozen=True):
 
 
 class Comparison(Struct, kw_only=True, frozen=True):
-    """B against A."""
+    """Comparison of B against A."""
 
     a: Side
     b: Side
     results: tuple[SizeResult, ...]
-    """By collective, type, placement and size."""
+    """Ordered by collective, type, placement and size."""
     resolution: float
-    """The smallest relative change that matters: 0.05 is 5 %."""
+    """Smallest relative change that matters: 0.05 is 5 %."""
     method: tuple[str, ...]
-    """How the intervals were made and what they assume: one sentence each."""
+    """Descriptions of the intervals' computation and assumptions."""
     level_text: str
-    """What the intervals promise: '99 % for all sizes together'."""
+    """Confidence level of the intervals: '99 % for all sizes together'."""
     wrong_data: tuple[str, ...] = ()
-    """Sentences about wrong data on either side; they come before every other word on this comparison."""
+    """Sentences about wrong data on either side. Show them first."""
     warnings: tuple[str, ...] = ()
     only_in_a: tuple[PointKey, ...] = ()
     only_in_b: tuple[PointKey, ...] = ()
     differences: tuple[Difference, ...] = ()
-    """Settings, libraries and environment that differ: what may have caused a change."""
+    """Settings, libraries and environment variables that differ and may explain a change."""
 
     def count(self, verdict: ChangeVerdict) -> int:
-        """How many points have this verdict."""
+        """Number of results with this verdict."""
         return sum(result.verdict is verdict for result in self.results)
 
     @property
     def changed(self) -> tuple[SizeResult, ...]:
-        """The points that are faster or slower."""
+        """Results that are faster or slower."""
         return tuple(
             result for result in self.results if result.verdict in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
         )

@@ -1,4 +1,4 @@
-"""A comparison for a person at a terminal: what is wrong first, a table per configuration, and what it comes to."""
+"""Terminal output of a comparison: wrong data first, then a table per configuration and a summary."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -20,7 +20,7 @@ _STYLES = {
 _MAX_DIFFERENCES = 12
 _MAX_CHARACTERS = 60
 _WIDE = 118
-"""From here on each line has room for its reason."""
+"""Minimum width in characters for the column of reasons."""
 
 _UNITS: dict[TimeQuantity, str] = {
     "device_time_us": "device us",
@@ -32,10 +32,10 @@ _UNITS: dict[TimeQuantity, str] = {
 
 
 def render(comparison: Comparison, *, width: int) -> list[Text]:
-    """The lines of the whole comparison; text is for the caller to wrap, tables fit the width."""
+    """Returns the lines of the whole comparison. Tables fit the width; the caller wraps the text."""
     parts = [Text(f"WRONG DATA: {line}", style="bold red") for line in comparison.wrong_data]
     if comparison.wrong_data:
-        parts.append(Text("The speeds below are of runs that did not do their work.", style="bold red"))
+        parts.append(Text("The speeds below are of runs with wrong results.", style="bold red"))
     parts += [_side(comparison.a, "A"), _side(comparison.b, "B")]
     for line, results in groupby(comparison.results, key=_title):
         parts += [Text(), Text(plain(line), style="bold"), *_table(list(results), width)]
@@ -46,7 +46,7 @@ def render(comparison: Comparison, *, width: int) -> list[Text]:
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """What it comes to, a sentence for each verdict and configuration; never a mean over unlike sizes."""
+    """Returns one sentence for each verdict and configuration. Sizes are never averaged."""
     sentences = []
     for verdict in ChangeVerdict:
         for line, results in groupby(comparison.results, key=_title):
@@ -55,29 +55,30 @@ def summary(comparison: Comparison) -> list[str]:
             if chosen:
                 sentences.append(
                     f"{verdict.value} at {len(chosen)} of {count_text(len(members), 'size')}, {line}: "
-                    + "; ".join(_stretch(members[first : last + 1]) for first, last in _runs(chosen))
+                    + "; ".join(_stretch(members[first : last + 1]) for first, last in _index_stretches(chosen))
                 )
     claims = [result for result in comparison.results if result.claim_agrees is not None]
     wrong = [result for result in claims if result.claim_agrees is False]
     if claims:
         sentences.append(
-            f"Of {count_text(len(claims), 'speed-up')} that the log claims, {len(claims) - len(wrong)} follow from its "
-            f"own figures and {len(wrong)} do not"
-            + (": " + "; ".join(_claim(result) for result in wrong) if wrong else "")
+            f"Of {count_text(len(claims), 'speed-up')} that the log states, {len(claims) - len(wrong)} agree with its "
+            f"figures and {len(wrong)} do not" + (": " + "; ".join(_claim(result) for result in wrong) if wrong else "")
         )
     return [f"{sentence}." for sentence in sentences]
 
 
 def _claim(result: SizeResult) -> str:
-    return f"{_of(result.point)} claims {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
+    return (
+        f"{_point_text(result.point)} states {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
+    )
 
 
-def _of(point: PointKey) -> str:
+def _point_text(point: PointKey) -> str:
     return f"{point.collective or 'unknown collective'} {size_text(point.size_bytes)}"
 
 
-def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of consecutive indices."""
+def _index_stretches(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yields the first and last index of each stretch of consecutive indices."""
     first = last = indices[0]
     for index in indices[1:]:
         if index != last + 1:
@@ -90,11 +91,11 @@ def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _stretch(results: Sequence[SizeResult]) -> str:
     sizes = [size_text(result.point.size_bytes) for result in (results[0], results[-1])]
     speedups = sorted(result.speedup for result in results if result.speedup is not None)
-    where = sizes[0] if len(results) == 1 else f"{sizes[0]} to {sizes[1]}"
+    span = sizes[0] if len(results) == 1 else f"{sizes[0]} to {sizes[1]}"
     if not speedups:
-        return where
+        return span
     ends = list(dict.fromkeys(f"{value:.3f}x" for value in (speedups[0], speedups[-1])))
-    return f"{where} ({' to '.join(ends)})"
+    return f"{span} ({' to '.join(ends)})"
 
 
 def _side(side: Side, letter: str) -> Text:
@@ -122,7 +123,7 @@ def _configuration(point: PointKey) -> str:
 
 
 def _title(result: SizeResult) -> str:
-    """Results with the same stand in one table."""
+    """Title of a result's table. Results with the same title share a table."""
     return _configuration(result.point) + (", device time" if result.compared == "device_time_us" else "")
 
 
@@ -137,8 +138,8 @@ def _table(results: Sequence[SizeResult], width: int) -> list[Text]:
         Column("claimed", [Cell(_claim_cell(result)) for result in results]),
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
     ]
-    because = Column("because", [Cell(result.reason.rstrip("."), "dim") for result in results], right=False)
-    return lines([*columns, because] if width >= _WIDE else columns, width)
+    reasons = Column("because", [Cell(result.reason.rstrip("."), "dim") for result in results], right=False)
+    return lines([*columns, reasons] if width >= _WIDE else columns, width)
 
 
 def _times(speedup: float | None) -> str:
@@ -156,7 +157,7 @@ def _claim_cell(result: SizeResult) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Four significant digits, and every digit before the point."""
+    """Text with four significant digits and all digits before the decimal point."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
@@ -168,7 +169,7 @@ def _notes(comparison: Comparison) -> list[Text]:
         notes.append(f"Intervals: {comparison.level_text}.")
     for side, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b)):
         if points:
-            notes.append(f"Only in {side}, so not compared: {_points(points)}.")
+            notes.append(f"Only in {side} and not compared: {_points(points)}.")
     notes += comparison.warnings
     parts = [Text(plain(note), style="dim") for note in notes]
     if comparison.differences:

@@ -1,4 +1,4 @@
-"""What a healthy system reaches: per size the wire that limits, the busbw and time to expect, and an honest range."""
+"""Expectations for a healthy system: busbw and time per size, each with a range, and the link that limits them."""
 
 from busbw.expect.from_log import NetworkNics, estimator, hosts_of, network_nics_finder, scenario_of, system_of
 from busbw.expect.limits import COLLECTIVES, bus_factor

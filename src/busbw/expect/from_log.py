@@ -1,4 +1,4 @@
-"""What a log says of the job and of the system that it ran on; what it does not say stays unknown."""
+"""Scenario and system of a log. Facts that the log does not state stay unknown."""
 
 import re
 from collections import Counter
@@ -17,31 +17,31 @@ _TITLE = "the log's own title"
 
 
 def system_of(table: Table) -> System | None:
-    """The system that a log's device names, or its title, are of."""
+    """Returns the system that matches a log's device names or title. None if unknown or ambiguous."""
     if any(rank.bus_id == "cpu" for rank in table.rank_list):
         return find("host")
     found = {system.name: system for device in table.devices if (system := find_in_text(device))}
     if len(found) > 1:
-        return None  # several kinds of GPU: no description fits
+        return None  # no description fits several GPU types
     title = table.title or ""
     system = next(iter(found.values()), None) or find_in_text(title)
     if system is None:
         return None
-    beside = _after_device(title, system)
-    nics = nics_from_text(beside, _TITLE)
+    rest = _after_device(title, system)
+    nics = nics_from_text(rest, _TITLE)
     if nics is None or not system.nics:
         return system
     return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
 
 
 def _states_nics(table: Table) -> bool:
-    """Whether the log says what NICs a node has; else they are those that nodes with its GPUs usually have."""
+    """True if the log's title states the NICs. Otherwise they are the usual NICs of nodes with these GPUs."""
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE
 
 
 def _after_device(title: str, system: System) -> str:
-    """What follows the GPU's name: the number before it is that of GPUs."""
+    """Returns the text after the GPU's name. A number before the name counts GPUs, not NICs."""
     for device in sorted(system.devices, key=len, reverse=True):
         _, found, rest = title.partition(device)
         if found:
@@ -50,21 +50,21 @@ def _after_device(title: str, system: System) -> str:
 
 
 def hosts_of(table: Table, row: Row) -> Counter[str]:
-    """How many ranks of a row's group the device list has on each host, in its order."""
+    """Counts the ranks of a row's group on each host of the device list, in its order."""
     return Counter(rank.host for rank in table.rank_list if rank.group == row.group and rank.host)
 
 
-def _groups_beside(table: Table, hosts: Counter[str]) -> int:
-    """How many groups that leave their nodes, and so share the NICs, have ranks on one of these hosts; at least one."""
-    where: dict[int, set[str | None]] = {}
+def _groups_sharing_nics(table: Table, hosts: Counter[str]) -> int:
+    """Returns the number of groups across nodes that share a node's NICs: the maximum over these hosts, at least 1."""
+    group_hosts: dict[int, set[str | None]] = {}
     for rank in table.rank_list:
-        where.setdefault(rank.group, set()).add(rank.host)
-    crossing = [found for found in where.values() if len(found) > 1]
+        group_hosts.setdefault(rank.group, set()).add(rank.host)
+    crossing = [found for found in group_hosts.values() if len(found) > 1]
     return max((sum(host in found for found in crossing) for host in hosts), default=0) or 1
 
 
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
-    """The job of a row; None where the number of ranks, or what the collective moves, is not known."""
+    """Returns the scenario of a row. None if the number of ranks or the collective's traffic is unknown."""
     collective, ranks = table.collective_of(row), table.ranks_of(row)
     if collective not in COLLECTIVES or ranks is None:
         return None
@@ -75,7 +75,7 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
         ranks=ranks,
         ranks_per_node=max(hosts.values()) if is_whole else min(ranks, system.ranks_per_node),
         node_ranks=tuple(hosts.values()) if is_whole else (),
-        groups=_groups_beside(table, hosts) if is_whole else 1,
+        groups=_groups_sharing_nics(table, hosts) if is_whole else 1,
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
         gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
@@ -84,12 +84,12 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
 
 
 def _only_algorithm(value: str) -> str | None:
-    """NCCL_ALGO, where it names exactly one."""
+    """Returns the algorithm in NCCL_ALGO in lower case. None unless the variable names exactly one."""
     return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
 
 
-def _job_finder(table: Table, system: System | None) -> Callable[[Row], Scenario | None]:
-    """A function that gives the job of a row: one for all rows that differ in nothing that it is made of."""
+def _scenario_finder(table: Table, system: System | None) -> Callable[[Row], Scenario | None]:
+    """Returns a function that gives the scenario of a row. Rows with equal properties share one scenario."""
     known: dict[tuple[object, ...], Scenario | None] = {}
 
     def job(row: Row) -> Scenario | None:
@@ -102,57 +102,61 @@ def _job_finder(table: Table, system: System | None) -> Callable[[Row], Scenario
 
 
 class NetworkNics(NamedTuple):
-    """The NICs that a row is expected with, since its ranks are on several nodes."""
+    """NICs that the expectation of a row across nodes uses."""
 
     nics: Nics
     is_stated: bool
-    """Whether somebody says that a node has them; else they are the usual ones of nodes with these GPUs."""
+    """True if the log or the user states the NICs. Otherwise they are the usual ones of nodes with these GPUs."""
 
     @property
     def assumption(self) -> str:
-        """What is taken for granted of them; empty where they are stated."""
-        return "" if self.is_stated else f"over {self.nics.text} per node, which nobody states"
+        """Text of the assumption. Empty if the NICs are stated."""
+        return "" if self.is_stated else f"over {self.nics.text} per node, assumed"
 
 
 def network_nics_finder(table: Table, system: System | None = None) -> Callable[[Row], NetworkNics | None]:
-    """A function that gives for a row the NICs it is expected with; None where nothing crosses any.
+    """Returns a function that gives the NICs for a row. It returns None if the row's data do not cross NICs.
 
     Args:
         table: The rows' table.
-        system: What somebody says it ran on; without it what the log says.
+        system: System that the user states; None to derive it from the log.
     """
-    where = system or system_of(table)
-    job_of_row = _job_finder(table, where)
-    crossed = NetworkNics(where.nics, system is not None or _states_nics(table)) if where and where.nics else None
+    effective_system = system or system_of(table)
+    scenario_of_row = _scenario_finder(table, effective_system)
+    nics = (
+        NetworkNics(effective_system.nics, system is not None or _states_nics(table))
+        if effective_system and effective_system.nics
+        else None
+    )
 
-    def crossed_by(row: Row) -> NetworkNics | None:
-        job = job_of_row(row)
-        return crossed if where and job and node_count(job, where) > 1 else None
+    def nics_of(row: Row) -> NetworkNics | None:
+        job = scenario_of_row(row)
+        return nics if effective_system and job and node_count(job, effective_system) > 1 else None
 
-    return crossed_by
+    return nics_of
 
 
 def estimator(table: Table, system: System | None = None) -> Callable[[Row], Estimate | None]:
-    """The `expected` column: a function that gives for a row what a healthy system reaches.
+    """Returns a function that gives the estimate of a row, for the `expected` column.
 
     Args:
         table: The rows' table.
-        system: What it ran on; without it what the log says.
+        system: System of the run; None to derive it from the log.
 
     Returns:
-        A function that gives None where there is no expectation: nothing is known of the system, one rank, size 0.
+        A function that returns None if there is no expectation: unknown system, one rank, or size 0.
     """
-    where = system or system_of(table)
-    job_of_row = _job_finder(table, where)
+    effective_system = system or system_of(table)
+    scenario_of_row = _scenario_finder(table, effective_system)
     known: dict[tuple[Scenario, int], Estimate | None] = {}
 
     def estimate(row: Row) -> Estimate | None:
-        job = job_of_row(row)
-        if job is None or where is None or row.size_bytes <= 0:
+        job = scenario_of_row(row)
+        if job is None or effective_system is None or row.size_bytes <= 0:
             return None
         key = (job, row.size_bytes)
         if key not in known:
-            known[key] = expect(job, where, [row.size_bytes]).at(row.size_bytes)
+            known[key] = expect(job, effective_system, [row.size_bytes]).at(row.size_bytes)
         return known[key]
 
     return estimate

@@ -1,8 +1,7 @@
-"""The routes of a job: each algorithm with its wires, latency and protocols, after NCCL's own cost model.
+"""Routes of a scenario: each algorithm with its links, latency and protocols, after NCCL's cost model.
 
-NCCL chooses among algorithms and protocols by estimated time: latency of the steps + bytes / bandwidth. The constants
-below are those of its src/graph/tuning.cc (2.18 to 2.28), so the middle of a curve is expected where the library
-itself expects it.
+NCCL chooses algorithm and protocol by estimated time: latency of the steps + bytes / bandwidth. The constants are those
+of its src/graph/tuning.cc (2.18 to 2.28), so the estimates follow NCCL's own choices.
 """
 
 import math
@@ -62,7 +61,7 @@ HYPERCUBE = Efficiency(
     low=0.6, typical=0.8, high=0.95, source="published hypercube plateaus on H200: 0.65 of it (8 GPUs), 0.88 (4 GPUs)"
 )
 
-# Microseconds: what starting costs, and what each step adds over NVLink, PCIe and the network.
+# Microseconds: base latency, and latency of each step over NVLink, PCIe and the network.
 _BASE: dict[str, dict[Protocol, float]] = {
     "Tree": {"LL": 6.8, "LL128": 14.0, "Simple": 8.4},
     "Ring": {"LL": 6.6, "LL128": 14.0, "Simple": 8.4},
@@ -82,16 +81,16 @@ _STEP: dict[str, dict[str, dict[Protocol, float]]] = {
     },
 }
 _NVLS_US, _NVLS_NET_US = 23.0, 14.0
-_POST_US = 1.0  # what a processor spends on each message that it gives to a NIC
-# The busbw that LL does not exceed, on one node, two, more.
+_POST_US = 1.0  # CPU time for each message that is posted to a NIC
+# Maximum busbw of LL on one node, on two, and on more.
 _LL_CAP_GBPS = {
     "volta": (39.0, 39.0, 20.4),
     "ampere": (87.7, 22.5, 19.0),
     "hopper": (141.0, 45.0, 35.0),
     "blackwell": (282.0, 90.0, 70.0),
 }
-# The share of its bandwidth that a tree keeps at sizes of 64 B, 128 B, ...: its chunks do not fill the pipeline.
-_TREE_KEEPS: dict[Protocol, tuple[float, ...]] = {
+# Factor on a tree's bandwidth at 64 B, 128 B, ...: its chunks do not fill the pipeline at medium sizes.
+_TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
     "LL128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 1),
     "Simple": (
@@ -102,9 +101,9 @@ _PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 
 
 def routes(job: Scenario, system: System) -> tuple[Route, ...]:
-    """Every way that the library may go; empty where the wires are not known."""
+    """Returns all routes that NCCL may choose. Empty if the links are unknown."""
     inner = domain_ranks(job, system)
-    fabric = fabric_of(inner, system) if inner > 1 else None  # a rank alone on its node uses no links
+    fabric = fabric_of(inner, system) if inner > 1 else None  # a single rank on a node uses no links
     nodes = node_count(job, system)
     if inner > 1 and fabric is None:
         return ()
@@ -121,14 +120,14 @@ def routes(job: Scenario, system: System) -> tuple[Route, ...]:
 
 
 def correction(route: str, protocol: Protocol, size_bytes: int) -> float:
-    """What the library takes off a route's bandwidth at medium sizes."""
-    keeps = _TREE_KEEPS[protocol]
+    """Factor that NCCL applies to a route's bandwidth at medium sizes."""
+    factors = _TREE_CORRECTION[protocol]
     step = max(size_bytes, 64).bit_length() - 7
-    return keeps[step] if route == "Tree" and step < len(keeps) else 1.0
+    return factors[step] if route == "Tree" and step < len(factors) else 1.0
 
 
 def _protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, ...]:
-    """LL128 needs stores of 128 bytes that stay together, which NVLink keeps and PCIe does not."""
+    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee."""
     with_ll128 = system.generation not in ("cdna", "host") and (fabric is None or fabric.kind == "NVLink")
     return tuple(protocol for protocol in _PROTOCOLS if with_ll128 or protocol != "LL128")
 
@@ -175,7 +174,7 @@ def _ring(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> R
 
 
 def _ring_efficiency(limits: list[Limit], nodes: int) -> Efficiency:
-    """That of the wire that is full first; over nodes every wire waits for the network."""
+    """Returns the efficiency of the limiting link. Across nodes all links wait for the network."""
     if min(limits, key=lambda limit: limit.busbw_gbps).wire == "PCIe":
         return PCIE
     return NET_RING if nodes > 1 else RING
@@ -212,8 +211,8 @@ def _tree(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> R
 def _tree_nics(job: Scenario, system: System, nodes: int) -> Limit:
     assert system.nics is not None
     if nodes == 2:
-        why = "between two nodes a tree sends the data once each way, where busbw counts them up to twice"
-        return inter_node_limit(job, system, system.nics, 1 / bus_factor("all_reduce", job.ranks), why)
+        reason = "between two nodes a tree sends the data once each way; busbw counts them up to twice"
+        return inter_node_limit(job, system, system.nics, 1 / bus_factor("all_reduce", job.ranks), reason)
     return inter_node_limit(job, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 
@@ -229,11 +228,11 @@ def _nvls(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> l
         return []
     if inner < system.nvls.from_ranks.value:
         return []
-    # Each GPU sends its data once and gets the sum once, plus a share 1/inner of both for the part that it looks after:
-    # S (1 + 1/inner) each way, where busbw counts 2 S (n-1)/n.
+    # Each GPU sends its data once and receives the sum once, plus 1/inner of both for the slice that it manages.
+    # That is S (1 + 1/inner) each way; busbw counts 2 S (n-1)/n.
     traffic = (1 + 1 / inner) / (2 * (job.ranks - 1) / job.ranks)
     capacity = intra_domain_limit(
-        job, system, fabric, traffic, "the switch adds: each GPU sends its data once and gets the sum once"
+        job, system, fabric, traffic, "the switch reduces: each GPU sends its data once and receives the sum once"
     )
     limit = Limit(
         wire=capacity.wire,
@@ -264,10 +263,10 @@ def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, la
 
 
 def _hypercube_steps(job: Scenario, inner: int, within: list[Limit]) -> tuple[float, float]:
-    """What crosses a GPU's NICs for each GB of busbw, and how long the steps before it take that stay in the node.
+    """Returns the traffic on a GPU's NICs, in GB per GB of busbw, and the seconds per GB of the steps within a node.
 
-    Step k swaps 2^k of the n - 1 parts with the rank whose number differs in bit k. It stays in the node where blocks
-    of 2^(k+1) ranks do, so that all but n - b parts stay there; b is the largest power of two that divides `inner`.
+    Step k swaps 2^k of the n - 1 parts between ranks that differ in bit k of their number. It stays within a node if
+    blocks of 2^(k+1) ranks do. So all but n - b parts stay; b is the largest power of two that divides `inner`.
     """
     block = inner & -inner
     crossing = (job.ranks - block) / (job.ranks - 1)
@@ -276,30 +275,30 @@ def _hypercube_steps(job: Scenario, inner: int, within: list[Limit]) -> tuple[fl
 
 
 def _pairwise(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
-    """Collectives made of single sends: each GPU's data for other nodes cross its own NIC."""
+    """Makes the route of collectives that consist of point-to-point transfers. Each GPU uses its share of the NICs."""
     inner = domain_ranks(job, system)
     limits: list[Limit] = []
     if fabric is not None:
         limits.append(intra_domain_limit(job, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
     if nodes > 1 and system.nics is not None:
-        own = nics_gbps(job, system, system.nics) / inner
-        whose = "each GPU's share of the NICs carries what it sends to other nodes"
+        capacity_gbps = nics_gbps(job, system, system.nics) / inner
+        reason = "each GPU's share of the NICs carries its data for other nodes"
         if job.collective in ("sendrecv", "gather", "scatter"):
-            own = max(own, one_nic_gbps(job, system.nics))
-            whose = "one GPU of a node sends to others or receives from them, through a NIC of its own"
+            capacity_gbps = max(capacity_gbps, one_nic_gbps(job, system.nics))
+            reason = "one GPU of a node sends to others or receives from them, through its own NIC"
         traffic = 1.0 if job.collective == "sendrecv" else (job.ranks - inner) / (job.ranks - 1)
-        elsewhere = 0.0
+        outside_s_per_gb = 0.0
         if job.collective == "hypercube":
-            traffic, elsewhere = _hypercube_steps(job, inner, limits)
-            whose += ", in steps that wait for each other"
+            traffic, outside_s_per_gb = _hypercube_steps(job, inner, limits)
+            reason += ", in steps that wait for each other"
         limits.append(
             Limit(
                 wire="NIC",
                 per="GPU",
-                capacity_gbps=own,
+                capacity_gbps=capacity_gbps,
                 traffic=traffic,
-                outside_s_per_gb=elsewhere,
-                why=f"{whose} ({nics_text(job, system, system.nics)})",
+                outside_s_per_gb=outside_s_per_gb,
+                why=f"{reason} ({nics_text(job, system, system.nics)})",
                 source=inter_node_limit(job, system, system.nics, 1.0, "").source,
             )
         )

@@ -1,4 +1,4 @@
-"""What an expectation is: routes over wires, and for each size what a healthy system reaches."""
+"""Types of an expectation: scenario, routes with their limits, and estimates per size."""
 
 from typing import Literal
 
@@ -7,88 +7,89 @@ from msgspec import Struct
 from busbw.system import System
 
 Protocol = Literal["LL", "LL128", "Simple"]
-"""NCCL's ways to send: LL puts a flag beside every 4 bytes, LL128 one in 128 bytes, Simple waits for whole chunks."""
+"""NCCL's protocols. LL sends a flag with every 4 bytes, LL128 one flag per 128 bytes, Simple waits for whole chunks."""
 
 
 class Scenario(Struct, kw_only=True, frozen=True):
-    """What is run: one collective over ranks on nodes."""
+    """One collective over a number of ranks on nodes, with the settings that affect its speed."""
 
     collective: str
     ranks: int
     ranks_per_node: int
     node_ranks: tuple[int, ...] = ()
-    """How many each node has, where a log lists them; empty: `ranks_per_node` on each."""
+    """Number of ranks on each node, if a log lists them. Empty if each node has `ranks_per_node`."""
     groups: int = 1
-    """How many groups like this one run at once and share a node's NICs (NCCL_TESTS_SPLIT)."""
+    """Number of equal groups that run at once and share a node's NICs (NCCL_TESTS_SPLIT)."""
     dtype: str | None = None
     nvls: bool = True
-    """Whether the switch may reduce (NCCL_NVLS_ENABLE)."""
+    """True if the NVLink switch may reduce (NCCL_NVLS_ENABLE)."""
     gpus_per_thread: int | None = 1
-    """How many GPUs one thread launches one after the other (-g); 1 in a CUDA graph; None where it is not known."""
+    """Number of GPUs that one thread launches in sequence (-g). 1 in a CUDA graph; None if unknown."""
     algorithm: str | None = None
-    """The only one that is allowed (NCCL_ALGO), in lower case: 'ring', 'tree', 'nvls', 'nvlstree'."""
+    """The only algorithm that NCCL_ALGO allows, in lower case: 'ring', 'tree', 'nvls', 'nvlstree'."""
 
 
 class Efficiency(Struct, kw_only=True, frozen=True):
-    """The share of a route's limit that its data reach when messages are large."""
+    """Fraction of a route's limit that large messages reach."""
 
     low: float
-    """A healthy system is not below."""
+    """Minimum of a healthy system."""
     typical: float
     high: float
-    """Nobody has published more."""
+    """Maximum of the published figures."""
     source: str
 
 
 class Limit(Struct, kw_only=True, frozen=True):
-    """What one kind of wire allows on one route."""
+    """Limit of one link type on one route."""
 
     wire: str
-    """'NVLink', 'PCIe', 'NIC', ..."""
+    """Link type: 'NVLink', 'PCIe', 'NIC', ..."""
     per: Literal["GPU", "node"]
     capacity_gbps: float
-    """What the wire of one GPU, or the wires of one node, carry each way."""
+    """Bandwidth of one GPU's or one node's links in each direction."""
     traffic: float
-    """GB/s on that wire for each GB/s of busbw; below 1 busbw exceeds the wire."""
+    """GB/s on the link for each GB/s of busbw. Below 1 busbw can exceed the capacity."""
     outside_s_per_gb: float = 0.0
-    """Seconds for each GB of busbw in which this wire waits for steps over others."""
+    """Seconds per GB of busbw in which this link waits for steps over other links."""
     why: str
+    """Reason for the traffic, with the capacity."""
     source: str
 
     @property
     def busbw_gbps(self) -> float:
-        """The busbw at which the wire is full."""
+        """Busbw at which the link is saturated."""
         return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 
 class Route(Struct, kw_only=True, frozen=True):
-    """One algorithm, the wires that its data cross, and what it costs."""
+    """One algorithm with the limits of its links, its latency and its protocols."""
 
     name: str
     limits: tuple[Limit, ...]
     efficiency: Efficiency
     latency_us: dict[Protocol, float]
-    """Before the first byte is done, per protocol that it has."""
+    """Time before the first byte is done, for each available protocol."""
     share: dict[Protocol, float]
-    """Of the route's bandwidth, per protocol; at most 1."""
+    """Fraction of the route's bandwidth that each protocol reaches, at most 1."""
     cap_gbps: dict[Protocol, float] = {}
-    """Busbw that a protocol does not exceed."""
+    """Maximum busbw of a protocol."""
     source: str = ""
-    """Of latency and shares."""
+    """Source of latencies and shares."""
 
     @property
     def binding(self) -> Limit:
-        """The wire that is full first."""
+        """Limit with the lowest busbw."""
         return min(self.limits, key=lambda limit: limit.busbw_gbps)
 
     @property
     def limit_gbps(self) -> float:
-        """The busbw that no run on this route exceeds."""
+        """Maximum busbw of this route."""
         return self.binding.busbw_gbps
 
 
 class ExpectedRange(Struct, kw_only=True, frozen=True):
-    """A figure with the range that a healthy system stays in."""
+    """Typical value with the range of a healthy system."""
 
     low: float
     typical: float
@@ -96,7 +97,7 @@ class ExpectedRange(Struct, kw_only=True, frozen=True):
 
 
 class Estimate(Struct, kw_only=True, frozen=True):
-    """What to expect of one size."""
+    """Expected time and busbw of one size."""
 
     size_bytes: int
     time_us: ExpectedRange
@@ -104,28 +105,28 @@ class Estimate(Struct, kw_only=True, frozen=True):
     route: str
     protocol: Protocol
     wire: str
-    """The one that would be full first."""
+    """Link type that limits large messages."""
     wire_gbps: float
-    """What crosses that wire at the typical busbw."""
+    """Traffic on that link at the typical busbw."""
 
 
 class Expectation(Struct, kw_only=True, frozen=True):
-    """What to expect of one job on one system."""
+    """Expectation of one scenario on one system."""
 
     job: Scenario
     system: System
     nodes: int
-    """NVLink domains, where these are larger than nodes."""
+    """Number of nodes, or of NVLink domains if these are larger than nodes."""
     routes: tuple[Route, ...] = ()
     best: Route | None = None
-    """The one that wins for large messages."""
+    """Fastest route for large messages."""
     floor_us: float | None = None
-    """The shortest time that the library's own model gives for any size."""
+    """Minimum time of NCCL's model over all sizes."""
     estimates: tuple[Estimate, ...] = ()
     unknown: str | None = None
-    """Why there is no expectation, and what to do; then all of the above is empty."""
+    """Reason for a missing expectation, with a remedy. Routes and estimates are empty then."""
     notes: tuple[str, ...] = ()
 
     def at(self, size_bytes: int) -> Estimate | None:
-        """The estimate of that size, where it was asked for."""
+        """Returns the estimate of a size. None if the expectation does not include that size."""
         return next((estimate for estimate in self.estimates if estimate.size_bytes == size_bytes), None)

@@ -1,14 +1,13 @@
-"""Where a series of measurements over time changed its level, and what is certain about it.
+"""Detection of level changes in a series of measurements over time, with a bounded rate of false alarms.
 
-The question is asked of the order alone. If nothing changed, every order of the values is as likely as the one that
-was seen. So the largest shift over all places where the series can be cut is held against the largest shifts of the
-same values in random orders (a permutation test); it is a change when at most a fraction `false_alarms` of the orders
-has one as large. That holds for every distribution of the noise, and the search over all places is paid for. It is
-asked twice, each time with half of the fraction: of the values' ranks, in which a single wild run hides no change, and
-of their logarithms, which show a large change after a few runs.
+It is a permutation test: without a change, every order of the values is equally likely. The largest shift over all
+possible cuts is compared with the largest shifts of the same values in random orders. It is a change if at most a
+fraction `false_alarms` of the orders has a shift as large. This holds for every distribution of the noise and includes
+the search over all cuts. The test runs twice, each time with half of the fraction. Ranks of the values are robust
+against single outliers; logarithms show a large change after few runs.
 
-What the test does not know: runs that resemble their neighbours in time without a change (a drift, a machine that is
-busy in the morning) are not in random order, and are reported as changes. docs/store.md says more.
+Limitation: the test assumes independent runs. A slow drift or a machine that is busy every morning is reported as a
+change. docs/store.md has more.
 """
 
 from __future__ import annotations
@@ -23,24 +22,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FALSE_ALARMS = 0.01
-"""Of the series in which nothing changed, the part in which a change is reported all the same; at most."""
+"""Maximum fraction of series without a change for which a change is reported."""
 
 MIN_RUNS = 3
-"""On each side of a change: fewer say nothing about a level."""
+"""Minimum number of runs on each side of a change."""
 
 SMALLEST_SHIFT = 0.02
-"""A change of the level by less than this part is not worth a word, however sure it is."""
+"""Smallest reported relative change of the level."""
 
-_WAYS = 2
-"""In which the question is asked: of ranks and of logarithms."""
+_TESTS = 2
+"""Number of tests that share the rate of false alarms: on ranks and on logarithms."""
 
 _NORMAL_MAD = 1.4826
-"""The standard deviation of a normal distribution over its median distance from the median."""
+"""Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
 _OUTLIER_LIMIT = 5
+"""Standard deviations from the median beyond which logarithms are clipped."""
 
 _ORDERS = 1999
+"""Minimum number of random orders in a test."""
 _CHUNK = 2_000_000
-"""Values shuffled at once: what a few megabytes hold."""
+"""Maximum number of values shuffled at once, to limit memory to some tens of megabytes."""
 
 
 class LevelChange(NamedTuple):
@@ -55,7 +56,7 @@ class LevelChange(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """The new level over the old, less one: -0.1 is 10 % less."""
+        """Relative change of the level: -0.1 is 10 % less."""
         return self.after / self.before - 1
 
 
@@ -65,16 +66,16 @@ def change_points(
     false_alarms: float = FALSE_ALARMS,
     smallest_shift: float = SMALLEST_SHIFT,
 ) -> list[LevelChange]:
-    """The changes of level in a series of positive values, in order.
+    """Returns the changes of level in a series, in order.
 
-    The series is cut at the place of the largest shift where that is a change, and each part is looked at in the same
-    way. The places are then looked for once more between their neighbours, and those of a small shift are dropped.
-    The same values give the same answer: the random orders have a fixed beginning.
+    The series is cut at the largest shift if that is significant, and both parts are tested in the same way. Each cut
+    is then located again between its neighbors, and cuts with a small shift are dropped. The random orders have a
+    fixed seed, so equal values give equal results.
 
     Args:
-        values: In order of time; positive.
-        false_alarms: For a series without a change the chance that one is reported; at most.
-        smallest_shift: As a part of the level before; smaller changes are not reported.
+        values: Positive values in order of time.
+        false_alarms: Maximum probability that a change is reported for a series without one.
+        smallest_shift: Smallest reported change, relative to the level before it.
     """
     import numpy as np
 
@@ -90,15 +91,15 @@ def change_points(
 
 
 def min_runs(false_alarms: float) -> int:
-    """With fewer values no change can be found: even one in the middle has not enough orders to be rare among them."""
+    """Minimum number of values with which a change can be significant at this rate of false alarms."""
     count = 2 * MIN_RUNS
-    while 2 / math.comb(count, count // 2) > false_alarms / _WAYS:
+    while 2 / math.comb(count, count // 2) > false_alarms / _TESTS:
         count += 1
     return count
 
 
 def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[LevelChange]:
-    """The changes between the levels; the smallest that is too small goes first, and its levels become one."""
+    """Returns the changes between the levels. Merges the levels of the smallest shift until all shifts are large."""
     import numpy as np
 
     while True:
@@ -118,59 +119,59 @@ def _cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Ite
     if high - low < 2 * MIN_RUNS:
         return
     for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
-        seen, place = _largest_shift(scores)
-        if _is_rare(scores, seen, level / _WAYS, np.random.default_rng(high - low)):
-            yield low + place
-            yield from _cuts(series, low, low + place, level)
-            yield from _cuts(series, low + place, high, level)
+        observed, cut = _largest_shift(scores)
+        if _is_significant(scores, observed, level / _TESTS, np.random.default_rng(high - low)):
+            yield low + cut
+            yield from _cuts(series, low, low + cut, level)
+            yield from _cuts(series, low + cut, high, level)
             return
 
 
-def _is_rare(scores: NDArray[np.float64], seen: float, level: float, random: np.random.Generator) -> bool:
-    """Whether at most `level` of the orders, the one that was seen among them, has a shift as large."""
+def _is_significant(scores: NDArray[np.float64], observed: float, level: float, random: np.random.Generator) -> bool:
+    """True if at most the fraction `level` of the orders, including the observed one, has a shift as large."""
     import numpy as np
 
     orders = max(_ORDERS, math.ceil(10 / level) - 1)
-    most = math.floor(level * (orders + 1)) - 1
-    larger, left = 0, orders
-    while left:
-        count = min(left, max(1, _CHUNK // len(scores)), 200)
+    max_larger = math.floor(level * (orders + 1)) - 1
+    larger, remaining = 0, orders
+    while remaining:
+        count = min(remaining, max(1, _CHUNK // len(scores)), 200)
         shuffled = random.permuted(np.tile(scores, (count, 1)), axis=1)
-        # A hair less than what was seen, so that rounding does not tell equal shifts apart.
-        larger += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= seen * (1 - 1e-9)))
-        left -= count
-        if larger > most:
+        # The tolerance makes equal shifts count as equal despite rounding.
+        larger += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
+        remaining -= count
+        if larger > max_larger:
             return False
     return True
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The place of each value among them, from below; equal ones share theirs. Their sum is zero."""
+    """Returns the centered ranks of the values; equal values share their mean rank. Their sum is zero."""
     import numpy as np
 
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)  # the rank of the last of each value, from 1
-    ranks: NDArray[np.float64] = (last - (counts - 1) / 2)[which] - (len(values) + 1) / 2
+    ranks: NDArray[np.float64] = (last - (counts - 1) / 2)[inverse] - (len(values) + 1) / 2
     return ranks
 
 
 def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the values, those beyond five deviations drawn in to there. Their sum is zero.
+    """Returns the centered logarithms of the values, clipped at `_OUTLIER_LIMIT` deviations. Their sum is zero.
 
-    The deviation is that of the values' middle half (the median distance from the median): wild runs do not make it.
+    The deviation is estimated by the median absolute deviation, which outliers do not affect.
     """
     import numpy as np
 
     logs = np.log(values)
     middle = np.median(logs)
     deviation = _NORMAL_MAD * float(np.median(np.abs(logs - middle))) or float(logs.std())
-    drawn_in = np.clip(logs, middle - _OUTLIER_LIMIT * deviation, middle + _OUTLIER_LIMIT * deviation)
-    scores: NDArray[np.float64] = drawn_in - drawn_in.mean()
+    clipped = np.clip(logs, middle - _OUTLIER_LIMIT * deviation, middle + _OUTLIER_LIMIT * deviation)
+    scores: NDArray[np.float64] = clipped - clipped.mean()
     return scores
 
 
 def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each place where it can be cut: how far the sum before it is from none, in its standard deviations' unit."""
+    """Returns the shift of each possible cut: the sum before it, in units proportional to its standard deviation."""
     import numpy as np
 
     count = scores.shape[-1]
@@ -182,5 +183,5 @@ def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _largest_shift(scores: NDArray[np.float64]) -> tuple[float, int]:
     shifts = _shifts(scores)
-    place = int(shifts.argmax())
-    return float(shifts[place]), place + MIN_RUNS
+    index = int(shifts.argmax())
+    return float(shifts[index]), index + MIN_RUNS

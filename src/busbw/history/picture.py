@@ -1,4 +1,4 @@
-"""A trend as a small picture for a terminal: each run's speed in each band, and where a level changed."""
+"""Terminal plot of a trend: the speed of each run in each band, and the changes of level."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,39 +9,39 @@ import plotext
 
 from busbw.history.trends import Trend
 
-WIDEST, HEIGHT = 120, 14
+MAX_WIDTH, HEIGHT = 120, 14
 _MARKERS = {"latency": "dot", "middle": "x", "plateau": "o"}
 _TICKS = 5
 
 
 def picture(trend: Trend, *, width: int) -> str:
-    """Speed in percent of the usual over the runs in order of time. Empty where there are fewer than three runs.
+    """Plots each run's speed, in percent of the usual speed, in order of time. Empty for fewer than three runs.
 
-    Where there are more runs than columns, a mark is the median of neighbours.
+    If there are more runs than columns, each mark is the median of consecutive runs.
     """
     count = len(trend.names)
     if count < 3:
         return ""
     each = math.ceil(2 * count / width)
-    of = f", a mark for {each} runs" if each > 1 else ""
+    grouping = f", one mark per {each} runs" if each > 1 else ""
     plotext.clear_figure()
     plotext.theme("clear")
-    plotext.plot_size(min(width, WIDEST), HEIGHT)
-    plotext.title(f"speed in % of the usual{of}; | where a level changed")
+    plotext.plot_size(min(width, MAX_WIDTH), HEIGHT)
+    plotext.title(f"speed in % of the usual{grouping}; |: change of level")
     for band in trend.bands:
         points = list(_marks(band.scores, each))
         if points:
             plotext.scatter(*map(list, zip(*points, strict=True)), label=band.band, marker=_MARKERS[band.band])
     for at in sorted({change.at for band in trend.bands for change in band.changes}):
         plotext.vertical_line(at - 0.5)
-    ticks = sorted({round(place * (count - 1) / (_TICKS - 1)) for place in range(_TICKS)})
-    plotext.xticks(ticks, _when([trend.times_s[at] for at in ticks]))
+    ticks = sorted({round(tick * (count - 1) / (_TICKS - 1)) for tick in range(_TICKS)})
+    plotext.xticks(ticks, _time_labels([trend.times_s[at] for at in ticks]))
     drawn = plotext.uncolorize(plotext.build())
     return "\n".join(line.rstrip() for line in drawn.splitlines())
 
 
-def _when(times_s: Sequence[float]) -> list[str]:
-    """The days (UTC), or where two are of one day the times of day too."""
+def _time_labels(times_s: Sequence[float]) -> list[str]:
+    """Returns the days (UTC), with the times of day if two labels have the same day."""
     times = [datetime.fromtimestamp(time_s, timezone.utc) for time_s in times_s]
     days = [f"{time:%Y-%m-%d}" for time in times]
     return days if len(set(days)) == len(days) else [f"{time:%m-%d %H:%M}" for time in times]

@@ -1,8 +1,8 @@
-"""Runs of the same measurement in order of time, judged by bands of sizes.
+"""Trends: runs of the same measurement in order of time, scored by bands of sizes.
 
-What is the same is said by `Sameness`, and nothing else is ever put into one trend. Within a band no bandwidths of
-unlike sizes are averaged: each size is held against its own median over all runs, and a run's score in a band is the
-median of these ratios. 1 is as usual, 0.9 is 10 % slower.
+A trend contains only runs with equal `TrendKey`. Bandwidths of different sizes are never averaged: each size is
+compared with its own median over all runs. A run's score in a band is the median of these ratios. 1 is the usual speed,
+0.9 is 10 % slower.
 """
 
 import sqlite3
@@ -20,11 +20,11 @@ from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
 from busbw.store import Filter, MeasuredSeries, list_measured
 
 MIN_SIZE_SHARE = 0.5
-"""A size counts when at least this part of the runs have it: the others' scores must not hang on it."""
+"""Minimum fraction of runs that must contain a size for it to count in the scores."""
 
 
 class TrendKey(NamedTuple):
-    """What measurements must share to be one trend."""
+    """Properties that the measurements of one trend share."""
 
     collective: str | None
     dtype: str | None
@@ -36,14 +36,14 @@ class TrendKey(NamedTuple):
     placement: Placement
     backend: str | None
     hosts: str
-    """All of them, or only how many there are where any will do."""
+    """Names of all hosts, or only their number if any hosts may be combined."""
     device: str | None
     method: str
-    """Settings that make a time mean something else, where they differ from the usual."""
+    """Settings that change the meaning of a time, if they differ from the defaults."""
 
 
 class CircumstanceChange(NamedTuple):
-    """What differs between the runs before a change and those after it."""
+    """A setting or version that differs between a run and the run before it."""
 
     name: str
     before: str
@@ -51,32 +51,33 @@ class CircumstanceChange(NamedTuple):
 
 
 class BandTrend(NamedTuple):
-    """The runs' scores in one band."""
+    """Scores of the runs in one band."""
 
     band: BandName
     sizes_bytes: tuple[int, ...]
     scores: tuple[float | None, ...]
-    """Per run of the trend; None where the run has none of the sizes."""
+    """One score per run of the trend. None if the run has no size of the band."""
     changes: tuple[LevelChange, ...]
-    """Each at a run of the trend."""
+    """Changes of level; `at` is the index of a run of the trend."""
     is_too_short: bool
-    """Whether there are too few runs to find any change."""
+    """True if there are too few runs to detect any change."""
 
 
 class Trend(NamedTuple):
-    """The same measurement over time."""
+    """One measurement over time."""
 
     same: TrendKey
     names: tuple[str, ...]
-    """Of the runs, in order of time."""
+    """Names of the runs, in order of time."""
     times_s: tuple[float, ...]
     circumstances: tuple[dict[str, str], ...]
+    """Settings and versions of each run that may explain a change."""
     usual_us: dict[int, float]
-    """Median time over the runs, by size."""
+    """Median time over the runs, by size in bytes."""
     bands: tuple[BandTrend, ...]
 
     def differences(self, at: int) -> list[CircumstanceChange]:
-        """What a run was made with that the run before it was not."""
+        """Returns the circumstances that differ between run `at` and the run before it."""
         before, after = self.circumstances[at - 1], self.circumstances[at]
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         return [CircumstanceChange(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
@@ -85,26 +86,25 @@ class Trend(NamedTuple):
 def trends(
     connection: sqlite3.Connection, wanted: Filter, *, any_host: bool = False, false_alarms: float = FALSE_ALARMS
 ) -> list[Trend]:
-    """The trends of all that matches, the longest first.
+    """Returns the trends of all matching runs, the longest first.
 
     Args:
-        connection: Of the index.
-        wanted: What to look at.
-        any_host: Take runs on other hosts for the same, where there are as many of them.
-        false_alarms: The chance that a trend in which nothing changed is reported to have changed; at most. The bands
-            share it.
+        connection: Connection to the index.
+        wanted: Filter for the runs.
+        any_host: Combine runs on different hosts if the number of hosts is equal.
+        false_alarms: Maximum probability that a change is reported for a trend without one. The bands share it.
     """
     runs_of: dict[TrendKey, list[MeasuredSeries]] = {}
     for measured in list_measured(connection, wanted):
-        runs_of.setdefault(_sameness(measured, any_host=any_host), []).append(measured)
-    made = [
+        runs_of.setdefault(_trend_key(measured, any_host=any_host), []).append(measured)
+    found = [
         _trend(same, sorted(runs, key=attrgetter("time_s", "name", "number")), false_alarms)
         for same, runs in runs_of.items()
     ]
-    return sorted(made, key=lambda trend: (-len(trend.names), [str(part) for part in trend.same]))
+    return sorted(found, key=lambda trend: (-len(trend.names), [str(part) for part in trend.same]))
 
 
-def _sameness(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
+def _trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
     return TrendKey(
         collective=measured.collective,
         dtype=measured.dtype,
@@ -136,15 +136,15 @@ def _trend(same: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> T
 
 
 def _usual(runs: list[MeasuredSeries]) -> dict[int, float]:
-    """The median time of each size that is common enough."""
+    """Returns the median time of each size that enough runs have."""
     seen = Counter(size for run in runs for size in run.times_us)
     common = [size for size, count in seen.items() if size > 0 and count >= MIN_SIZE_SHARE * len(runs)]
     return {size: median(run.times_us[size] for run in runs if size in run.times_us) for size in sorted(common)}
 
 
 def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
-    """Which sizes are in which band; a band without one is left out."""
-    # Bytes over time is busbw but for a factor that all sizes share.
+    """Yields each band with its sizes. Bands without sizes are omitted."""
+    # Bytes over time is proportional to busbw with the same factor for all sizes.
     start = plateau_from([(size, size / time_us) for size, time_us in usual_us.items()])
     for band in BANDS:
         if sizes := tuple(size for size in usual_us if band_of(size, start) == band):

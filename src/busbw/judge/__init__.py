@@ -1,4 +1,4 @@
-"""Whether a run is as fast as it should be: GOOD, SLOW, BROKEN or UNSURE, per band, with the evidence."""
+"""Verdicts on a run: GOOD, SLOW, BROKEN or UNSURE, per band of sizes, with the evidence."""
 
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
 from busbw.judge.types import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, worst

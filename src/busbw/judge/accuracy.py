@@ -1,4 +1,4 @@
-"""How well the expectation predicts: every published figure beside what the model says of it."""
+"""Accuracy of the expectation: published figures compared with the model's predictions."""
 
 import statistics
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from busbw.system import find, nics_from_text
 from busbw.units import size_text
 
 AIM = 0.10
-"""The error that a predicted plateau should not exceed."""
+"""Maximum error of a good prediction of a plateau, as a fraction."""
 
 LARGE_BYTES = 1 << 30
-"""From here on a message counts as large."""
+"""Minimum size of a large message."""
 
-_FEWEST = 4
-"""Sizes that make a sweep."""
+_MIN_SIZES = 4
+"""Minimum number of sizes of a sweep for a coverage."""
 
 
 class Plateau(Struct, kw_only=True, frozen=True):
-    """The largest message of one published sweep, published and predicted."""
+    """Published and predicted busbw of the largest message of one published sweep."""
 
     reference: str
     collective: str
@@ -33,38 +33,38 @@ class Plateau(Struct, kw_only=True, frozen=True):
     is_floor: bool
     library: str | None
     size_bytes: int | None
-    """None where only "large" was published."""
+    """None if the source states no size, only "large"."""
     published_gbps: float
     predicted_gbps: ExpectedRange
     route: str
 
     @property
     def error(self) -> float:
-        """Predicted beyond published, as a share of published."""
+        """Relative error of the prediction; positive if it is above the published figure."""
         return self.predicted_gbps.typical / self.published_gbps - 1
 
     @property
     def inside(self) -> bool:
-        """Whether the published figure lies in the predicted range."""
+        """True if the published figure is in the predicted range."""
         return self.predicted_gbps.low <= self.published_gbps <= self.predicted_gbps.high
 
 
 class Coverage(Struct, kw_only=True, frozen=True):
-    """All sizes of one published sweep, by band."""
+    """Accuracy over all sizes of one published sweep, by band."""
 
     reference: str
     collective: str
     ranks: int
     variant: str | None
     bands: dict[BandName, tuple[int, int, float]]
-    """Points, points within the range, median of the absolute error of time."""
+    """Per band: number of points, number of points in the range, median of the absolute relative error of time."""
 
 
 def plateaus() -> Iterator[Plateau]:
-    """The largest message of every sweep that the model has a route for."""
+    """Yields the largest message of every published sweep that the model covers."""
     for name, reference, sweep in _modelled():
         point = max(sweep.points, key=lambda one: one.size_bytes or 1 << 62)
-        # A plateau whose size was not published is that of a very large message.
+        # Without a published size, assume a very large message.
         size = point.size_bytes or 1 << 40
         expectation = _expectation(reference, sweep, [size])
         estimate = expectation.at(size)
@@ -85,10 +85,10 @@ def plateaus() -> Iterator[Plateau]:
 
 
 def coverages() -> Iterator[Coverage]:
-    """Every sweep of more than three sizes."""
+    """Yields the coverage of every published sweep with at least `_MIN_SIZES` sizes."""
     for name, reference, sweep in _modelled():
         points = [(point.size_bytes, point.busbw_gbps, point.time_us) for point in sweep.points if point.size_bytes]
-        if len(points) < _FEWEST:
+        if len(points) < _MIN_SIZES:
             continue
         expectation = _expectation(reference, sweep, [size for size, _, _ in points])
         yardstick = yardstick_from_expectation(expectation)
@@ -118,7 +118,7 @@ def coverages() -> Iterator[Coverage]:
 
 
 def _modelled() -> Iterator[tuple[str, Reference, Sweep]]:
-    """Every sweep once: where both placements were published, out of place."""
+    """Yields every published sweep. If both placements were published, only the out-of-place one."""
     for name, reference in references().items():
         both = {sweep.collective for sweep in reference.sweeps if sweep.placement == "out_of_place"}
         for sweep in reference.sweeps:
@@ -146,12 +146,12 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
 
 
 def full_size() -> list[Plateau]:
-    """Those that show a plateau: measured, and of a large message."""
+    """Returns the plateaus that were measured with a large message."""
     return [one for one in plateaus() if not one.is_floor and (one.size_bytes or LARGE_BYTES) >= LARGE_BYTES]
 
 
 def markdown() -> str:
-    """Both tables as docs/expectation.md has them."""
+    """Returns the text and both tables for docs/expectation.md."""
     whole = full_size()
     close = sum(abs(one.error) <= AIM for one in whole)
     inside = sum(one.inside for one in whole)
@@ -163,20 +163,20 @@ def markdown() -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for one in plateaus():
-        what = " ".join(word for word in (one.collective, one.algorithm) if word)
+        title = " ".join(word for word in (one.collective, one.algorithm) if word)
         size = size_text(one.size_bytes) if one.size_bytes else "large"
         limits = f"{one.predicted_gbps.low:.3g}-{one.predicted_gbps.high:.3g}"
         predicted = f"{one.predicted_gbps.typical:.4g} ({one.route})"
-        cells = (one.reference, what, size, f"{one.published_gbps:.4g}", predicted, limits, f"{one.error:+.0%}")
+        cells = (one.reference, title, size, f"{one.published_gbps:.4g}", predicted, limits, f"{one.error:+.0%}")
         lines.append(f"| {' | '.join(cells)} | {_remark(one)} |")
     lines += ["", "| reference | what | latency | middle | plateau |", "| --- | --- | --- | --- | --- |"]
     for row in coverages():
-        what = " ".join(word for word in (row.collective, row.variant) if word)
+        title = " ".join(word for word in (row.collective, row.variant) if word)
         shares = [
             f"{row.bands[band][1]} of {row.bands[band][0]}, {row.bands[band][2]:.0%}" if band in row.bands else ""
             for band in BANDS
         ]
-        lines.append(f"| {row.reference} | {what} | {' | '.join(shares)} |")
+        lines.append(f"| {row.reference} | {title} | {' | '.join(shares)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What a slow run looks like: a wire or a route whose figure it shows. Likely, never proven."""
+"""Likely causes of a slow run: links or routes with a figure that matches the measured one. Not proofs."""
 
 from collections.abc import Sequence
 
@@ -6,16 +6,16 @@ from busbw.expect import Expectation
 from busbw.judge.types import BandVerdict
 
 _NEAR = 0.08
-"""A share within which two plateaus count as the same."""
+"""Maximum relative difference of two plateaus that count as the same."""
 
 _ALIKE = 1.6
-"""A factor within which the figures of several sizes count as the same."""
+"""Maximum ratio of the figures of several sizes that count as the same."""
 
 _PCIE_GBPS = {"PCIe 3 x16": 12.0, "PCIe 4 x16": 24.0, "PCIe 5 x16": 48.0}
 
 
 def likely_causes(expectation: Expectation, bands: Sequence[BandVerdict]) -> tuple[str, ...]:
-    """Sentences, each with the figures that suggest it."""
+    """Returns one sentence per likely cause, with the figures that suggest it."""
     found: list[str] = []
     for verdict in bands:
         if verdict.grade != "SLOW":
@@ -31,13 +31,13 @@ def likely_causes(expectation: Expectation, bands: Sequence[BandVerdict]) -> tup
 
 def _latency(verdict: BandVerdict) -> str:
     return (
-        f"start-up cost: {verdict.worst.time_us:.4g} us where {verdict.worst.range_us.typical:.4g} us is typical: slow "
-        "processors or launches (compare with a CUDA graph, -G 1), ranks far from their NUMA node, no RDMA"
+        f"high start-up time: {verdict.worst.time_us:.4g} us, typical is {verdict.worst.range_us.typical:.4g} us. "
+        "Possible: slow CPU or launches (compare with a CUDA graph, -G 1), ranks far from their NUMA node, no RDMA"
     )
 
 
 def _middle(verdict: BandVerdict) -> list[str]:
-    """Time that is missing at every size alike is a cost of starting; time in proportion is a share of a wire."""
+    """Explains slow middle sizes. A constant extra time is start-up time; a proportional one is less bandwidth."""
     slow = [one for one in verdict.judged if one.outcome == "slower"]
     extra = [one.time_us - one.range_us.typical for one in slow]
     ratios = [one.ratio for one in slow]
@@ -45,11 +45,11 @@ def _middle(verdict: BandVerdict) -> list[str]:
         return []
     if max(extra) <= _ALIKE * min(extra):
         return [
-            f"{min(extra):.3g} to {max(extra):.3g} us more than typical whatever the size: a cost of starting "
-            "(one thread that launches many GPUs, -g, or no CUDA graph)"
+            f"{min(extra):.3g} to {max(extra):.3g} us more than typical at every slow size: start-up time "
+            "(one thread launches many GPUs, -g, or no CUDA graph)"
         ]
     if max(ratios) <= _ALIKE * min(ratios):
-        return [f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: a share of a wire"]
+        return [f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"]
     return []
 
 
@@ -59,37 +59,37 @@ def _plateau(expectation: Expectation, verdict: BandVerdict) -> list[str]:
         return []
     best = expectation.best
     if measured >= best.limit_gbps * best.efficiency.low:
-        late = "chunk sizes, registration or a plug-in's tuner"
-        return [f"its best, {measured:.4g} GB/s, is healthy; smaller sizes of the plateau do not reach it yet: {late}"]
+        suspects = "check chunk sizes, registration or a plug-in's tuner"
+        return [f"the maximum of {measured:.4g} GB/s is healthy, but smaller plateau sizes do not reach it: {suspects}"]
     full = best.limit_gbps * best.efficiency.typical
     found = []
     for route in expectation.routes:
-        reaches = route.limit_gbps * route.efficiency.typical
-        if route is not best and abs(measured / reaches - 1) <= _NEAR:
-            better = f"{best.name} would reach {full:.4g}{_why_not(best.name)}"
-            found.append(f"{measured:.4g} GB/s is what {route.name} reaches here ({reaches:.4g}); {better}")
+        typical = route.limit_gbps * route.efficiency.typical
+        if route is not best and abs(measured / typical - 1) <= _NEAR:
+            better = f"{best.name} would reach {full:.4g}{_unavailable_reasons(best.name)}"
+            found.append(f"{measured:.4g} GB/s is typical of {route.name} ({typical:.4g}); {better}")
     nics = expectation.system.nics
     if expectation.nodes > 1 and nics is not None and best.binding.wire == "NIC":
         for used in range(1, nics.count):
             if nics.count % used == 0 and abs(measured / (full * used / nics.count) - 1) <= _NEAR:
                 found.append(
-                    f"{measured:.4g} GB/s is what {used} of the {nics.count} NICs of a node carry: look at NCCL_IB_HCA"
+                    f"{measured:.4g} GB/s is typical of {used} of the {nics.count} NICs of a node: check NCCL_IB_HCA"
                 )
     if expectation.nodes == 1 and best.binding.wire == "NVLink":
-        for name, carries in _PCIE_GBPS.items():
-            if abs(measured / carries - 1) <= 2 * _NEAR:
+        for name, pcie_gbps in _PCIE_GBPS.items():
+            if abs(measured / pcie_gbps - 1) <= 2 * _NEAR:
                 found.append(
-                    f"{measured:.4g} GB/s is what {name} carries: the GPUs do not use NVLink (nvidia-smi topo -m)"
+                    f"{measured:.4g} GB/s is typical of {name}: the GPUs do not use NVLink (nvidia-smi topo -m)"
                 )
     if not found:
         found.append(
-            f"{measured:.4g} GB/s is {measured / full:.0%} of what {best.name} reaches over {best.binding.wire} and "
-            "the figure of no other route: look at settings (NCCL_DEBUG=INFO), clocks and a shared machine"
+            f"{measured:.4g} GB/s is {measured / full:.0%} of the typical busbw of {best.name} over "
+            f"{best.binding.wire} and matches no other route: check settings (NCCL_DEBUG=INFO), clocks and other load"
         )
     return found
 
 
-def _why_not(best: str) -> str:
+def _unavailable_reasons(best: str) -> str:
     if best.startswith("NVLS"):
         return (
             ": the switch does not reduce (NCCL before 2.17, NCCL_NVLS_ENABLE=0, no fabric manager, a virtual machine)"

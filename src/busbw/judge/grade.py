@@ -1,4 +1,4 @@
-"""From figures beside their ranges to a grade per band."""
+"""Grades per band of sizes, from figures and their ranges."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, size_text
 
 _NOISY = 0.30
-"""Two placements of one size, or the passes over it, that differ by more say that the machine was not quiet."""
-_FALL, _FALLS = 0.15, 2
-"""One such fall may be a switch of protocol; two of 15 % say that the machine was not quiet."""
-_ALONE = 1.2
-"""A single size counts as slow only where it is this factor beyond the range: no neighbour can confirm it."""
+"""Maximum relative difference between placements or passes of one size on a quiet machine."""
+_MIN_DROP, _NOISY_DROPS = 0.15, 2
+"""Two drops of the time by 15 % between increasing sizes indicate a busy machine. One may be a switch of protocol."""
+_SINGLE_SIZE_FACTOR = 1.2
+"""A band with a single size is slow only beyond the range by this factor, because no neighbor can confirm it."""
 _MAX_NAMED = 3
 
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
-    """One verdict for each band in which run and yardstick share a size."""
+    """Returns a verdict for each band in which run and yardstick have a common size."""
     by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {}
     for point in series.points:
         limits = yardstick.range_us(point.size_bytes, point.placement)
@@ -34,7 +34,7 @@ def _judge(point: SeriesPoint, limits: ExpectedRange) -> JudgedFigure:
     outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
     low, high = point.interval_us or (point.time_us, point.time_us)
     if low > limits.high:
-        # Iterations that differ by more than what is missing say that the machine was not quiet.
+        # A spread of the iterations that exceeds the excess time indicates a busy machine.
         outcome = "slower" if point.time_us / (1 + (point.spread or 0.0)) > limits.high else "unclear"
     elif high < limits.low:
         outcome = "faster"
@@ -56,7 +56,7 @@ def _grade(band: BandName, pairs: Sequence[tuple[SeriesPoint, JudgedFigure]]) ->
     slow = [size for size in sizes if _all(judged, size, "slower")]
     unclear = [size for size in sizes if _any(judged, size, "unclear")]
     noisy = [size for size in sizes if _is_noisy([point for point, one in pairs if one.size_bytes == size])]
-    if _falls([point for point, _ in pairs]) >= _FALLS:
+    if _drops([point for point, _ in pairs]) >= _NOISY_DROPS:
         noisy = sizes
     worst = max(judged, key=lambda one: one.time_us / one.range_us.high)
     grade, reason = _grade_from_counts(sizes, slow, unclear, noisy, worst)
@@ -76,12 +76,12 @@ def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
     return max(times) > (1 + _NOISY) * min(times)
 
 
-def _falls(points: Sequence[SeriesPoint]) -> int:
-    """How often a larger message took much less time than the one before it, which no wire can do."""
+def _drops(points: Sequence[SeriesPoint]) -> int:
+    """Counts sizes that took much less time than the next smaller size, which no link explains."""
     found = 0
     for placement in {point.placement for point in points}:
         times = [point.time_us for point in points if point.placement == placement]
-        found += sum(after < (1 - _FALL) * before for before, after in itertools.pairwise(times))
+        found += sum(after < (1 - _MIN_DROP) * before for before, after in itertools.pairwise(times))
     return found
 
 
@@ -89,24 +89,24 @@ def _grade_from_counts(
     sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: JudgedFigure
 ) -> tuple[Grade, str]:
     if len(noisy) == len(sizes) > 1:
-        return "UNSURE", "time falls again and again as messages grow, or placements disagree: measure longer (-n 200)"
-    neighbours = any(one in slow and other in slow for one, other in itertools.pairwise(sizes))
-    if neighbours or (slow and len(sizes) == 1 and worst.time_us > _ALONE * worst.range_us.high):
+        return "UNSURE", "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
+    neighbors = any(one in slow and other in slow for one, other in itertools.pairwise(sizes))
+    if neighbors or (slow and len(sizes) == 1 and worst.time_us > _SINGLE_SIZE_FACTOR * worst.range_us.high):
         return "SLOW", f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range"
     if len(sizes) == 1 and slow:
-        return "UNSURE", "one size only, just beyond the range: measure its neighbours too (-f 2)"
+        return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
     if 2 * len(unclear) >= len(sizes):
         return "UNSURE", f"too noisy at {count_text(len(unclear), 'size')}: measure longer (-n 200, --target-ci 2%)"
     if 2 * len(noisy) > len(sizes):
         return (
             "UNSURE",
-            f"the placements of {count_text(len(noisy), 'size')} disagree: measure on a quiet machine, longer",
+            f"the placements of {count_text(len(noisy), 'size')} disagree: measure longer on a quiet machine",
         )
     if len(slow) > 1 or 3 * len(slow) > len(sizes):
         more = f" and {len(slow) - _MAX_NAMED} more" if len(slow) > _MAX_NAMED else ""
         named = f"{', '.join(map(size_text, slow[:_MAX_NAMED]))}{more}"
-        apart = f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range, none beside another ({named})"
-        return "UNSURE", f"{apart}: measure again, longer (-n 200)"
+        apart = f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range, none adjacent ({named})"
+        return "UNSURE", f"{apart}: measure again and longer (-n 200)"
     if slow:
-        return "GOOD", f"only {size_text(slow[0])} is beyond the range, its neighbours are not"
+        return "GOOD", f"only {size_text(slow[0])} is beyond the range, its neighbors are not"
     return "GOOD", "every size within the range or better"

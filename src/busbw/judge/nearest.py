@@ -1,4 +1,4 @@
-"""Finds the published figures that are nearest to a run, and says how near and in what they differ."""
+"""Search for the published figures that are most similar to a run."""
 
 import math
 
@@ -10,15 +10,16 @@ from busbw.reference import Reference, Sweep, references
 
 
 class NearestReference(Struct, kw_only=True, frozen=True):
-    """A reference's sweep as a yardstick for a run."""
+    """A published sweep and the yardstick made from it."""
 
     name: str
+    """Name of the reference."""
     sweep: Sweep
     yardstick: Yardstick
 
 
 def nearest(run: Series) -> NearestReference | None:
-    """The nearest of all references that come with the program; None where none is of the same collective."""
+    """Returns the most similar of all shipped references. None if no reference has the run's collective."""
     found = [
         (
             _distance(run, reference, sweep, yardstick),
@@ -35,7 +36,7 @@ def nearest(run: Series) -> NearestReference | None:
 
 
 def nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
-    """The sweep of one reference that is nearest; None where it has none of the collective."""
+    """Returns the most similar sweep of one reference. None if it does not have the run's collective."""
     found = [
         (
             _distance(run, reference, sweep, yardstick),
@@ -50,7 +51,7 @@ def nearest_sweep(run: Series, name: str, reference: Reference) -> NearestRefere
 
 
 def _distance(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Smaller is nearer: first what forbids a comparison, then ranks, then what can be compared at all."""
+    """Sort key of similarity, smaller is nearer: blockers, then ranks, then common sizes and differences."""
     mine = {point.size_bytes for point in run.points}
     common = len(mine & {point.size_bytes for point in sweep.points})
     ranks = abs(math.log2((run.ranks or 1) / reference.ranks))

@@ -1,4 +1,4 @@
-"""An expectation beside a reference: what was measured elsewhere, how near that is, and what differs."""
+"""Comparison of an expectation with a reference."""
 
 from msgspec import Struct
 
@@ -12,48 +12,49 @@ from busbw.units import size_text
 
 
 class ReferenceFigure(Struct, kw_only=True, frozen=True):
-    """A reference's figure of one size, beside what is expected there."""
+    """A reference's figure of one size, compared with the expected figure."""
 
     size_bytes: int
     time_us: float
     busbw_gbps: float
     ratio_to_expected: float
-    """As a share of the typical busbw that is expected."""
+    """Ratio of the reference's busbw to the expected typical busbw."""
     is_interpolated: bool
-    """Whether it lies between two sizes of the reference."""
+    """True if the figure is interpolated between two sizes of the reference."""
 
 
 class ReferenceComparison(Struct, kw_only=True, frozen=True):
-    """A reference beside an expectation."""
+    """Result of the comparison with one reference."""
 
     name: str
     how_near: str
+    """Clause on the similarity, or the reason for missing figures."""
     is_comparable: bool
     figures: tuple[ReferenceFigure, ...] = ()
-    """Of those sizes of the expectation that it reaches."""
+    """Figures of the expectation's sizes that the reference covers."""
 
 
-def compare_with_reference(expectation: Expectation, against: ReferenceSelection) -> ReferenceComparison:
-    """The figures of a reference at the sizes of an expectation; without any, `how_near` says why."""
-    found = select_reference(_series(expectation), against)
+def compare_with_reference(expectation: Expectation, selection: ReferenceSelection) -> ReferenceComparison:
+    """Compares a reference at the sizes of an expectation. If there are no figures, `how_near` has the reason."""
+    found = select_reference(_series(expectation), selection)
     if found is None:
-        why = f"it has no figures of {expectation.job.collective}"
-        return ReferenceComparison(name=against.name, how_near=f"not comparable: {why}", is_comparable=False)
+        reason = f"it has no figures of {expectation.job.collective}"
+        return ReferenceComparison(name=selection.name, how_near=f"not comparable: {reason}", is_comparable=False)
     other_collective = any(reason.startswith("collective") for reason in found.blockers)
     is_comparable = not found.blockers
-    # What the program chose by itself is shown only where it is comparable, what the user chose with what differs.
-    shown = is_comparable or not (against.nearest or other_collective)
+    # An automatic choice is shown only if it is comparable; the user's choice is shown with its differences.
+    shown = is_comparable or not (selection.nearest or other_collective)
     figures = _figures(expectation, found) if shown else ()
     how_near = found.similarity
     if shown and found.sizes_bytes and not figures:
-        how_near += f"; it has other sizes than these: {', '.join(map(size_text, sorted(found.sizes_bytes)))}"
+        how_near += f"; it has only other sizes: {', '.join(map(size_text, sorted(found.sizes_bytes)))}"
     return ReferenceComparison(name=found.name, how_near=how_near, is_comparable=is_comparable, figures=figures)
 
 
 def _series(expectation: Expectation) -> Series:
-    """The expectation as if it had been measured, for what compares runs."""
-    job, place = expectation.job, expectation.system
-    device = place.devices[0] if place.devices else place.title
+    """Converts the expectation to a series, for functions that compare runs."""
+    job, system = expectation.job, expectation.system
+    device = system.devices[0] if system.devices else system.title
     ranks = tuple(
         Rank(rank=number, host=f"node {number // job.ranks_per_node}", device_name=device)
         for number in range(job.ranks)
@@ -71,16 +72,18 @@ def _series(expectation: Expectation) -> Series:
         table=Table(format="expectation", collective=job.collective, ranks=job.ranks, rank_list=ranks),
         row=Row(line=1, collective=job.collective, size_bytes=0, dtype=job.dtype, ranks=job.ranks, figures={}),
         points=points,
-        nics=place.nics.text if place.nics else None,
+        nics=system.nics.text if system.nics else None,
     )
 
 
-def select_reference(run: Series, against: ReferenceSelection) -> Yardstick | None:
-    """The nearest of what was named, or of all published figures where nothing was; None without any to compare."""
-    if against.log is not None:
-        others = [yardstick_from_series(against.name, other, run) for other in series_of(against.log) if other.points]
+def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | None:
+    """Returns the most similar yardstick of the selection, or of all shipped references. None without candidates."""
+    if selection.log is not None:
+        others = [
+            yardstick_from_series(selection.name, other, run) for other in series_of(selection.log) if other.points
+        ]
         return min(others, key=lambda one: (len(one.blockers), len(one.differs)), default=None)
-    found = nearest_sweep(run, against.name, against.reference) if against.reference else nearest(run)
+    found = nearest_sweep(run, selection.name, selection.reference) if selection.reference else nearest(run)
     return found.yardstick if found else None
 
 

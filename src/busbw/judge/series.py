@@ -1,4 +1,4 @@
-"""A log's rows as series: the figures of one configuration by size, fit to be held against others."""
+"""Series: the figures of one configuration of a log by size, prepared for judging."""
 
 import statistics
 
@@ -9,83 +9,87 @@ from busbw.expect import COLLECTIVES, NetworkNics, bus_factor, hosts_of
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
-_CONTRADICTS = 0.03
-"""A share by which time, bytes and bandwidth may differ: more than their last printed digit, which is added apart."""
+_MAX_CONTRADICTION = 0.03
+"""Maximum relative difference between bandwidth and bytes / time. `_close` adds an allowance for rounding."""
 
-_HELD_BACK_BELOW_US = 300.0
-"""Operations that take the device less are sampled behind a gate (docs/measuring.md, "What is timed")."""
+_GATED_BELOW_US = 300.0
+"""Operations with a shorter device time are sampled behind a gate (docs/measuring.md, "What is timed")."""
 
 
 class SeriesPoint(Struct, kw_only=True, frozen=True):
-    """One size in one placement, over all passes of it."""
+    """One size in one placement, over all passes."""
 
     size_bytes: int
     placement: Placement
     time_us: float
     busbw_gbps: float | None
     median_us: float | None = None
-    """Of single iterations, each as long as its slowest rank took; None without statistics or over several passes. The
-    time itself where the iterations were sampled without what launching costs."""
+    """Median over iterations of the slowest rank. None without statistics or with several passes. Equal to `time_us` if
+    the samples exclude launch time."""
     median_interval_us: tuple[float, float] | None = None
-    """95 % interval of the median, where the log has one."""
+    """95 % confidence interval of the median. None if the log does not have it."""
     interval_us: tuple[float, float] | None = None
-    """The same, and the time too."""
+    """`median_interval_us`, widened to include `time_us`."""
     spread: float | None = None
-    """How far the slow twentieth of the iterations is from the median, as a share; None without statistics."""
+    """Relative distance of the 95th percentile from the median, or the range over passes. None if neither is known."""
 
 
 class Series(Struct, kw_only=True, frozen=True):
-    """All figures of one configuration."""
+    """All figures of one configuration of a table."""
 
     table: Table
     row: Row
-    """Its first: collective, type and ranks are in it."""
+    """First row, for collective, type and ranks."""
     points: tuple[SeriesPoint, ...]
-    """By size, then placement."""
+    """Ordered by size, then placement."""
     wrong: tuple[str, ...] = ()
+    """One clause per figure with wrong data."""
     figures: int = 0
+    """Number of figures, including those without a time."""
     unchecked: int = 0
+    """Number of figures without a data check."""
     contradictions: tuple[str, ...] = ()
+    """One clause per figure with inconsistent size, time and bandwidth."""
     nics: str | None = None
-    """Of a node, '8 x 400 Gb/s', where log or user say and the job goes over them; logs rarely do."""
+    """NICs of a node, '8 x 400 Gb/s'. None unless log or user state them and the data cross them."""
 
     def with_stated_nics(self, nics: NetworkNics | None) -> "Series":
-        """The same with the NICs that it goes over, if they are stated."""
+        """Returns a copy with these NICs if they are stated."""
         return replace(self, nics=nics.nics.text) if nics and nics.is_stated else self
 
     @property
     def collective(self) -> str | None:
-        """Where it is known."""
+        """Collective. None if unknown."""
         return self.table.collective_of(self.row)
 
     @property
     def ranks(self) -> int | None:
-        """Where it is known."""
+        """Number of ranks. None if unknown."""
         return self.table.ranks_of(self.row)
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Those of its group, as far as the device list has them."""
+        """Hosts of the group that the device list contains."""
         return tuple(hosts_of(self.table, self.row))
 
     @property
     def title(self) -> str:
-        """What was run."""
-        what = [self.collective or "unknown collective", self.row.dtype, self.row.redop]
+        """Description of the configuration."""
+        names = [self.collective or "unknown collective", self.row.dtype, self.row.redop]
         ranks = count_text(self.ranks, "rank") if self.ranks else "unknown number of ranks"
         root = f"root {self.row.root}" if self.row.root is not None else None
         group = f"group {self.row.group}" if self.row.group else None
-        words = " ".join(word for word in what if word and word != "none")
+        words = " ".join(word for word in names if word and word != "none")
         return ", ".join(filter(None, [words, ranks, root, group, self.row.variant]))
 
 
 def series_of(log: Log) -> tuple[Series, ...]:
-    """Every configuration of a log, in its order."""
+    """Returns the series of all configurations of a log, in its order."""
     return tuple(_one(table, rows) for table in log.tables for rows in _by_configuration(table))
 
 
 def by_median(series: Series) -> Series | None:
-    """The same with medians in place of means, which a few late iterations do not move; None where one is missing."""
+    """Returns a copy with medians instead of means, which outliers do not affect. None if a median is missing."""
     if not series.points or any(point.median_us is None for point in series.points):
         return None
     return replace(series, points=tuple(_median_of(point) for point in series.points))
@@ -110,8 +114,8 @@ def _one(table: Table, rows: list[Row]) -> Series:
     for row in rows:
         for placement, figure in row.figures.items():
             if figure.wrong_elements:
-                what = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
-                wrong.append(f"line {row.line}: {', '.join(what)}")
+                parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
+                wrong.append(f"line {row.line}: {', '.join(parts)}")
             unchecked += figure.check != "checked"
             if sentence := _contradiction(table, row, figure):
                 contradictions.append(sentence)
@@ -135,7 +139,7 @@ def _factor(table: Table, row: Row) -> float | None:
 
 
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
-    """As the log has it, or from its bandwidth."""
+    """Returns the log's time, or derives it from its bandwidth. None if neither is known."""
     if figure.time_us:
         return figure.time_us
     factor = _factor(table, row)
@@ -159,7 +163,7 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
     known = [figure.stats for _, figure in figures if figure.stats]
     stats = [figure.stats for _, figure in figures if figure.stats and not _is_device_time(figure)]
     intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
-    # A mean that a few late iterations have raised lies outside its own median's interval: the wider of the two counts.
+    # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
     interval = None
     if intervals and len(figures) == 1:
         interval = (min(intervals[0][0], times[0]), max(intervals[0][1], times[0]))
@@ -182,30 +186,37 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
 
 
 def _is_device_time(figure: Figure) -> bool:
-    """Whether the samples are what operations take on the device: they say nothing of a time with launching in it."""
-    return figure.device_time_us is not None and figure.device_time_us < _HELD_BACK_BELOW_US
+    """True if the samples are device times. They exclude launch time and do not describe the time with launching."""
+    return figure.device_time_us is not None and figure.device_time_us < _GATED_BELOW_US
 
 
 def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
-    """Whether size, time, algbw and busbw can all be true; a figure that was made from the others says nothing."""
-    given = {
+    """Describes a contradiction of size, time, algbw and busbw, without derived figures. None if consistent."""
+    stated = {
         name: value
         for name in ("time_us", "algbw_gbps", "busbw_gbps")
         if (value := getattr(figure, name)) is not None and name not in figure.derived
     }
-    time_us, algbw, busbw = given.get("time_us"), given.get("algbw_gbps"), given.get("busbw_gbps")
+    time_us, algbw, busbw = stated.get("time_us"), stated.get("algbw_gbps"), stated.get("busbw_gbps")
     if row.size_bytes <= 0:
         return None
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    in_algbw, in_busbw = 1.0, _factor(table, row)
-    if collective == "hypercube" and in_busbw is not None:
-        in_algbw, in_busbw = in_busbw, 1.0
-    if time_us and algbw is not None and not _close(row.size_bytes * in_algbw / time_us / 1e3, algbw):
+    algbw_factor, busbw_factor = 1.0, _factor(table, row)
+    if collective == "hypercube" and busbw_factor is not None:
+        algbw_factor, busbw_factor = busbw_factor, 1.0
+    if time_us and algbw is not None and not _close(row.size_bytes * algbw_factor / time_us / 1e3, algbw):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw:g} GB/s"
-    if in_busbw and algbw and busbw is not None and not _close(algbw * in_busbw, busbw, extra=0.006 * in_busbw):
-        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, and {in_busbw:.4g} for {ranks} ranks"
+    if (
+        busbw_factor
+        and algbw
+        and busbw is not None
+        and not _close(algbw * busbw_factor, busbw, extra=0.006 * busbw_factor)
+    ):
+        return (
+            f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, but must be {busbw_factor:.4g} for {ranks} ranks"
+        )
     return None
 
 
 def _close(one: float, other: float, extra: float = 0.0) -> bool:
-    return abs(one - other) <= _CONTRADICTS * max(one, other) + 0.006 + extra
+    return abs(one - other) <= _MAX_CONTRADICTION * max(one, other) + 0.006 + extra

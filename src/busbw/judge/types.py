@@ -1,4 +1,4 @@
-"""What a verdict is: a grade per band with the figures that it rests on."""
+"""Types of verdicts: grades with the figures that support them."""
 
 from typing import Literal
 
@@ -22,12 +22,12 @@ _WORST_FIRST: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
 
 
 def worst(grades: list[Grade]) -> Grade:
-    """The grade of several together; without any nothing is known."""
+    """Returns the worst of several grades. UNSURE if the list is empty."""
     return next((grade for grade in _WORST_FIRST if grade in grades), "UNSURE")
 
 
 class JudgedFigure(Struct, kw_only=True, frozen=True):
-    """One figure beside the range that it is held against."""
+    """One figure, the range of the yardstick, and the outcome."""
 
     size_bytes: int
     placement: Placement
@@ -38,38 +38,39 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """Measured over typical time; above 1 is slower."""
+        """Measured over typical time. Above 1 is slower."""
         return self.time_us / self.range_us.typical
 
 
 class BandVerdict(Struct, kw_only=True, frozen=True):
-    """One band of one series."""
+    """Verdict on one band of one series."""
 
     band: BandName
     grade: Grade
     reason: str
     judged: tuple[JudgedFigure, ...]
     worst: JudgedFigure
-    """The one that is furthest beyond what is typical."""
+    """Figure with the highest ratio of its time to the upper end of its range."""
 
 
 class Verdict(Struct, kw_only=True, frozen=True):
-    """What to think of one configuration of a log."""
+    """Verdict on one configuration of a log."""
 
     grade: Grade
     title: str
-    """What was run: 'all_reduce float sum, 8 ranks'."""
+    """Configuration: 'all_reduce float sum, 8 ranks'."""
     yardstick: str
-    """What it was held against; 'nothing' where there was nothing."""
+    """Name of the yardstick, or 'nothing'."""
     reasons: tuple[str, ...] = ()
-    """The sentences that the grade rests on, the weightiest first."""
+    """Reasons for the grade, the most important first."""
     bands: tuple[BandVerdict, ...] = ()
     causes: tuple[str, ...] = ()
-    """What it looks like, each with its figures; likely, not proven."""
+    """Likely causes with the figures that suggest them. Not proofs."""
     advice: tuple[str, ...] = ()
-    """What to do next."""
+    """Next steps for the user."""
     beside: tuple[str, ...] = ()
-    """What is worth knowing and decides nothing: the nearest published figure, rows that were not checked."""
+    """Notes that do not affect the grade, such as the nearest published figure and unchecked rows."""
     fit: Fit | None = None
     half_bytes: float | None = None
+    """Interpolated size that first reaches half of the maximum busbw. None if already the smallest size does."""
     features: tuple[CurveFeature, ...] = ()

@@ -1,4 +1,4 @@
-"""From a log to verdicts: chooses the yardstick, refuses what cannot be judged, gathers reasons and advice."""
+"""Verdicts on a log: selects the yardstick, rejects what cannot be judged, and collects reasons and advice."""
 
 from collections import Counter
 
@@ -28,30 +28,30 @@ from busbw.system import Nics, System
 from busbw.units import count_text, size_text
 
 _MAX_NAMED = 3
-_ABOVE = 1.10
-"""Busbw that is this factor above the highest limit of all routes is not believed."""
+_MAX_LIMIT_RATIO = 1.10
+"""Maximum credible ratio of busbw to the highest limit of all routes."""
 
 
 class ReferenceSelection(Struct, kw_only=True, frozen=True):
-    """What the user wants a run to be held against; all empty: the expectation of its system."""
+    """The reference chosen with `--reference`. All fields empty: judge by the expectation."""
 
     name: str = ""
     reference: Reference | None = None
     log: Log | None = None
     nearest: bool = False
-    """The nearest published figures (auto)."""
+    """True to use the nearest published figures (auto)."""
 
 
 def judge(
     log: Log, *, system: System | None = None, nics: Nics | None = None, selection: ReferenceSelection | None = None
 ) -> tuple[Verdict, ...]:
-    """A verdict for each configuration of a log.
+    """Judges each configuration of a log.
 
     Args:
-        log: What is judged.
-        system: What it ran on; without it what the log says of its devices.
-        nics: Of a node; without them those of the system.
-        against: A reference that decides instead of the expectation.
+        log: Log to judge.
+        system: System of the run; None to derive it from the log's devices.
+        nics: NICs of a node; None to use those of the system.
+        selection: Reference to judge by instead of the expectation; None for the expectation.
     """
     chosen = selection or ReferenceSelection()
     empty = (_without_rows(table) for table in log.tables if not table.rows)
@@ -64,7 +64,7 @@ def judge(
 
 
 def _refused_by_table(log: Log) -> Counter[int]:
-    """How many rows were refused since each table began, by its first line."""
+    """Counts the refused rows that follow the start of each table. Keys are first lines of tables."""
     starts = sorted(table.first_line for table in log.tables)
     if not starts:
         return Counter()
@@ -72,15 +72,17 @@ def _refused_by_table(log: Log) -> Counter[int]:
 
 
 def _with_refused(verdict: Verdict, refused: int) -> Verdict:
-    """What is good of a table is not good of the rows that nobody could read."""
+    """Turns GOOD into UNSURE if rows of the table could not be read."""
     if verdict.grade != "GOOD" or not refused:
         return verdict
-    reason = f"what was read is within its range, but {count_text(refused, 'row')} of the log could not be read"
-    return replace(verdict, grade="UNSURE", reasons=(reason,), advice=("`busbw import` says what was refused and why",))
+    reason = (
+        f"the rows that were read are in their range, but {count_text(refused, 'row')} of the log could not be read"
+    )
+    return replace(verdict, grade="UNSURE", reasons=(reason,), advice=("see `busbw import` for the refused rows",))
 
 
 def _without_rows(table: Table) -> Verdict:
-    """A table of which nothing but its header and footer was read."""
+    """Returns the verdict on a table without rows."""
     reasons = ["no row of it was read"]
     if table.claimed_out_of_bounds:
         reasons = [f"its footer counts {table.claimed_out_of_bounds} out of bounds", *reasons]
@@ -91,41 +93,41 @@ def _without_rows(table: Table) -> Verdict:
         title=table.collective or table.program or "a table",
         yardstick="nothing",
         reasons=tuple(reasons),
-        advice=("`busbw import` says what was refused and why",),
+        advice=("see `busbw import` for the refused rows",),
     )
 
 
 def _verdict(series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection) -> Verdict:
     expectation = _expectation(series, system, nics)
     named = expectation.system if expectation and (system or nics) else None
-    crossed = network_nics_finder(series.table, named)(series.row)
-    assumes_nics = crossed is not None and not crossed.is_stated
-    series = series.with_stated_nics(crossed)
+    network_nics = network_nics_finder(series.table, named)(series.row)
+    assumes_nics = network_nics is not None and not network_nics.is_stated
+    series = series.with_stated_nics(network_nics)
     if selection.log is not None:
         series, others = _median_series(series, selection)
-        yardstick, reasons, beside = _of_log(series, selection.name, others)
+        yardstick, reasons, notes = _yardstick_from_log(series, selection.name, others)
     else:
-        yardstick, reasons, beside = _yardstick(series, expectation, selection, assumes_nics=assumes_nics)
+        yardstick, reasons, notes = _yardstick(series, expectation, selection, assumes_nics=assumes_nics)
     if yardstick is not None and yardstick.scatter and not yardstick.blockers:
-        apart = f"two starts of the same may be {yardstick.scatter}: `busbw ab` tells smaller differences"
-        beside = [*beside, apart]
+        variation = f"two starts of one command may be {yardstick.scatter}: `busbw ab` detects smaller differences"
+        notes = [*notes, variation]
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,
         yardstick=yardstick.name if yardstick else "nothing",
-        beside=(*beside, *_notes(series)),
+        beside=(*notes, *_notes(series)),
         **_curve_findings(series),  # type: ignore[arg-type]
     )
     if series.wrong:
         more = f" and {len(series.wrong) - _MAX_NAMED} more" if len(series.wrong) > _MAX_NAMED else ""
         reason = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED])}{more}"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
-    rows_say = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
-    if series.table.claimed_out_of_bounds and not rows_say:
-        reason = f"the log's own footer counts {series.table.claimed_out_of_bounds} out of bounds"
+    has_wrong_rows = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
+    if series.table.claimed_out_of_bounds and not has_wrong_rows:
+        reason = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
-    if doubt := _blocking_reason(series):
-        return replace(verdict, reasons=(doubt[0],), advice=(doubt[1],))
+    if blocking := _blocking_reason(series):
+        return replace(verdict, reasons=(blocking[0],), advice=(blocking[1],))
     if yardstick is None:
         advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
         return replace(verdict, reasons=tuple(reasons), advice=(advice,))
@@ -138,34 +140,34 @@ def _verdict(series: Series, system: System | None, nics: Nics | None, selection
 
 
 _BROKEN_ADVICE = (
-    "repeat it with -c 1 -n 1 over the same sizes; with the same result suspect the library, then the hardware"
+    "repeat the run with -c 1 -n 1 over the same sizes; if data are wrong again, suspect the library, then the hardware"
 )
 _NICS_ADVICE = (
-    "say the NICs of a node: busbw check --nics 8x400, or --system NAME where they are the usual ones of such a machine"
+    "state the NICs of a node: busbw check --nics 8x400, or --system NAME if they are the usual ones of such a machine"
 )
 _NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
-    "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
+    "state the system (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
 )
 
 
 def _expectation(series: Series, system: System | None, nics: Nics | None) -> Expectation | None:
-    where = system or system_of(series.table)
-    if where is not None and nics is not None:
-        where = with_nics(where, nics.count, nics.gbit, nics.source)
-    job = scenario_of(series.table, series.row, where) if where else None
-    if job is None or where is None:
+    effective = system or system_of(series.table)
+    if effective is not None and nics is not None:
+        effective = with_nics(effective, nics.count, nics.gbit, nics.source)
+    job = scenario_of(series.table, series.row, effective) if effective else None
+    if job is None or effective is None:
         return None
-    return expect(job, where, sorted({point.size_bytes for point in series.points}))
+    return expect(job, effective, sorted({point.size_bytes for point in series.points}))
 
 
 def _unstated_nics(verdict: Verdict, expectation: Expectation) -> Verdict:
-    """What is slow beside NICs that nobody has spoken of may be what other NICs carry."""
+    """Turns SLOW into UNSURE, because the assumed NICs may be faster than the actual ones."""
     nics = expectation.system.nics
     if verdict.grade != "SLOW" or nics is None:
         return verdict
-    reason = f"nobody says what NICs a node has: {nics.text} are assumed, and with others this may be healthy"
+    reason = f"the NICs of a node are not stated: {nics.text} are assumed, and with others this may be healthy"
     bands = tuple(replace(band, grade="UNSURE") if band.grade == "SLOW" else band for band in verdict.bands)
     return replace(
         verdict, grade="UNSURE", reasons=(reason, *verdict.reasons), bands=bands, causes=(), advice=(_NICS_ADVICE,)
@@ -175,42 +177,42 @@ def _unstated_nics(verdict: Verdict, expectation: Expectation) -> Verdict:
 def _yardstick(
     series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
 ) -> tuple[Yardstick | None, list[str], list[str]]:
-    """What decides, why nothing does, and what is only shown beside."""
+    """Returns the yardstick or None, the reasons for its absence, and notes."""
     if selection.reference is not None:
         found = nearest_sweep(series, selection.name, selection.reference)
         if found is None:
             return None, [f"{selection.name} has no figures of {series.collective}"], []
         return found.yardstick, [], [f"reference {found.name}: {found.yardstick.similarity}"]
     close = nearest(series)
-    beside = [_nearest_text(series, close)] if close else []
+    notes = [_nearest_text(series, close)] if close else []
     if selection.nearest:
         if close is None:
             return None, [f"no published figures of {series.collective}"], []
-        if not close.yardstick.blockers and any(text.startswith("GPU not said") for text in close.yardstick.differs):
-            # Nobody has said that these are alike: with a name or a file the user does.
-            return replace(close.yardstick, blockers=("the log does not say which GPU it ran on",)), [], beside
+        if not close.yardstick.blockers and any(text.startswith("GPU not stated") for text in close.yardstick.differs):
+            # An automatic choice needs a known GPU. With a named reference the user vouches for the similarity.
+            return replace(close.yardstick, blockers=("the log does not state its GPU",)), [], notes
         if not close.yardstick.blockers and assumes_nics:
-            return replace(close.yardstick, blockers=("nobody says what NICs a node has (--nics 8x400)",)), [], beside
-        return close.yardstick, [], beside
+            return replace(close.yardstick, blockers=("the NICs of a node are not stated (--nics 8x400)",)), [], notes
+        return close.yardstick, [], notes
     if expectation is None:
-        return None, [_why_no_expectation(series)], beside
+        return None, [_no_expectation_reason(series)], notes
     if expectation.unknown:
-        return None, [expectation.unknown], beside
-    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], beside
+        return None, [expectation.unknown], notes
+    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], notes
 
 
-def _why_no_expectation(series: Series) -> str:
+def _no_expectation_reason(series: Series) -> str:
     if series.collective is None:
-        return "the log does not say which collective it is of"
+        return "the log does not state its collective"
     if series.collective not in COLLECTIVES:
-        return f"what {series.collective} moves over the wires is not known"
+        return f"the traffic of {series.collective} is not known"
     if series.ranks is None:
-        return "the log does not say how many ranks took part"
-    return "what it ran on is not known: the log names no device that is described here"
+        return "the log does not state its number of ranks"
+    return "the system is not known: the log names no device that busbw has a description of"
 
 
 def _median_series(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
-    """A run and the series of the log that it is held against, both by medians where both have them."""
+    """Returns the run and the series of the reference log, by medians if all of them have medians."""
     assert selection.log is not None
     others = [other for other in series_of(selection.log) if other.points]
     mine, theirs = by_median(series), [by_median(other) for other in others]
@@ -218,12 +220,14 @@ def _median_series(series: Series, selection: ReferenceSelection) -> tuple[Serie
     return (mine, medians) if mine is not None and len(medians) == len(others) else (series, others)
 
 
-def _of_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick | None, list[str], list[str]]:
+def _yardstick_from_log(
+    series: Series, name: str, others: list[Series]
+) -> tuple[Yardstick | None, list[str], list[str]]:
     others = sorted(others, key=lambda other: other.row.group != series.row.group)
     candidates = [yardstick_from_series(name, other, series) for other in others]
     same = sorted(candidates, key=lambda one: (len(one.blockers), len(one.differs)))
     if not same:
-        return None, [f"{name} holds no rows"], []
+        return None, [f"{name} contains no rows"], []
     differs = [f"the reference differs in {'; '.join(same[0].differs)}"] if same[0].differs else []
     return same[0], [], differs
 
@@ -242,17 +246,17 @@ def _nearest_text(series: Series, close: NearestReference) -> str:
 
 
 def _blocking_reason(series: Series) -> tuple[str, str] | None:
-    """Why the figures cannot be judged at all, and what to do."""
+    """Returns the reason that prevents any verdict, and a remedy. None if the figures can be judged."""
     if series.ranks == 1:
         return (
-            "one rank: nothing crosses a link, so busbw is 0 and times are those of a copy or of nothing",
+            "one rank: nothing crosses a link, so busbw is 0 and times are at most those of a copy",
             "start all ranks in one job; several such tables mean that each process ran alone (build with MPI=1)",
         )
     if series.contradictions:
         more = f" (and {len(series.contradictions) - 1} more)" if len(series.contradictions) > 1 else ""
         return (
             f"the figures contradict each other: {series.contradictions[0]}{more}",
-            "look at the units of time and bandwidth and at the number of ranks in the log",
+            "check the units of time and bandwidth and the number of ranks in the log",
         )
     if not series.points:
         return ("no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2")
@@ -268,7 +272,7 @@ def _notes(series: Series) -> list[str]:
 
 
 def _curve_findings(series: Series) -> dict[str, object]:
-    """What the sweep says by itself: fit, half-bandwidth size, dips and cliffs."""
+    """Returns findings that need no yardstick: fit, half-bandwidth size, dips and cliffs."""
     if series.collective not in COLLECTIVES or not series.ranks or series.ranks < 2 or not series.points:
         return {}
     factor = bus_factor(series.collective, series.ranks)
@@ -284,7 +288,7 @@ def _curve_findings(series: Series) -> dict[str, object]:
 
 
 def _confirmed(found: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
-    """Where both placements were measured, what only one of them shows is a disturbance and no property."""
+    """Merges the features of both placements. A dip in only one placement is marked as a disturbance."""
     if len(found) < 2:
         return found[0] if found else ()
     first, second = ({feature.size_bytes: feature for feature in one} for one in found[:2])
@@ -292,7 +296,7 @@ def _confirmed(found: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...
         replace(first[size], evidence=f"{first[size].evidence}; in both placements") for size in first.keys() & second
     ]
     alone = [
-        replace(feature, likely="in one placement only: a disturbance while it was measured")
+        replace(feature, likely="in one placement only: a disturbance during the measurement")
         for size, feature in {**first, **second}.items()
         if (size not in first or size not in second) and feature.kind == "dip"
     ]
@@ -302,8 +306,8 @@ def _confirmed(found: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...
 def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:
     bands = grade_bands(series, yardstick)
     if not bands:
-        reason = "no size of the run lies among those of the reference"
-        return replace(verdict, reasons=(reason,), advice=("measure sizes that both have (-b 8 -e 8G -f 2)",))
+        reason = "the reference covers no size of the run"
+        return replace(verdict, reasons=(reason,), advice=("measure sizes of the reference (-b 8 -e 8G -f 2)",))
     reasons = [
         f"{band.band}: {band.reason}"
         for band in sorted(bands, key=lambda one: one.grade == "GOOD")
@@ -314,16 +318,16 @@ def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation:
     causes: tuple[str, ...] = ()
     if grade == "SLOW" and expectation is not None and expectation.best is not None:
         causes = likely_causes(expectation, bands)
-    if expectation is not None and (above := _above_every_wire(bands, expectation)):
+    if expectation is not None and (above := _above_all_limits(bands, expectation)):
         grade = "UNSURE" if grade == "GOOD" else grade
         reasons.append(above)
-        advice.append("say what it ran on (--system), and look at ranks and hosts in the log")
+        advice.append("state the system (--system), and check ranks and hosts in the log")
     if series.table.complete is False:
         grade = "UNSURE" if grade == "GOOD" else grade
         reasons.append(f"the run ended early{f' ({series.table.end_reason})' if series.table.end_reason else ''}")
-        advice.append("repeat it to its end: sizes that are missing may be those that fail")
+        advice.append("repeat the complete run: missing sizes may be those that fail")
     missing = [band for band in ("latency", "middle", "plateau") if band not in {one.band for one in bands}]
-    beside = (*verdict.beside, f"not measured: {' and '.join(missing)}") if missing else verdict.beside
+    notes = (*verdict.beside, f"not measured: {' and '.join(missing)}") if missing else verdict.beside
     return replace(
         verdict,
         grade=grade,
@@ -331,15 +335,15 @@ def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation:
         reasons=tuple(reasons) or ("every band within its range",),
         causes=causes,
         advice=tuple(advice),
-        beside=beside,
+        beside=notes,
     )
 
 
-def _above_every_wire(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
+def _above_all_limits(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
     if not expectation.routes:
         return None
     highest = max(route.limit_gbps for route in expectation.routes)
     measured = max((one.busbw_gbps or 0.0 for band in bands for one in band.judged), default=0.0)
-    if measured <= _ABOVE * highest:
+    if measured <= _MAX_LIMIT_RATIO * highest:
         return None
-    return f"{measured:.4g} GB/s is more than the wires of {expectation.system.name} carry ({highest:.4g})"
+    return f"{measured:.4g} GB/s is above the limit of {expectation.system.name} ({highest:.4g})"

@@ -1,6 +1,6 @@
-"""The report: one HTML file that says what was measured, whether it is good, and shows it (docs/report.md).
+"""The report: one HTML file with verdicts, figures and plots of one or more logs (docs/report.md).
 
-`build` makes the page from logs, `render` makes the HTML of it.
+`build` makes a page from logs, `render` makes HTML from a page.
 """
 
 from busbw.report.build import ReportInput, build

@@ -1,6 +1,7 @@
-"""Who came last: how long after the first rank each began, by size, as our own records say (`rank_arrivals_us`).
+"""Heat map of the ranks' arrivals: start of each rank relative to the first, by size (`rank_arrivals_us`).
 
-Samples do not tell it: each rank's begin at its own first stamp, and who waits for a late rank has the longest.
+Samples cannot show a late rank: each rank's samples begin at its own first timestamp, so the ranks that wait for the
+late one have the longest samples.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,38 +16,40 @@ from busbw.svg import drawing, element, group
 from busbw.units import size_text
 
 MAX_RANKS = 32
-"""In one picture: of more, those that came latest."""
+"""Maximum number of ranks in one picture. If there are more, the latest are shown."""
 
 _LEFT, _TOP, _CELL_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
 _SHADES_US = (10, 30, 100, 300)
-"""A cell beyond the last has the strongest shade; the engine warns from 100 us on (docs/measuring.md)."""
+"""Upper limits of the shades; later arrivals have the strongest shade. The engine warns from 100 us on
+(docs/measuring.md)."""
 
 
 def arrivals(figures: Sequence[Figure]) -> list[float] | None:
-    """Per rank of the group, in microseconds after the first; over several passes the median. None where none is known.
+    """Returns the arrival of each rank of the group after the first, in microseconds. None if unknown.
 
     Args:
-        figures: One for each pass over a size.
+        figures: One figure per pass over a size. The result is the median over the passes.
     """
     known = [figure.arrivals_us for figure in figures if figure.arrivals_us]
     if not known or len(set(map(len, known))) != 1:
         return None
-    return [median(own) for own in zip(*known, strict=True)]
+    return [median(passes) for passes in zip(*known, strict=True)]
 
 
 def members(table: Table, group: int) -> list[int]:
-    """The ranks of a group, as they are numbered in the whole job."""
+    """Returns the ranks of a group, as numbered in the whole job."""
     return sorted(rank.rank for rank in table.rank_list if rank.group == group)
 
 
 def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[int]) -> Picture | None:
-    """A heat map of rank by size; None without data.
+    """Draws a heat map of rank by size. None without data.
 
     Args:
-        title: Of the picture.
-        by_size: The arrivals at each size, in microseconds.
-        ranks: Whose they are, numbered in the whole job; a size with arrivals of more or fewer is left out.
+        title: Title of the picture.
+        by_size: Arrivals at each size, in microseconds.
+        ranks: Ranks that the arrivals belong to, as numbered in the whole job. Sizes with another number of arrivals
+            are omitted.
     """
     sizes = sorted(size for size, found in by_size.items() if len(found) == len(ranks) > 1)
     if not sizes:
@@ -69,30 +72,32 @@ def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence
         element("text", f"rank {ranks[index]}", x=_LEFT - 5, y=_TOP + _CELL_HEIGHT * (line + 0.68), class_="tick end")
         for line, index in enumerate(shown)
     ]
-    most, size, rank = max((by_size[size][index], size, ranks[index]) for size in sizes for index in range(len(ranks)))
-    latest_words = f"The latest is rank {rank} at {size_text(size)}: it began {number(most)} us after the first rank."
-    text = f"{title}. {latest_words}"
+    max_us, size, rank = max(
+        (by_size[size][index], size, ranks[index]) for size in sizes for index in range(len(ranks))
+    )
+    latest_text = f"The latest is rank {rank} at {size_text(size)}: it began {number(max_us)} us after the first rank."
+    text = f"{title}. {latest_text}"
     svg = drawing(group(*cells), *labels, *names, label=text, width=_WIDTH, height=bottom + 24)
     note = (
-        f"{latest_words} Microseconds after the first rank at which each began, once behind a barrier of all; over "
-        "several passes the median. Ranks leave a barrier one after the other, so some microseconds mean nothing."
+        f"{latest_text} Start of each rank after a common barrier, in microseconds after the first rank; median over "
+        "passes. Ranks leave a barrier one after another, so a few microseconds are insignificant."
     )
     if len(ranks) > len(shown):
-        note += f" Of {len(ranks)} ranks the {len(shown)} that came latest."
+        note += f" Of {len(ranks)} ranks, the {len(shown)} latest are shown."
     return Picture(title, text, svg, _keys(), note)
 
 
 def shade_level(late_us: float) -> int:
-    """The shade of a cell, 0 to 4: up to 10, 30, 100 and 300 us, and beyond."""
+    """Returns the shade of a cell, 0 to 4: up to 10, 30, 100 and 300 us, and above."""
     return sum(late_us > limit for limit in _SHADES_US)
 
 
 def _keys() -> tuple[LegendEntry, ...]:
-    words = [*(f"to {limit} us" for limit in _SHADES_US), "beyond"]
-    boxes = [element("rect", x=4, y=1, width=26, height=12, class_=f"heat{shade}") for shade in range(len(words))]
+    labels = [*(f"to {limit} us" for limit in _SHADES_US), "above"]
+    boxes = [element("rect", x=4, y=1, width=26, height=12, class_=f"heat{shade}") for shade in range(len(labels))]
     return tuple(
-        LegendEntry(element("svg", box, viewBox="0 0 34 14", class_="sample", aria_hidden="true"), word)
-        for box, word in zip(boxes, words, strict=True)
+        LegendEntry(element("svg", box, viewBox="0 0 34 14", class_="sample", aria_hidden="true"), label)
+        for box, label in zip(boxes, labels, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""Logarithmic axes: where a value lies on paper, and which values are written beside it."""
+"""Logarithmic axes: scales, ticks and labels."""
 
 import math
 from collections.abc import Iterable
@@ -12,17 +12,17 @@ from busbw.units import size_text
 
 WIDTH, HEIGHT = 460.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 68.0, 448.0, 12.0, 252.0
-"""The frame that curves are drawn in; tick labels stand outside of it."""
+"""Frame of the curves, in SVG units. Tick labels are outside of it."""
 
 _MAX_SIZE_LABELS = 7
 _MAX_VALUE_LABELS = 7
-_NARROW = 6.0
-"""A range of values whose ends are less than this factor apart gets evenly spaced labels."""
+_LINEAR_TICKS_BELOW = 6.0
+"""Ratio of the ends of a range below which its labels are evenly spaced."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Puts a range of values onto a stretch of paper, by logarithms."""
+    """Logarithmic mapping of the values from `low` to `high` to the coordinates from `start` to `end`."""
 
     low: float
     high: float
@@ -30,28 +30,28 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where it lies."""
+        """Returns the coordinate of a value."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
 
 def size_scale(sizes: Iterable[int]) -> Scale:
-    """Left to right; a single size stands in the middle."""
+    """Makes the horizontal scale. A single size is in the middle."""
     known = list(sizes)
     low, high = float(min(known)), float(max(known))
     return Scale(low / 1.3, high * 1.3, LEFT, RIGHT) if low < high else Scale(low / 2, high * 2, LEFT, RIGHT)
 
 
 def value_scale(values: Iterable[float]) -> Scale:
-    """Bottom to top, with a little room at both ends."""
+    """Makes the vertical scale, with a margin at both ends."""
     known = list(values)
     low, high = min(known), max(known)
-    room = max((high / low) ** 0.05, 1.08)
-    return Scale(low / room, high * room, BOTTOM, TOP)
+    margin = max((high / low) ** 0.05, 1.08)
+    return Scale(low / margin, high * margin, BOTTOM, TOP)
 
 
 def size_ticks(sizes: Iterable[int]) -> list[int]:
-    """Powers of two between the least and the greatest size, evenly apart."""
+    """Returns evenly spaced powers of two between the smallest and the largest size."""
     known = list(sizes)
     first, last = math.ceil(math.log2(min(known))), math.floor(math.log2(max(known)))
     if first > last:
@@ -61,8 +61,8 @@ def size_ticks(sizes: Iterable[int]) -> list[int]:
 
 
 def value_ticks(scale: Scale) -> list[float]:
-    """Round values: evenly apart within a few octaves, else 1, 2, 5 times powers of ten, or every few decades."""
-    if scale.high / scale.low < _NARROW:
+    """Returns round values: evenly spaced in a narrow range, else 1, 2, 5 times powers of ten, or every few decades."""
+    if scale.high / scale.low < _LINEAR_TICKS_BELOW:
         return _even_ticks(scale.low, scale.high)
     low, high = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
     found: list[float] = []
@@ -85,12 +85,12 @@ def _even_ticks(low: float, high: float) -> list[float]:
 
 
 def short_size(size_bytes: int) -> str:
-    """For a tick: 8 B, 64K, 1M, 16G; the axis says that these are bytes."""
+    """Label of a tick: 8 B, 64K, 1M, 16G. The axis title has the unit."""
     return size_text(size_bytes).replace(" KiB", "K").replace(" MiB", "M").replace(" GiB", "G").replace(" TiB", "T")
 
 
 def number(value: float) -> str:
-    """A figure to four digits, without exponents where people read it."""
+    """Text with four significant digits. Only very small and very large values have exponents."""
     if value == 0:
         return "0"
     if abs(value) >= 1e7 or abs(value) < 1e-4:
@@ -101,7 +101,7 @@ def number(value: float) -> str:
 
 
 def value_axis(scale: Scale, title: str) -> Markup:
-    """Grid lines and labels at the left."""
+    """Draws horizontal grid lines, labels at the left, and the title."""
     marks = [
         group(
             element("path", d=f"M{LEFT:g} {scale(tick):.1f}H{RIGHT:g}", class_="grid"),
@@ -115,7 +115,7 @@ def value_axis(scale: Scale, title: str) -> Markup:
 
 
 def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
-    """Labels below."""
+    """Draws vertical grid lines, labels at the bottom, and the title."""
     marks = [
         group(
             element("path", d=f"M{scale(tick):.1f} {TOP:g}V{BOTTOM:g}", class_="grid"),
@@ -128,10 +128,10 @@ def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
 
 
 def frame() -> Markup:
-    """The box around the curves."""
+    """Draws the frame around the curves."""
     return element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP, class_="frame")
 
 
 def drawing(*children: Markup, label: str, **more: str | None) -> Markup:
-    """The whole picture."""
+    """Makes the complete drawing."""
     return svg.drawing(*children, label=label, width=WIDTH, height=HEIGHT, **more)

@@ -1,4 +1,4 @@
-"""From logs to a page: what was run on what, what to think of it, and everything that a reader may ask next."""
+"""Builds a page from logs: facts, verdicts, configurations and comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,20 +30,22 @@ from busbw.system import System
 from busbw.units import count_text
 
 MAX_PICTURED = 80
-"""Configurations with pictures in one page; it would be slow to open beyond."""
+"""Maximum number of configurations with pictures in one page, so that browsers open it fast."""
 MAX_REFUSED = 200
 _MAX_RANKS = 64
 
 
 @dataclass(frozen=True)
 class ReportInput:
-    """A log and the system that was named for each of its tables, if one was."""
+    """A log and, for each of its tables, the system that the user named."""
 
     log: Log
     systems: tuple[System | None, ...]
     judged: tuple[Table, ...] = ()
-    """What decides in place of the log's own tables: where names were taken out of those, headings and tuning variables
-    still say what to expect. Of these nothing is shown but what follows from them."""
+    """Original tables of a redacted log, used for verdicts and expectations. Their texts are not shown.
+
+    Headings and tuning variables that redaction removes affect the expectation. Empty: use the log's own tables.
+    """
 
 
 def build(
@@ -57,31 +59,31 @@ def build(
     """Makes the page.
 
     Args:
-        subjects: What it is about.
-        against: A reference that decides in place of the expectation.
-        warnings: Sentences about the whole, such as files of a folder that could not be read.
-        title: The heading; without it the log's name, or how many there are.
-        is_redacted: Whether names were taken out before; the page says so.
+        subjects: Logs to report on.
+        against: Reference to judge by instead of the expectation.
+        warnings: Warnings about the whole page, such as files of a folder that could not be read.
+        title: Heading. None for the log's name or the number of logs.
+        is_redacted: True if names were removed before. The page then says so.
     """
-    room = MAX_PICTURED
-    parts = []
+    remaining = MAX_PICTURED
+    sections = []
     for number, subject in enumerate(subjects, start=1):
-        made = _log(subject, f"log-{number}", against, room)
-        room -= sum(len(table.configurations) for table in made.tables)
-        parts.append(made)
-    shown = [configuration for made in parts for table in made.tables for configuration in table.configurations]
+        section = _log(subject, f"log-{number}", against, remaining)
+        remaining -= sum(len(table.configurations) for table in section.tables)
+        sections.append(section)
+    shown = [one for section in sections for table in section.tables for one in table.configurations]
     grades: list[Grade] = [verdict.badge.word for one in shown for verdict in one.verdicts]  # type: ignore[misc]
-    comparison, why_not = _of_two(subjects)
-    titles = [made.title for made in parts]
+    comparison, comparison_warnings = _compare_two(subjects)
+    titles = [section.title for section in sections]
     return Page(
         title=title or (titles[0] if len(titles) == 1 else count_text(len(titles), "log")),
         headline=headline(grades, len(subjects)),
         badge=Badge.of(worst(grades)),
         counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _ORDER if grade in grades),
-        summary=tuple(SummarySection(made.title, made.anchor, _summary(made)) for made in parts),
+        summary=tuple(SummarySection(section.title, section.anchor, _summary(section)) for section in sections),
         comparison=comparison,
-        logs=tuple(parts),
-        warnings=(*warnings, *why_not),
+        logs=tuple(sections),
+        warnings=(*warnings, *comparison_warnings),
         version=__version__,
         is_redacted=is_redacted,
     )
@@ -90,20 +92,20 @@ def build(
 _ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
 
 
-def _summary(made: LogSection) -> tuple[SummaryLine, ...]:
+def _summary(section: LogSection) -> tuple[SummaryLine, ...]:
     def title(table: TableSection, verdict: VerdictView) -> str:
-        return f"{table.title}: {verdict.title}" if len(made.tables) > 1 else verdict.title
+        return f"{table.title}: {verdict.title}" if len(section.tables) > 1 else verdict.title
 
     return summary_lines(
         (one.anchor, title(table, verdict), verdict)
-        for table in made.tables
+        for table in section.tables
         for one in table.configurations
         for verdict in one.verdicts
     )
 
 
-def _of_two(subjects: Sequence[ReportInput]) -> tuple[ComparisonSection | None, list[str]]:
-    """Two logs are compared with each other; where that cannot be, why."""
+def _compare_two(subjects: Sequence[ReportInput]) -> tuple[ComparisonSection | None, list[str]]:
+    """Compares two logs. Returns a warning if they are not comparable, and nothing for any other number of logs."""
     if len(subjects) != 2:
         return None, []
     try:
@@ -112,32 +114,32 @@ def _of_two(subjects: Sequence[ReportInput]) -> tuple[ComparisonSection | None, 
         return None, [f"The two logs are not compared: {error}"]
 
 
-def _of_variants(log: Log, anchor: str) -> ComparisonSection | None:
-    """A log that holds exactly two variants side by side is compared within itself."""
+def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
+    """Compares the variants of a log that has exactly two. None otherwise."""
     if len({row.variant for row in log.rows if row.variant}) != 2:
         return None
     try:
         return comparison_part(compare_variants(log), anchor)
     except UsageError:
-        return None  # the variants have no size in common: each stands for itself
+        return None  # the variants have no size in common
 
 
-def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, room: int) -> LogSection:
+def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, remaining: int) -> LogSection:
     log = subject.log
     tables = []
     all_judged = subject.judged or log.tables
     for number, (table, judged, system) in enumerate(
         zip(log.tables, all_judged, subject.systems, strict=True), start=1
     ):
-        place = TableContext(judged, system, against, is_pictured=room > 0)
-        made = _table(table, place, f"{anchor}-table-{number}")
-        room -= len(made.configurations)
-        tables.append(made)
+        context = TableContext(judged, system, against, is_pictured=remaining > 0)
+        section = _table(table, context, f"{anchor}-table-{number}")
+        remaining -= len(section.configurations)
+        tables.append(section)
     refused = DataTable(
         caption=f"Refused rows of {log.source}",
-        columns=(ColumnHead("line"), ColumnHead("why", is_number=False), ColumnHead("text", is_number=False)),
+        columns=(ColumnHead("line"), ColumnHead("reason", is_number=False), ColumnHead("text", is_number=False)),
         rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MAX_REFUSED]),
-        note=f"{len(log.refused) - MAX_REFUSED:,} more: busbw import lists all."
+        note=f"{len(log.refused) - MAX_REFUSED:,} more; `busbw import` lists all."
         if len(log.refused) > MAX_REFUSED
         else "",
     )
@@ -149,20 +151,20 @@ def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, 
         tables=tuple(tables),
         warnings=log.warnings,
         refused=refused if log.refused else None,
-        comparison=_of_variants(log, f"{anchor}-comparison"),
+        comparison=_compare_two_variants(log, f"{anchor}-comparison"),
     )
 
 
-def _table(table: Table, place: TableContext, anchor: str) -> TableSection:
-    made: list[ConfigurationSection] = configurations(place, anchor)
+def _table(table: Table, context: TableContext, anchor: str) -> TableSection:
+    sections: list[ConfigurationSection] = configurations(context, anchor)
     ranks = table.ranks or next((row.ranks for row in table.rows if row.ranks), None)
     return TableSection(
         anchor=anchor,
         title=table.title or table.command or table.program or table.collective or "table",
-        facts=_facts(table, place.known_system, ranks),
-        topology=topology.picture(topology.layout(table, ranks, place.known_system), ranks),
+        facts=_facts(table, context.known_system, ranks),
+        topology=topology.picture(topology.layout(table, ranks, context.known_system), ranks),
         warnings=(*table.warnings, *_row_warnings(table)),
-        configurations=tuple(made),
+        configurations=tuple(sections),
         settings=tuple(NamedValue(name, value) for name, value in table.settings.items()),
         environment=tuple(NamedValue(name, value) for name, value in table.environment.items()),
     )
@@ -177,15 +179,15 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
         ("ranks known from", table.settings.get("ranks from", "")),
         ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MAX_RANKS])}" if hosts else ""),
         ("devices", ", ".join(table.devices)),
-        ("held against", system.title if system else ""),
+        ("compared with", system.title if system else ""),
         ("library", table.library or ""),
         ("program", table.program_version or table.program or ""),
         ("command", table.command or ""),
         ("started", table.start_time or ""),
-        ("came to its end", _end(table)),
+        ("complete", _end(table)),
         ("data", _data(table)),
-        ("read as", f"{table.format}, from line {table.first_line}"),
-        ("its own average", _claimed(table)),
+        ("format", f"{table.format}, from line {table.first_line}"),
+        ("average in the log", _claimed(table)),
     ]
     unknown = [
         name
@@ -193,7 +195,7 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
         if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")
     ]
     facts = [NamedValue(name, value) for name, value in named if value]
-    return (*facts, NamedValue("not said", ", ".join(unknown))) if unknown else tuple(facts)
+    return (*facts, NamedValue("not stated", ", ".join(unknown))) if unknown else tuple(facts)
 
 
 def _end(table: Table) -> str:
@@ -204,7 +206,7 @@ def _end(table: Table) -> str:
 
 def _claimed(table: Table) -> str:
     claimed = table.claimed_average_busbw_gbps
-    return "" if claimed is None else f"{claimed:g} GB/s over unlike sizes; no verdict rests on it"
+    return "" if claimed is None else f"{claimed:g} GB/s over different sizes; not used for a verdict"
 
 
 def _data(table: Table) -> str:
@@ -214,17 +216,17 @@ def _data(table: Table) -> str:
     if wrong:
         return f"WRONG in {wrong} of {count_text(len(figures), 'measurement')}"
     if not checked:
-        return "not checked, or the log does not say"
+        return "not checked, or not stated in the log"
     return f"right in {'all' if checked == len(figures) else f'{checked} of'} {count_text(len(figures), 'measurement')}"
 
 
 def _row_warnings(table: Table) -> list[str]:
-    said: dict[str, list[int]] = {}
+    lines_by_warning: dict[str, list[int]] = {}
     for row in table.rows:
         for figure in row.figures.values():
             for sentence in figure.warnings:
-                said.setdefault(sentence, []).append(row.line)
+                lines_by_warning.setdefault(sentence, []).append(row.line)
     return [
         f"line {lines[0]}{f' and {len(set(lines)) - 1} more' if len(set(lines)) > 1 else ''}: {sentence}"
-        for sentence, lines in said.items()
+        for sentence, lines in lines_by_warning.items()
     ]

@@ -1,4 +1,4 @@
-"""One configuration of one table: its verdicts, its curves, its scatter, who came last, its rows."""
+"""Sections of a table's configurations: verdicts, curves, scatter, arrivals and rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,85 +20,89 @@ from busbw.system import System
 from busbw.units import count_text
 
 _COARSE_GBPS = 1.0
-"""Below it two printed decimals are less than the time says, so busbw is taken from the time where both agree."""
+"""Busbw below which two printed decimals are less precise than the time. It is then computed from the time."""
 _HALF_DIGIT_GBPS = 0.0051
+"""Maximum difference of printed and computed busbw that counts as rounding."""
 _MIN_VISIBLE_SHARE = 0.002
-"""A share that nobody sees in a picture."""
+"""Minimum relative difference that is visible in a picture."""
 
 
 class TableExpectation(NamedTuple):
-    """What a healthy system reaches in the rows of a table, and over which NICs."""
+    """Estimates for the rows of a table, and the NICs that they use."""
 
     estimate: Callable[[Row], Estimate | None]
-    crossed: Callable[[Row], NetworkNics | None]
+    network_nics: Callable[[Row], NetworkNics | None]
 
     def remark(self, row: Row) -> str:
-        """What it takes for granted though nobody states it."""
-        nics = self.crossed(row)
+        """Text on an unstated assumption. Empty without an assumption."""
+        nics = self.network_nics(row)
         return nics.assumption if nics else ""
 
 
 @dataclass(frozen=True)
 class TableContext:
-    """What all configurations of a table share."""
+    """Context that all configurations of a table share."""
 
     table: Table
     system: System | None
-    """The one that was named."""
+    """System that the user named."""
     against: ReferenceSelection | None
     is_pictured: bool
-    """Whether there is room for pictures."""
+    """True if the page has capacity for pictures."""
 
     @property
     def known_system(self) -> System | None:
-        """The one that was named, or what the log says."""
+        """System that the user named, otherwise the log's."""
         return self.system or system_of(self.table)
 
 
-def configurations(place: TableContext, anchor: str) -> list[ConfigurationSection]:
-    """Every configuration of a table; variants that were measured side by side are one."""
-    alone = Log(source="", tables=(place.table,))
-    verdicts = judge(alone, system=place.system, selection=place.against)
-    if not place.table.rows:
+def configurations(context: TableContext, anchor: str) -> list[ConfigurationSection]:
+    """Makes the sections of all configurations of a table. Variants of one configuration share a section."""
+    table_log = Log(source="", tables=(context.table,))
+    verdicts = judge(table_log, system=context.system, selection=context.against)
+    if not context.table.rows:
         return [_without_rows(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
     together: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
-    expected = TableExpectation(estimator(place.table, place.system), network_nics_finder(place.table, place.system))
-    for series, verdict in zip(series_of(alone), verdicts, strict=True):
-        *but_variant, _ = series.row.configuration
-        view = verdict_view(verdict, _glance(place.table, series, expected))
-        together.setdefault(tuple(but_variant), []).append((series, view))
+    expected = TableExpectation(
+        estimator(context.table, context.system), network_nics_finder(context.table, context.system)
+    )
+    for series, verdict in zip(series_of(table_log), verdicts, strict=True):
+        *without_variant, _ = series.row.configuration
+        view = verdict_view(verdict, _sparkline(context.table, series, expected))
+        together.setdefault(tuple(without_variant), []).append((series, view))
     return [
-        _one(place, f"{anchor}-{number}", pairs, expected) for number, pairs in enumerate(together.values(), start=1)
+        _section(context, f"{anchor}-{number}", pairs, expected)
+        for number, pairs in enumerate(together.values(), start=1)
     ]
 
 
 def _without_rows(anchor: str, verdicts: Sequence[VerdictView]) -> ConfigurationSection:
-    """A table of which only header or footer was read."""
+    """Makes the section of a table without rows."""
     return ConfigurationSection(anchor, verdicts[0].title, tuple(verdicts), (), None)
 
 
-def _glance(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
-    """The first placement's curve: two would not be told apart at that size."""
+def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
+    """Draws the curve of the first placement, because several cannot be distinguished at that size."""
     busbw, _ = _lines([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
     span = _span({row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}, "busbw_gbps")
     return sparkline(busbw[0].points, span.points if span else {}) if busbw else None
 
 
-def _one(
-    place: TableContext, anchor: str, pairs: Sequence[tuple[Series, VerdictView]], expected: TableExpectation
+def _section(
+    context: TableContext, anchor: str, pairs: Sequence[tuple[Series, VerdictView]], expected: TableExpectation
 ) -> ConfigurationSection:
     keys = {series.row.configuration for series, _ in pairs}
-    rows = [row for row in place.table.rows if row.configuration in keys]
+    rows = [row for row in context.table.rows if row.configuration in keys]
     first = pairs[0][0]
     title = _title(first)
     pictures: list[Picture] = []
     omissions: list[str] = []
-    if place.is_pictured:
-        pictures = _pictures(place, pairs, rows, expected)
+    if context.is_pictured:
+        pictures = _pictures(context, pairs, rows, expected)
         omissions = _omissions(rows)
     else:
-        omissions.append("No pictures here: the report holds very many configurations; make one of this log alone.")
+        omissions.append("No pictures here: the report has too many configurations; make one of this log alone.")
     return ConfigurationSection(
         anchor=anchor,
         title=title,
@@ -110,22 +114,26 @@ def _one(
 
 
 def _title(series: Series) -> str:
-    """The series' own, without its variant, which is the last part."""
+    """Title of the series without its variant, which is the last part."""
     return series.title.removesuffix(f", {series.row.variant}") if series.row.variant else series.title
 
 
 def _pictures(
-    place: TableContext,
+    context: TableContext,
     pairs: Sequence[tuple[Series, VerdictView]],
     rows: Sequence[Row],
     expected: TableExpectation,
 ) -> list[Picture]:
     first = pairs[0][0]
     by_size = {row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}
-    reference = _reference(first.with_stated_nics(expected.crossed(first.row)), place.against)
+    reference = _reference(first.with_stated_nics(expected.network_nics(first.row)), context.against)
     over = f" {remark}" if (remark := expected.remark(first.row)) else ""
     busbw, times = _lines([series for series, _ in pairs])
-    note = "Below 1 GB/s busbw is taken from the time: two decimals are too coarse." if _is_refined(first) else ""
+    note = (
+        "Busbw below 1 GB/s is computed from the time, because two decimals are too coarse."
+        if _is_refined(first)
+        else ""
+    )
     found = [
         curves.picture(
             CurvePlot(
@@ -143,20 +151,20 @@ def _pictures(
         ),
     ]
     for placement, figures in _by_placement(rows).items():
-        found += _scatter(place.table, first.row.group, placement, figures)
+        found += _scatter(context.table, first.row.group, placement, figures)
     return [one for one in found if one is not None]
 
 
 def _lines(several: Sequence[Series]) -> tuple[list[Curve], list[Curve]]:
-    """Of busbw and of time: one for each variant and placement."""
+    """Returns the curves of busbw and of time, one for each variant and placement."""
     busbw, times = [], []
     for series in several:
         for placement in PLACEMENTS:
             points = [point for point in series.points if point.placement == placement]
             if not points:
                 continue
-            words = [series.row.variant, PLACEMENT_WORDS[placement]]
-            label = ", ".join(word for word in words if word) or "measured"
+            parts = [series.row.variant, PLACEMENT_WORDS[placement]]
+            label = ", ".join(part for part in parts if part) or "measured"
             times.append(Curve(label, {point.size_bytes: point.time_us for point in points}))
             refined = {
                 point.size_bytes: _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps)
@@ -171,7 +179,7 @@ def _factor(series: Series) -> float | None:
 
 
 def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
-    """Busbw as printed; where two decimals say little, what size and time say, if both agree."""
+    """Returns the printed busbw. If it is small, busbw from size and time, if both agree within rounding."""
     factor = _factor(series)
     if printed is None or printed >= _COARSE_GBPS or not factor:
         return printed
@@ -184,17 +192,20 @@ def _is_refined(series: Series) -> bool:
         (point.busbw_gbps, _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps))
         for point in series.points
     )
-    return any(printed is not None and fine and abs(printed / fine - 1) > _MIN_VISIBLE_SHARE for printed, fine in pairs)
+    return any(
+        printed is not None and refined and abs(printed / refined - 1) > _MIN_VISIBLE_SHARE
+        for printed, refined in pairs
+    )
 
 
 def _span(by_size: Mapping[int, Estimate], field: str, over: str = "") -> RangeCurve | None:
     ranges: dict[int, ExpectedRange] = {size: getattr(one, field) for size, one in by_size.items()}
     points = {size: (one.low, one.typical, one.high) for size, one in ranges.items() if one.low > 0}
-    return RangeCurve(f"what a healthy system reaches{over} (dashed: typical)", points) if points else None
+    return RangeCurve(f"range of a healthy system{over} (dashed: typical)", points) if points else None
 
 
 def _reference(series: Series, against: ReferenceSelection | None) -> Yardstick | None:
-    """What was named; without a name the nearest published figures, if they are comparable."""
+    """Returns the named reference, otherwise the nearest published one. None if it is not comparable."""
     found = select_reference(series, against or ReferenceSelection())
     return found if found is not None and not found.blockers else None
 
@@ -216,7 +227,7 @@ Figures = dict[tuple[int, str | None], list[Figure]]
 
 
 def _by_placement(rows: Sequence[Row]) -> dict[Placement, Figures]:
-    """Figures by placement, then size and variant: one for each pass."""
+    """Groups figures by placement, then by size and variant, with one figure per pass."""
     found: dict[Placement, Figures] = {}
     for placement in PLACEMENTS:
         for row in rows:
@@ -230,26 +241,26 @@ def _scatter(table: Table, group: int, placement: Placement, figures: Figures) -
     found: list[Picture | None] = []
     skip = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
     for variant in dict.fromkeys(variant for _, variant in figures):
-        own = {size: each for (size, name), each in figures.items() if name == variant}
-        words = ", ".join(word for word in (variant, PLACEMENT_WORDS[placement]) if word)
-        where = f", {words}" if words else ""
-        spreads = [one for size, each in own.items() if (one := sample_spread.spread_of(size, each, skip))]
-        late = {size: known for size, each in own.items() if (known := arrivals.arrivals(each))}
-        found.append(sample_spread.picture(f"Scatter of the iterations{where}", spreads))
-        found.append(arrivals.heat_map(f"Who came last{where}", late, arrivals.members(table, group)))
+        by_size = {size: each for (size, name), each in figures.items() if name == variant}
+        label = ", ".join(part for part in (variant, PLACEMENT_WORDS[placement]) if part)
+        suffix = f", {label}" if label else ""
+        spreads = [one for size, each in by_size.items() if (one := sample_spread.spread_of(size, each, skip))]
+        late = {size: known for size, each in by_size.items() if (known := arrivals.arrivals(each))}
+        found.append(sample_spread.picture(f"Scatter of the iterations{suffix}", spreads))
+        found.append(arrivals.heat_map(f"Late ranks{suffix}", late, arrivals.members(table, group)))
     return found
 
 
 def _omissions(rows: Sequence[Row]) -> list[str]:
     empty = sum(row.size_bytes <= 0 for row in rows)
-    silent = sum(
+    without_figures = sum(
         row.size_bytes > 0
         and all(not one.time_us and not one.algbw_gbps and not one.busbw_gbps for one in row.figures.values())
         for row in rows
     )
     found = []
     if empty:
-        found.append(f"{count_text(empty, 'row')} of size 0 cannot stand on a logarithmic axis; the table has them.")
-    if silent:
-        found.append(f"{count_text(silent, 'row')} without a time or a bandwidth above zero: only in the table.")
+        found.append(f"{count_text(empty, 'row')} of size 0: only in the table, because the axis is logarithmic.")
+    if without_figures:
+        found.append(f"{count_text(without_figures, 'row')} without a time or bandwidth above zero: only in the table.")
     return found

@@ -1,4 +1,4 @@
-"""Curves over size on logarithmic axes: what was measured, over what a healthy system reaches and a reference."""
+"""Plots of curves over size on logarithmic axes, with the range of a healthy system and a reference."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,23 @@ from busbw.svg import element, group
 from busbw.units import size_text
 
 STYLES = 6
-"""Lines have that many colours, each with its own mark and dashes; more lines begin again."""
+"""Number of line styles. Each has its own color, mark and dashes; further lines repeat them."""
 
 _KEY_WIDTH = 34.0
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve of what was measured."""
+    """One measured curve."""
 
     label: str
     points: Mapping[int, float]
-    """Value by size in bytes; all above zero."""
+    """Values by size in bytes, all above zero."""
 
 
 @dataclass(frozen=True)
 class RangeCurve:
-    """A range of values by size: low, typical, high."""
+    """Ranges by size in bytes: low, typical, high."""
 
     label: str
     points: Mapping[int, tuple[float, float, float]]
@@ -37,7 +37,7 @@ class RangeCurve:
 
 @dataclass(frozen=True)
 class CurvePlot:
-    """What one picture of curves shows."""
+    """Content of one picture of curves."""
 
     title: str
     unit: str
@@ -47,19 +47,19 @@ class CurvePlot:
     note: str = ""
 
 
-def picture(sight: CurvePlot) -> Picture | None:
-    """The curves; None where no line has a point."""
-    lines = [line for line in sight.lines if line.points]
+def picture(plot: CurvePlot) -> Picture | None:
+    """Draws the curves. None if no line has a point."""
+    lines = [line for line in plot.lines if line.points]
     if not lines:
         return None
     sizes = sorted({size for line in lines for size in line.points})
     x = axes.size_scale(sizes)
-    expected = _between(sight.expected, sizes)
-    reference = Curve(sight.reference.label, _of(sight.reference.points, sizes)) if sight.reference else None
+    expected = _restrict_range(plot.expected, sizes)
+    reference = Curve(plot.reference.label, _restrict(plot.reference.points, sizes)) if plot.reference else None
     reference = reference if reference and reference.points else None
     y = axes.value_scale(_values(lines, expected, reference))
     parts = [
-        axes.value_axis(y, f"{sight.unit}"),
+        axes.value_axis(y, f"{plot.unit}"),
         axes.size_axis(x, sizes),
         *([_span(expected, x, y)] if expected else []),
         *(_line(line, index, x, y) for index, line in enumerate(lines)),
@@ -67,18 +67,18 @@ def picture(sight: CurvePlot) -> Picture | None:
         axes.frame(),
         element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
     ]
-    text = _alt_text(sight, lines, expected, reference)
+    text = _alt_text(plot, lines, expected, reference)
     svg = axes.drawing(
         *parts,
         label=text,
         data_at=" ".join(f"{x(size):.1f}" for size in sizes),
-        data_says=json.dumps([_point_text(size, sight.unit, lines, expected, reference) for size in sizes]),
+        data_says=json.dumps([_point_text(size, plot.unit, lines, expected, reference) for size in sizes]),
     )
-    return Picture(sight.title, text, svg, _keys(lines, expected, reference), sight.note)
+    return Picture(plot.title, text, svg, _keys(lines, expected, reference), plot.note)
 
 
 def mark(style: int, x: float, y: float) -> Markup:
-    """The mark of a line: each has another shape."""
+    """Returns the path of a line's mark. Each style has its own shape."""
     r = 3.2
     shapes = (
         f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r:g} 0a{r} {r} 0 1 0 {-2 * r:g} 0z",
@@ -91,15 +91,15 @@ def mark(style: int, x: float, y: float) -> Markup:
     return Markup(shapes[style % STYLES])
 
 
-def _between(span: RangeCurve | None, sizes: Sequence[int]) -> RangeCurve | None:
+def _restrict_range(span: RangeCurve | None, sizes: Sequence[int]) -> RangeCurve | None:
     if span is None:
         return None
     points = {size: span.points[size] for size in sizes if size in span.points}
     return RangeCurve(span.label, points) if points else None
 
 
-def _of(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
-    """Only where the run has been, so that a reference does not stretch the axes."""
+def _restrict(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
+    """Returns the points at sizes of the run, so that a reference does not stretch the axes."""
     return {size: points[size] for size in sizes if size in points}
 
 
@@ -127,7 +127,7 @@ def _span(span: RangeCurve, x: Scale, y: Scale) -> Markup:
     places = sorted(span.points.items())
     upper = [(x(size), y(high)) for size, (_, _, high) in places]
     lower = [(x(size), y(low)) for size, (low, _, _) in reversed(places)]
-    if len(places) == 1:  # a range at one size only is drawn as wide as a mark
+    if len(places) == 1:  # a range at a single size is as wide as a mark
         upper = [(upper[0][0] - 5, upper[0][1]), (upper[0][0] + 5, upper[0][1])]
         lower = [(lower[0][0] + 5, lower[0][1]), (lower[0][0] - 5, lower[0][1])]
     typical = [(x(size), y(middle)) for size, (_, middle, _) in places]
@@ -164,7 +164,7 @@ def _keys(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve 
 
 
 def key_sample(style: int) -> Markup:
-    """What a line looks like, for a legend."""
+    """Draws the legend sample of a line."""
     return _sample(
         group(
             element("path", d=f"M1 7H{_KEY_WIDTH - 1:g}", class_="line"),
@@ -190,7 +190,7 @@ def _point_text(
     return f"{size_text(size)}: {'; '.join(parts)} ({unit})"
 
 
-def _alt_text(sight: CurvePlot, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> str:
+def _alt_text(plot: CurvePlot, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> str:
     sentences = []
     for line in lines:
         first, last = min(line.points), max(line.points)
@@ -205,4 +205,4 @@ def _alt_text(sight: CurvePlot, lines: Sequence[Curve], expected: RangeCurve | N
     if reference:
         last = max(reference.points)
         sentences.append(f"{reference.label}: {number(reference.points[last])} at {size_text(last)}")
-    return f"{sight.title}, {sight.unit}, over message size. {'. '.join(sentences)}. The table below has every figure."
+    return f"{plot.title}, {plot.unit}, over message size. {'. '.join(sentences)}. The table below has every figure."

@@ -1,4 +1,4 @@
-"""What a page shows, before any of it is HTML: texts, tables and finished pictures."""
+"""Content of a page, independent of HTML: texts, tables and finished pictures."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,12 +12,12 @@ MARKS: dict[Grade, str] = {
     "SLOW": "\N{BLACK DOWN-POINTING TRIANGLE}",
     "BROKEN": "\N{BALLOT X}",
 }
-"""Beside the word, so that a grade is never a colour alone."""
+"""Mark next to the word, so that color is not the only indication of a grade."""
 
 
 @dataclass(frozen=True)
 class Badge:
-    """A word that is a verdict."""
+    """Badge with the word of a verdict."""
 
     word: str
     kind: Literal["good", "slow", "broken", "unsure"]
@@ -25,7 +25,7 @@ class Badge:
 
     @classmethod
     def of(cls, grade: Grade) -> "Badge":
-        """The badge of a grade."""
+        """Makes the badge of a grade."""
         kinds: dict[Grade, Literal["good", "slow", "broken", "unsure"]] = {
             "GOOD": "good",
             "SLOW": "slow",
@@ -37,7 +37,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class NamedValue:
-    """A name and what it is."""
+    """A name and its value."""
 
     name: str
     value: str
@@ -45,7 +45,7 @@ class NamedValue:
 
 @dataclass(frozen=True)
 class ColumnHead:
-    """The head of a column."""
+    """Heading of a column."""
 
     name: str
     is_number: bool = True
@@ -53,7 +53,7 @@ class ColumnHead:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table to read and to copy."""
+    """A table with caption and note."""
 
     caption: str
     columns: tuple[ColumnHead, ...]
@@ -71,11 +71,11 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing with all that makes it readable without seeing it."""
+    """A drawing with title, alternative text, legend and note."""
 
     title: str
     text: str
-    """What it shows, in words."""
+    """Alternative text that describes the drawing."""
     svg: Markup
     keys: tuple[LegendEntry, ...] = ()
     note: str = ""
@@ -83,7 +83,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """A configuration as small as a word."""
+    """Curve of a configuration as small as a word, with its text."""
 
     svg: Markup
     text: str
@@ -112,27 +112,27 @@ class VerdictView:
     yardstick: str
     bands: tuple[BandEvidence, ...]
     notes: tuple[NamedValue, ...]
-    """Why, what it looks like, what to do, what else to know; in the order in which they are read."""
-    glance: Sparkline | None = None
+    """Reasons, likely causes, advice and further notes, in reading order."""
+    sparkline: Sparkline | None = None
 
     @property
     def reason(self) -> str:
-        """The weightiest sentence."""
+        """The most important reason. Empty without notes."""
         return self.notes[0].value if self.notes else ""
 
 
 @dataclass(frozen=True)
 class ConfigurationSection:
-    """One collective with its type, operator and ranks: its variants and placements stand in one picture."""
+    """One collective with its type, operator and ranks. All variants and placements share the pictures."""
 
     anchor: str
     title: str
     verdicts: tuple[VerdictView, ...]
     pictures: tuple[Picture, ...]
     grid: DataTable | None
-    """Null where no row was read."""
+    """Table of rows. None if no row was read."""
     omissions: tuple[str, ...] = ()
-    """What a picture could not show, and why."""
+    """Sentences on rows that the pictures omit."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class TableSection:
 
 @dataclass(frozen=True)
 class ComparisonSection:
-    """B against A."""
+    """Comparison of B against A."""
 
     anchor: str
     title: str
@@ -179,21 +179,21 @@ class LogSection:
 
 @dataclass(frozen=True)
 class SummaryLine:
-    """One configuration, or several of one log that say the same, in the list at the top."""
+    """Line of the summary: one configuration, or several of one log with the same result."""
 
     badge: Badge
     title: str
     anchor: str
     bands: tuple[tuple[str, Badge], ...]
     reason: str
-    glance: Sparkline | None = None
+    sparkline: Sparkline | None = None
     also: tuple[str, ...] = ()
-    """The titles of the others."""
+    """Titles of the other configurations."""
 
 
 @dataclass(frozen=True)
 class SummarySection:
-    """The lines of one log."""
+    """Summary lines of one log."""
 
     title: str
     anchor: str

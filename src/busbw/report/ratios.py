@@ -1,4 +1,4 @@
-"""The comparison of two: the ratio by size with its interval, the verdict of each size, what else differs."""
+"""Section of a comparison: ratios by size with intervals and verdicts, and differences of settings."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -32,12 +32,12 @@ _MAX_ONLY = 20
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
-    """The whole comparison.
+    """Makes the section of a comparison.
 
     Args:
-        comparison: What was found.
-        anchor: Its place on the page.
-        has_curves: Whether both sides' own curves are drawn beside their ratio.
+        comparison: Comparison to show.
+        anchor: Anchor on the page.
+        has_curves: True to draw the curves of both sides in addition to their ratio.
     """
     lines = [(title, list(members)) for title, members in groupby(comparison.results, key=_configuration)]
     pictures = []
@@ -56,7 +56,7 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
         grids=tuple(_grid(title, results) for title, results in lines),
         wrong_data=comparison.wrong_data,
         sentences=(
-            f"A change counts from {comparison.resolution:.0%}. Intervals: {comparison.level_text}.",
+            f"The resolution is {comparison.resolution:.0%}. Intervals: {comparison.level_text}.",
             *comparison.method,
             *_claims(comparison),
             *comparison.warnings,
@@ -116,12 +116,12 @@ def _picture(title: str, results: Sequence[SizeResult], comparison: Comparison) 
         *(_mark(one, x, y) for one in known),
         axes.frame(),
     ]
-    text = _in_words(title, known)
+    text = _alt_text(title, known)
     return Picture(title, text, axes.drawing(*parts, label=text), _keys(known, comparison.resolution))
 
 
 def _side_curves(title: str, results: Sequence[SizeResult]) -> Picture | None:
-    """The figures that the ratio is of."""
+    """Draws the curves of the compared figures."""
     field = results[0].compared
     sides = {"A": [one.a for one in results], "B": [one.b for one in results]}
     lines = [
@@ -147,9 +147,12 @@ def _mark(one: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
         if len(bounds) == 2
         else []
     )
-    said = f"{size_text(one.point.size_bytes)}: x{one.speedup:.3f}, {one.verdict.value}: {one.reason}"
+    tooltip = f"{size_text(one.point.size_bytes)}: x{one.speedup:.3f}, {one.verdict.value}: {one.reason}"
     return group(
-        element("title", said), *bar, element("path", d=_shape(one.verdict, place, height)), class_=_class(one.verdict)
+        element("title", tooltip),
+        *bar,
+        element("path", d=_shape(one.verdict, place, height)),
+        class_=_class(one.verdict),
     )
 
 
@@ -178,20 +181,21 @@ def _keys(known: Sequence[SizeResult], resolution: float) -> tuple[LegendEntry, 
     if any(one.interval for one in known):
         found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
     elif any(one.rounding for one in known):
-        found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "what rounding leaves open"))
+        found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "rounding bounds"))
     return tuple(found)
 
 
-def _in_words(title: str, known: Sequence[SizeResult]) -> str:
-    least, most = (choose(known, key=lambda one: one.speedup or 0.0) for choose in (min, max))
+def _alt_text(title: str, known: Sequence[SizeResult]) -> str:
+    slowest, fastest = (choose(known, key=lambda one: one.speedup or 0.0) for choose in (min, max))
     counts = ", ".join(
         f"{found} {verdict.value}"
         for verdict in ChangeVerdict
         if (found := sum(one.verdict is verdict for one in known))
     )
     return (
-        f"Speed of B over A by message size, {title}: {counts}. Least x{least.speedup:.3f} at "
-        f"{size_text(least.point.size_bytes)}, most x{most.speedup:.3f} at {size_text(most.point.size_bytes)}."
+        f"Speed of B over A by message size, {title}: {counts}. Minimum x{slowest.speedup:.3f} at "
+        f"{size_text(slowest.point.size_bytes)}, maximum x{fastest.speedup:.3f} at "
+        f"{size_text(fastest.point.size_bytes)}."
     )
 
 
@@ -205,24 +209,24 @@ def _grid(title: str, results: Sequence[SizeResult]) -> DataTable:
         ColumnHead("speed B / A"),
         ColumnHead("interval", is_number=False),
         ColumnHead("verdict", is_number=False),
-        ColumnHead("why", is_number=False),
-        *([ColumnHead("the log's own claim", is_number=False)] if has_claims else []),
+        ColumnHead("reason", is_number=False),
+        *([ColumnHead("stated in the log", is_number=False)] if has_claims else []),
     ]
     rows = []
     for one in results:
-        own_field = one.compared
+        field = one.compared
         suffix = "" if one.compared == results[0].compared else f" {_UNITS[one.compared]}"
         cells = [
             size_text(one.point.size_bytes),
-            _figure(getattr(one.a, own_field)) + suffix,
-            _figure(getattr(one.b, own_field)) + suffix,
+            _figure(getattr(one.a, field)) + suffix,
+            _figure(getattr(one.b, field)) + suffix,
             f"{one.speedup:.3f}" if one.speedup is not None else "",
             f"{one.interval[0]:.3f} to {one.interval[1]:.3f}" if one.interval else "none",
             one.verdict.value,
             one.reason,
         ]
         if has_claims:
-            agrees = {True: "", False: " (does not follow from its figures)", None: ""}[one.claim_agrees]
+            agrees = {True: "", False: " (does not agree with its figures)", None: ""}[one.claim_agrees]
             cells.append(f"{one.claimed_speedup:g}x{agrees}" if one.claimed_speedup is not None else "")
         rows.append(tuple(cells))
     return DataTable(title, tuple(columns), tuple(rows))
@@ -244,8 +248,8 @@ def _claims(comparison: Comparison) -> list[str]:
         if one.speedup is not None
     )
     right = len(claims) - len(wrong)
-    follow = f"Of {count_text(len(claims), 'speed-up')} that the log claims {right} follow from its figures"
-    return [f"{follow} and {len(wrong)} do not: {named}." if wrong else f"{follow}."]
+    summary = f"Of {count_text(len(claims), 'speed-up')} that the log states, {right} agree with its figures"
+    return [f"{summary} and {len(wrong)} do not: {named}." if wrong else f"{summary}."]
 
 
 def _only(comparison: Comparison) -> list[str]:
@@ -268,6 +272,10 @@ def _points(points: Sequence[PointKey]) -> str:
 def _differences(comparison: Comparison) -> DataTable | None:
     if not comparison.differences:
         return None
-    columns = (ColumnHead("what", is_number=False), ColumnHead("A", is_number=False), ColumnHead("B", is_number=False))
-    rows = tuple((one.what, one.a or "not said", one.b or "not said") for one in comparison.differences)
-    return DataTable("What else is different between A and B", columns, rows)
+    columns = (
+        ColumnHead("setting", is_number=False),
+        ColumnHead("A", is_number=False),
+        ColumnHead("B", is_number=False),
+    )
+    rows = tuple((one.what, one.a or "not stated", one.b or "not stated") for one in comparison.differences)
+    return DataTable("Settings that differ between A and B", columns, rows)

@@ -1,4 +1,4 @@
-"""From a page to one HTML file that needs nothing else: no network, no other file."""
+"""Renders a page as one self-contained HTML file without external resources."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from busbw.svg import clean
 
 
 def render(page: Page) -> str:
-    """The whole file."""
+    """Returns the HTML text of a page."""
     style, script = _text("report.css"), _text("report.js")
     environment = Environment(
         loader=PackageLoader("busbw.report"),
@@ -24,7 +24,7 @@ def render(page: Page) -> str:
     )
     html = environment.get_template("report.html.jinja").render(
         page=page,
-        # The two are ours and in the file's own language; a browser runs and applies nothing else (see the policy).
+        # Trusted package files, so they are not escaped. The page's policy allows no other script or style.
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
@@ -34,7 +34,7 @@ def render(page: Page) -> str:
 
 
 def _finalize(value: object) -> object:
-    """What stands in the page has no characters that control; markup has been cleaned where it was made."""
+    """Removes control characters from texts. Markup was cleaned when it was made."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
 
 
@@ -43,5 +43,5 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """As the Content-Security-Policy names what it allows."""
+    """Hash of a text in the notation of Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""The rows as the log has them, beside what a healthy system reaches: a table to read and to copy."""
+"""Table of a log's rows with the expected ranges."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,13 +8,13 @@ from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 
 MAX_ROWS = 2000
-"""In one table: browsers become slow beyond."""
+"""Maximum number of rows in one table, because browsers become slow with more."""
 
 
 def row_table(
     caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None], remark: str = ""
 ) -> DataTable:
-    """One line a row; columns in which no row says anything are left out. `remark`: on what is expected."""
+    """Makes a table with one line per row. Empty columns are omitted. `remark` is a note on the expected ranges."""
     shown = rows[:MAX_ROWS]
     placements = [name for name in PLACEMENTS if any(name in row.figures for row in shown)]
     estimates = [expected(row) for row in shown]
@@ -32,15 +32,15 @@ def row_table(
         columns += _placement(placement, [row.figures.get(placement, Figure()) for row in shown])
     columns += [
         (ColumnHead("claimed speed-up"), [_number_text(row.claimed_speedup) for row in shown]),
-        # Two columns each: a spreadsheet takes "5-10" for a date.
-        (ColumnHead("healthy busbw GB/s, from"), [_three(one.busbw_gbps.low) if one else "" for one in estimates]),
-        (ColumnHead("to"), [_three(one.busbw_gbps.high) if one else "" for one in estimates]),
-        (ColumnHead("healthy time us, from"), [_three(one.time_us.low) if one else "" for one in estimates]),
-        (ColumnHead("to"), [_three(one.time_us.high) if one else "" for one in estimates]),
+        # Two columns each, because spreadsheets read "5-10" as a date.
+        (ColumnHead("healthy busbw GB/s, from"), [_range_text(one.busbw_gbps.low) if one else "" for one in estimates]),
+        (ColumnHead("to"), [_range_text(one.busbw_gbps.high) if one else "" for one in estimates]),
+        (ColumnHead("healthy time us, from"), [_range_text(one.time_us.low) if one else "" for one in estimates]),
+        (ColumnHead("to"), [_range_text(one.time_us.high) if one else "" for one in estimates]),
     ]
     kept = [(column, cells) for column, cells in columns if any(cells)]
-    left = len(rows) - len(shown)
-    notes = [f"{count_text(left, 'more row')} not shown here; busbw export csv writes all."] if left else []
+    hidden = len(rows) - len(shown)
+    notes = [f"{count_text(hidden, 'more row')} not shown here; `busbw export csv` writes all."] if hidden else []
     if remark:
         notes.append(f"Healthy: {remark}.")
     return DataTable(
@@ -52,10 +52,10 @@ def row_table(
 
 
 def _placement(placement: Placement, figures: Sequence[Figure]) -> list[tuple[ColumnHead, list[str]]]:
-    words = PLACEMENT_WORDS[placement]
+    suffix = PLACEMENT_WORDS[placement]
 
     def column(name: str, cells: list[str]) -> tuple[ColumnHead, list[str]]:
-        return ColumnHead(f"{name}, {words}" if words else name), cells
+        return ColumnHead(f"{name}, {suffix}" if suffix else name), cells
 
     return [
         column("time us", [_number_text(one.time_us, is_derived="time_us" in one.derived) for one in figures]),
@@ -71,14 +71,14 @@ def _placement(placement: Placement, figures: Sequence[Figure]) -> list[tuple[Co
 
 
 def _wrong(figure: Figure) -> str:
-    """Not checked, not applicable and zero are three different things."""
+    """Text of the check. Not checked, not applicable and zero are different results."""
     if figure.wrong_elements is not None:
         return str(figure.wrong_elements)
     return {"not_checked": "not checked", "not_applicable": "n/a"}.get(figure.check, "")
 
 
 def _number_text(value: float | None, *, is_derived: bool = False) -> str:
-    """As many digits as a log has; a star where the log does not have it and arithmetic does."""
+    """Text with six significant digits. An asterisk marks a derived value."""
     if value is None:
         return ""
     return f"{value:.6g}{'*' if is_derived else ''}"
@@ -88,6 +88,6 @@ def _integer(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _three(value: float) -> str:
-    """A range of what to expect is not known to more digits."""
+def _range_text(value: float) -> str:
+    """Text of an end of an expected range, with three significant digits."""
     return f"{float(f'{value:.3g}'):.6g}"

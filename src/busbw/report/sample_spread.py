@@ -1,4 +1,4 @@
-"""How times scatter: for each size the middle half of the iterations, the median, and what lies outside."""
+"""Plots of the scatter of iterations: for each size the quartiles, the median and the extremes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
 _MAX_DOTS = 1500
-"""In one picture; more are not drawn one by one."""
+"""Maximum number of iterations in one picture for which each gets a dot."""
 
 
 @dataclass(frozen=True)
 class SampleSpread:
-    """The iterations of one size. What a log does not say is None."""
+    """Statistics of the iterations of one size. None for values that the log does not contain."""
 
     size_bytes: int
     samples: int | None
@@ -28,16 +28,16 @@ class SampleSpread:
     quartiles_us: tuple[float, float] | None = None
     p99_us: float | None = None
     values_us: tuple[float, ...] = ()
-    """Of every iteration, in their order; empty where a log has only a summary."""
+    """Times of all iterations, in order. Empty if the log has only statistics."""
 
 
 def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
-    """The scatter over the iterations of all passes; None where the log says nothing of it.
+    """Returns the scatter over the iterations of all passes. None if the log has no data on it.
 
     Args:
         size_bytes: The size.
-        figures: One for each pass over it.
-        skip: Leading iterations of each that are no part of any statistic.
+        figures: One figure per pass over the size.
+        skip: Leading iterations of each pass to exclude.
     """
     # An iteration lasts until its last rank has ended.
     values = [
@@ -49,21 +49,21 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
     if values and min(values) > 0:
         import numpy as np
 
-        quarter, median, three, p99 = (float(one) for one in np.percentile(values, [25, 50, 75, 99]))
+        lower, median, upper, p99 = (float(one) for one in np.percentile(values, [25, 50, 75, 99]))
         return SampleSpread(
             size_bytes=size_bytes,
             samples=len(values),
             low_us=min(values),
             high_us=max(values),
             median_us=median,
-            quartiles_us=(quarter, three),
+            quartiles_us=(lower, upper),
             p99_us=p99,
             values_us=tuple(values),
         )
-    return _of_summary(size_bytes, figures[0]) if len(figures) == 1 else None
+    return _spread_from_statistics(size_bytes, figures[0]) if len(figures) == 1 else None
 
 
-def _of_summary(size_bytes: int, figure: Figure) -> SampleSpread | None:
+def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | None:
     if figure.stats and figure.stats.min_us > 0:
         stats = figure.stats
         return SampleSpread(size_bytes, stats.samples, stats.min_us, stats.max_us, stats.median_us, None, stats.p99_us)
@@ -75,7 +75,7 @@ def _of_summary(size_bytes: int, figure: Figure) -> SampleSpread | None:
 
 
 def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
-    """A column for each size; None without any."""
+    """Draws a column for each size. None without sizes."""
     if not spreads:
         return None
     spreads = sorted(spreads, key=lambda one: one.size_bytes)
@@ -95,9 +95,9 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     bottom = element(
         "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
     )
-    text = _in_words(title, spreads)
+    text = _alt_text(title, spreads)
     svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=text)
-    note = "" if total <= _MAX_DOTS else f"{total:,} iterations: they are not drawn one by one."
+    note = "" if total <= _MAX_DOTS else f"{total:,} iterations: too many for single dots."
     return Picture(title, text, svg, _keys(spreads, has_dots=0 < total <= _MAX_DOTS), note)
 
 
@@ -108,7 +108,7 @@ def _column(one: SampleSpread, x: float, width: float, y: Scale, *, dots: bool) 
         low, high = one.quartiles_us
         parts.append(element("rect", x=x - half, y=y(high), width=width, height=y(low) - y(high), class_="box"))
     if dots:
-        # Beside each other in the order of time, so that a drift shows as a slope.
+        # Ordered by time from left to right, so that a drift is visible as a slope.
         count = len(one.values_us)
         marks = "".join(
             f"M{x - half + width * (index + 0.5) / count:.1f} {y(value):.1f}h0"
@@ -134,18 +134,20 @@ def _keys(spreads: Sequence[SampleSpread], *, has_dots: bool) -> tuple[LegendEnt
         found.append(LegendEntry(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
     if has_dots:
         found.append(
-            LegendEntry(sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, by time")
+            LegendEntry(
+                sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, in order of time"
+            )
         )
     if any(one.p99_us and not one.values_us for one in spreads):
         found.append(LegendEntry(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
     return tuple(found)
 
 
-def _in_words(title: str, spreads: Sequence[SampleSpread]) -> str:
+def _alt_text(title: str, spreads: Sequence[SampleSpread]) -> str:
     worst = max(spreads, key=lambda one: one.high_us / one.low_us)
     counts = {one.samples for one in spreads if one.samples}
     each = f" of {count_text(min(counts), 'iteration')}" if len(counts) == 1 else ""
     return (
-        f"{title}: times{each} at {count_text(len(spreads), 'size')}. The widest scatter is at "
+        f"{title}: times{each} at {count_text(len(spreads), 'size')}. The largest scatter is at "
         f"{size_text(worst.size_bytes)}: {number(worst.low_us)} to {number(worst.high_us)} us."
     )

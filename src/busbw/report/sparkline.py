@@ -1,4 +1,4 @@
-"""One configuration at a glance: its busbw at the largest size in words, and its whole curve as small as a word."""
+"""Sparkline of a configuration: a small busbw curve, with the busbw of the largest size as text."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,10 +13,10 @@ _WIDTH, _HEIGHT, _EDGE = 150.0, 40.0, 4.0
 
 
 def sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Sparkline | None:
-    """The picture and the sentence; None where nothing was measured.
+    """Makes the curve and its text. None without measured values.
 
     Args:
-        measured: GB/s by size in bytes, all above zero.
+        measured: Busbw in GB/s by size in bytes, all above zero.
         healthy: Low, typical and high GB/s by size.
     """
     if not measured:
@@ -30,18 +30,18 @@ def sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, 
 
 
 def _digits(value: float) -> float:
-    """Three digits are enough at a glance."""
+    """Rounds to three significant digits."""
     return float(f"{value:.3g}")
 
 
 def _picture(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Markup:
     sizes = sorted(measured)
-    most = max([*measured.values(), *(one[2] for one in healthy.values())])
+    maximum = max([*measured.values(), *(one[2] for one in healthy.values())])
     x = Scale(sizes[0] / 1.01, sizes[-1] * 1.01, _EDGE, _WIDTH - _EDGE)
 
     def y(value: float) -> float:
-        """In proportion, not by logarithms: so small, a share that is missing must be seen."""
-        return _HEIGHT - _EDGE - value / most * (_HEIGHT - 2 * _EDGE)
+        """Linear scale, so that a loss is visible even at this size."""
+        return _HEIGHT - _EDGE - value / maximum * (_HEIGHT - 2 * _EDGE)
 
     parts = []
     if healthy:

@@ -1,4 +1,4 @@
-"""Where the ranks were: nodes, devices and network, as far as log and system say; what nobody says is named."""
+"""Topology of a run: nodes, devices and network from the log and the system. Unknown facts are listed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from busbw.units import count_text
 
 MAX_NODES = 8
 MAX_CELLS = 32
-"""Ranks of one node that are drawn."""
+"""Maximum number of ranks drawn per node."""
 
 _WIDTH, _BOX, _GAP = 460.0, 222.0, 16.0
-_CELLS_A_LINE, _CELL, _CELL_HEIGHT = 8, 24.5, 22.0
+_CELLS_PER_LINE, _CELL, _CELL_HEIGHT = 8, 24.5, 22.0
 
 
 @dataclass(frozen=True)
 class HostRanks:
-    """One host and the ranks on it."""
+    """One host with its ranks."""
 
     name: str
     ranks: tuple[str, ...]
@@ -29,28 +29,29 @@ class HostRanks:
 
 @dataclass(frozen=True)
 class ClusterLayout:
-    """What is known of where a run was."""
+    """Known facts about the nodes and links of a run."""
 
     nodes: tuple[HostRanks, ...]
     more_nodes: int
     is_stated: bool
-    """Whether the log lists its ranks; otherwise nodes are those that the system description has."""
+    """True if the log lists its ranks. Otherwise the nodes are assumed from the system description."""
     device: str
     fabric: str
     nics: int
     network: str
     unknown: tuple[str, ...]
+    """Names of unknown facts."""
 
 
 def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLayout:
-    """Puts together what the log says and what the description of its system adds."""
+    """Combines the facts of the log with those of the system description."""
     fabric = system.fabrics[0] if system and system.fabrics else None
     devices = table.devices
-    nodes, said = _nodes(table, ranks, system)
+    nodes, is_stated = _nodes(table, ranks, system)
     several = len(nodes) > 1
     unknown = []
     if not table.rank_list:
-        unknown.append("which host and device each rank had")
+        unknown.append("the host and device of each rank")
     elif not all(rank.host for rank in table.rank_list):
         unknown.append("the names of hosts")
     if not devices and system is None:
@@ -68,7 +69,7 @@ def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLay
     return ClusterLayout(
         nodes=tuple(nodes[:MAX_NODES]),
         more_nodes=max(0, len(nodes) - MAX_NODES),
-        is_stated=said,
+        is_stated=is_stated,
         device=", ".join(devices) or (system.title if system else ""),
         fabric=text,
         nics=system.nics.count if several and system and system.nics else 0,
@@ -83,28 +84,28 @@ def _nodes(table: Table, ranks: int | None, system: System | None) -> tuple[list
         by_host: dict[str, list[Rank]] = {}
         for rank in listed:
             by_host.setdefault(rank.host or "host not named", []).append(rank)
-        return [HostRanks(host, tuple(str(rank.rank) for rank in own)) for host, own in by_host.items()], True
+        return [HostRanks(host, tuple(str(rank.rank) for rank in local)) for host, local in by_host.items()], True
     if ranks is None or system is None:
         return [], False
-    each = system.ranks_per_node
-    starts = range(0, ranks, each)
+    per_node = system.ranks_per_node
+    starts = range(0, ranks, per_node)
     nodes = [
-        HostRanks(f"node {number}", tuple(str(rank) for rank in range(start, min(start + each, ranks))))
+        HostRanks(f"node {number}", tuple(str(rank) for rank in range(start, min(start + per_node, ranks))))
         for number, start in enumerate(starts, start=1)
     ]
     return nodes, False
 
 
 def picture(known: ClusterLayout, ranks: int | None) -> Picture:
-    """A box for each node; a dashed one is supposed and not said by the log."""
-    text = _in_words(known, ranks)
+    """Draws a box for each node. Dashed boxes are assumed and not stated by the log."""
+    text = _alt_text(known, ranks)
     keys = _keys(known)
-    note = f"The log does not say {_and(known.unknown)}." if known.unknown else ""
+    note = f"The log does not state {_and(known.unknown)}." if known.unknown else ""
     if not known.nodes:
         label = count_text(ranks, "rank") if ranks else "an unknown number of ranks"
         parts = [
             element("rect", x=1, y=1, width=_WIDTH - 2, height=48, rx=8, class_="node supposed"),
-            element("text", f"{label}, somewhere", x=_WIDTH / 2, y=30, class_="label mid"),
+            element("text", f"{label}, location unknown", x=_WIDTH / 2, y=30, class_="label mid"),
         ]
         return Picture("Topology", text, drawing(*parts, label=text, width=_WIDTH, height=50.0), keys, note)
     parts, y = [], 1.0
@@ -128,7 +129,7 @@ def picture(known: ClusterLayout, ranks: int | None) -> Picture:
 
 
 def _lines(node: HostRanks) -> int:
-    return -(-min(len(node.ranks), MAX_CELLS) // _CELLS_A_LINE) + (len(node.ranks) > MAX_CELLS)
+    return -(-min(len(node.ranks), MAX_CELLS) // _CELLS_PER_LINE) + (len(node.ranks) > MAX_CELLS)
 
 
 def _height(node: HostRanks, known: ClusterLayout) -> float:
@@ -141,33 +142,35 @@ def _node(node: HostRanks, known: ClusterLayout, x: float, y: float, height: flo
         element("rect", x=x, y=y, width=_BOX, height=height, rx=8, class_=kind),
         element("text", _cut(node.name, 24), x=x + 12, y=y + 19, class_="label"),
     ]
-    at = y + 28
+    top_y = y + 28
     for number, rank in enumerate(node.ranks[:MAX_CELLS]):
-        left = x + 12 + (number % _CELLS_A_LINE) * _CELL
-        top = at + (number // _CELLS_A_LINE) * (_CELL_HEIGHT + 4)
+        left = x + 12 + (number % _CELLS_PER_LINE) * _CELL
+        top = top_y + (number // _CELLS_PER_LINE) * (_CELL_HEIGHT + 4)
         parts.append(element("rect", x=left, y=top, width=_CELL - 3, height=_CELL_HEIGHT, rx=3, class_="device"))
         parts.append(element("text", rank, x=left + (_CELL - 3) / 2, y=top + 15.5, class_="cell mid"))
-    at += _lines(node) * (_CELL_HEIGHT + 4)
+    top_y += _lines(node) * (_CELL_HEIGHT + 4)
     if len(node.ranks) > MAX_CELLS:
         more = f"and {count_text(len(node.ranks) - MAX_CELLS, 'more rank')}"
-        parts.append(element("text", more, x=x + 12, y=at - 8, class_="label"))
+        parts.append(element("text", more, x=x + 12, y=top_y - 8, class_="label"))
     if known.fabric:
         parts.append(
             element(
                 "rect",
                 x=x + 12,
-                y=at + 2,
-                width=_CELL * min(len(node.ranks), _CELLS_A_LINE) - 3,
+                y=top_y + 2,
+                width=_CELL * min(len(node.ranks), _CELLS_PER_LINE) - 3,
                 height=5,
                 rx=2.5,
                 class_="fabric",
             )
         )
-        at += 14
+        top_y += 14
     if known.nics:
-        each = (_CELL * _CELLS_A_LINE - 3) / known.nics
+        each = (_CELL * _CELLS_PER_LINE - 3) / known.nics
         parts += [
-            element("rect", x=x + 12 + each * nic + 1, y=at + 2, width=max(each - 2, 1.0), height=9, rx=2, class_="nic")
+            element(
+                "rect", x=x + 12 + each * nic + 1, y=top_y + 2, width=max(each - 2, 1.0), height=9, rx=2, class_="nic"
+            )
             for nic in range(known.nics)
         ]
     return group(*parts)
@@ -182,26 +185,24 @@ def _keys(known: ClusterLayout) -> tuple[LegendEntry, ...]:
     if known.nodes:
         found.append(LegendEntry(sample("device", 12), f"a rank's device{': ' + known.device if known.device else ''}"))
         if known.fabric:
-            found.append(LegendEntry(sample("fabric", 5), f"{known.fabric}, as such systems have it"))
+            found.append(LegendEntry(sample("fabric", 5), f"{known.fabric}, typical of such systems"))
         if known.nics:
-            found.append(LegendEntry(sample("nic", 9), f"NICs, {known.network}, as such systems have them"))
+            found.append(LegendEntry(sample("nic", 9), f"NICs, {known.network}, typical of such systems"))
         if not known.is_stated:
             found.append(
-                LegendEntry(
-                    sample("node supposed", 12), "supposed: the log lists no ranks, so as such systems have them"
-                )
+                LegendEntry(sample("node supposed", 12), "assumed: the log lists no ranks, so typical of such systems")
             )
     return tuple(found)
 
 
-def _in_words(known: ClusterLayout, ranks: int | None) -> str:
+def _alt_text(known: ClusterLayout, ranks: int | None) -> str:
     number = count_text(ranks, "rank") if ranks else "An unknown number of ranks"
     total = len(known.nodes) + known.more_nodes
-    where = f" on {count_text(total, 'node')}" if total else ""
-    supposed = "" if known.is_stated or not total else " (supposed)"
-    sentences = [f"{number}{where}{supposed}"]
+    nodes = f" on {count_text(total, 'node')}" if total else ""
+    assumed = "" if known.is_stated or not total else " (assumed)"
+    sentences = [f"{number}{nodes}{assumed}"]
     sentences += [known.device] if known.device else []
-    sentences += [f"{part}, as such systems have it" for part in (known.fabric, known.network) if part]
+    sentences += [f"{part}, typical of such systems" for part in (known.fabric, known.network) if part]
     if known.unknown:
         sentences.append(f"not known: {_and(known.unknown)}")
     return "Topology. " + "; ".join(sentences) + "."
@@ -211,5 +212,5 @@ def _and(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+def _cut(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -1,4 +1,4 @@
-"""Verdicts as a page shows them: the grade, a line of evidence for each band, and the sentences."""
+"""Views of verdicts for the page: grade, evidence for each band, and notes."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,8 +11,8 @@ from busbw.units import count_text, size_text
 _MAX_FEATURES = 3
 
 
-def verdict_view(verdict: judge.Verdict, glance: Sparkline | None = None) -> VerdictView:
-    """One verdict."""
+def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> VerdictView:
+    """Makes the view of one verdict."""
     notes = [NamedValue("because", text) for text in verdict.reasons]
     notes += [NamedValue("looks like", text) for text in verdict.causes]
     notes += [NamedValue("next", text) for text in verdict.advice]
@@ -36,7 +36,7 @@ def verdict_view(verdict: judge.Verdict, glance: Sparkline | None = None) -> Ver
         yardstick=verdict.yardstick,
         bands=tuple(map(_band, verdict.bands)),
         notes=tuple(notes),
-        glance=glance,
+        sparkline=sparkline,
     )
 
 
@@ -63,33 +63,33 @@ def _band(band: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """A line for each (anchor, title, verdict); those without evidence that give the same reason share one."""
+    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share lines by reason."""
     lines: list[SummaryLine] = []
     merged: dict[tuple[str, str], int] = {}
     for anchor, title, verdict in entries:
         key = (verdict.badge.word, verdict.reason)
         if not verdict.bands and verdict.badge.word == "UNSURE" and key in merged:
             line = lines[merged[key]]
-            lines[merged[key]] = replace(line, glance=None, also=(*line.also, title))
+            lines[merged[key]] = replace(line, sparkline=None, also=(*line.also, title))
             continue
         merged.setdefault(key, len(lines))
         bands = tuple((band.band, band.badge) for band in verdict.bands)
-        lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.glance))
+        lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline))
     return tuple(lines)
 
 
 def headline(grades: list[judge.Grade], logs: int) -> str:
-    """What all of it comes to, in a sentence."""
+    """Summarizes all grades in a sentence."""
     total = len(grades)
-    what = f"{count_text(total, 'configuration')} in {count_text(logs, 'log')}"
+    subject = f"{count_text(total, 'configuration')} in {count_text(logs, 'log')}"
     parts = [
-        f"{number} {words if number != 1 else one}"
-        for grade, words, one in (
+        f"{number} {plural if number != 1 else singular}"
+        for grade, plural, singular in (
             ("BROKEN", "have wrong data", "has wrong data"),
-            ("SLOW", "are slower than they should be", "is slower than it should be"),
-            ("GOOD", "are as fast as they should be", "is as fast as it should be"),
+            ("SLOW", "are slower than expected", "is slower than expected"),
+            ("GOOD", "are as fast as expected", "is as fast as expected"),
             ("UNSURE", "cannot be judged", "cannot be judged"),
         )
         if (number := grades.count(grade))  # type: ignore[arg-type]
     ]
-    return f"{what}: {', '.join(parts)}."
+    return f"{subject}: {', '.join(parts)}."

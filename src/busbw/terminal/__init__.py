@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: tables that fit its width, pictures, colour where it means something."""
+"""Terminal output: tables that fit the width, plots, progress lines, and colors for verdicts."""
 
 from busbw.terminal.activity import activity, live_line
 from busbw.terminal.console import StreamConsole, console, width_of

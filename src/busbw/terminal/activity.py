@@ -1,4 +1,4 @@
-"""A line on the terminal that says what a command is doing, and is gone when that is done."""
+"""Temporary status lines on the terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,13 +15,13 @@ _REFRESHES_PER_S = 2
 
 
 @contextmanager
-def activity(what: str) -> Iterator[None]:
-    """Shows on stderr what goes on and for how long, once it takes longer than anyone waits without a word.
+def activity(description: str) -> Iterator[None]:
+    """Shows an activity and its duration on stderr if it takes longer than 1.5 s.
 
-    Nothing is shown where that is no terminal.
+    Shows nothing if stderr is not a terminal. Nothing else may write to the terminal meanwhile.
 
     Args:
-        what: As one says it, "reading job.log". Nothing else may be written to the terminal meanwhile.
+        description: Text such as "reading job.log".
     """
     if not sys.stderr.isatty():
         yield
@@ -29,26 +29,26 @@ def activity(what: str) -> Iterator[None]:
     start_s = monotonic()
     line = Live(
         console=Console(file=sys.stderr, highlight=False),
-        get_renderable=lambda: _dim(f"{what}, {monotonic() - start_s:.0f} s"),
+        get_renderable=lambda: _dim(f"{description}, {monotonic() - start_s:.0f} s"),
         refresh_per_second=_REFRESHES_PER_S,
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    late = Timer(_SHOW_AFTER_S, line.start)
-    late.daemon = True
-    late.start()
+    timer = Timer(_SHOW_AFTER_S, line.start)
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        late.cancel()
-        late.join()
+        timer.cancel()
+        timer.join()
         line.stop()
 
 
 @contextmanager
 def live_line() -> Iterator[Callable[[str], None]]:
-    """A line on stderr that shows what it was last called with; nothing where that is no terminal."""
+    """Yields a function that sets the text of a line on stderr. It does nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda _text: None
         return

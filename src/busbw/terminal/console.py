@@ -1,4 +1,4 @@
-"""Where text goes: with colour to a terminal that has it, and plain to everything else."""
+"""Output console: colors on a terminal that supports them, plain text otherwise."""
 
 import os
 import shutil
@@ -7,22 +7,23 @@ from typing import TextIO
 
 from rich.console import Console
 
-NARROWEST, WIDEST = 60, 200
-_USUAL = (80, 24)
+MIN_WIDTH, MAX_WIDTH = 60, 200
+_DEFAULT_SIZE = (80, 24)
 
 
 class StreamConsole(Console):
-    """A console that leaves it to the command line to say that its output was closed."""
+    """A console that raises BrokenPipeError if its output was closed, for the command line to handle."""
 
     def on_broken_pipe(self) -> None:
-        """Rich would end the program with 1, which means wrong data here."""
+        """Raises instead of Rich's exit with code 1, which means wrong data in busbw."""
         raise BrokenPipeError
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A console that writes text as it is: no markup, no wrapping; colour only where it is welcome.
+    """Makes a console without markup and wrapping, on stdout by default.
 
-    Welcome it is on a terminal, unless NO_COLOR is set or TERM is dumb. No escape sequence is written elsewhere.
+    It writes colors only to a terminal, and not if NO_COLOR is set or TERM is dumb. Otherwise it writes no escape
+    sequences.
     """
     out = stream or sys.stdout
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not out.isatty()
@@ -39,5 +40,5 @@ def console(stream: TextIO | None = None) -> Console:
 
 
 def width_of() -> int:
-    """The terminal's columns, or COLUMNS, or 80 where neither says."""
-    return min(max(shutil.get_terminal_size(_USUAL).columns, NARROWEST), WIDEST)
+    """Width in columns: COLUMNS, the terminal's width, or 80, within MIN_WIDTH and MAX_WIDTH."""
+    return min(max(shutil.get_terminal_size(_DEFAULT_SIZE).columns, MIN_WIDTH), MAX_WIDTH)

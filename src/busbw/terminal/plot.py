@@ -1,4 +1,4 @@
-"""Small pictures of bandwidth and time over size, for a terminal."""
+"""Terminal plots of bandwidth and time over size."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _MARKERS = ("braille", "dot", "x", "+", "*", "o")
 
 
 class _Curve(NamedTuple):
-    """What the points of a curve have in common."""
+    """Properties that the points of a curve share."""
 
     collective: str | None
     variant: str | None
@@ -28,11 +28,11 @@ class _Curve(NamedTuple):
 
 
 _Curves = dict[_Curve, dict[int, float]]
-"""The value at each size of each curve."""
+"""Values by size in bytes, for each curve."""
 
 
 class _Frame(NamedTuple):
-    """How large a picture is, and its vertical axis."""
+    """Size of a plot in characters, and the type of its vertical axis."""
 
     width: int
     height: int
@@ -42,16 +42,16 @@ class _Frame(NamedTuple):
 def busbw_over_size(
     rows: Iterable[Row], *, width: int = WIDTH, height: int = HEIGHT, expected: Mapping[int, float] | None = None
 ) -> str:
-    """Draws busbw in GB/s over the size on a logarithmic axis, a curve per configuration and placement.
+    """Plots busbw in GB/s over the size on a logarithmic axis, one curve per configuration and placement.
 
-    Repeated measurements of a point (cycles of -N) are drawn as their last. Returns an empty string when there are
-    fewer than two sizes, and says so in the title when there are more curves than a small picture can show.
+    Of repeated measurements of a point (cycles of -N) the last is drawn. The title states how many curves are omitted
+    if there are too many. Empty for fewer than two sizes.
 
     Args:
-        rows: What was measured.
-        width: Columns of the picture; at most WIDTH are used.
-        height: Its lines.
-        expected: Busbw by size that a healthy system reaches, drawn beside what was measured.
+        rows: Measured rows.
+        width: Available columns; at most WIDTH are used.
+        height: Lines of the plot.
+        expected: Typical busbw of a healthy system by size, drawn with the measured curves.
     """
     curves = _curves(rows, lambda figure: figure.busbw_gbps)
     if len(_sizes(curves)) < 2:
@@ -60,7 +60,7 @@ def busbw_over_size(
 
 
 def time_over_size(rows: Iterable[Row], *, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """Draws the time of an operation in us over the size, both axes logarithmic; otherwise as busbw_over_size."""
+    """Plots the time of an operation in us over the size, both axes logarithmic. Otherwise like `busbw_over_size`."""
     curves = _curves(rows, lambda figure: figure.time_us or None)
     if len(_sizes(curves)) < 2:
         return ""
@@ -68,7 +68,7 @@ def time_over_size(rows: Iterable[Row], *, width: int = WIDTH, height: int = HEI
 
 
 def join_columns(left: str, right: str, width: int) -> str:
-    """Two pictures next to each other, the left one in so many columns."""
+    """Joins two texts side by side; the left one gets `width` columns."""
     pairs = zip_longest(left.splitlines(), right.splitlines(), fillvalue="")
     return "\n".join(f"{first:<{width}}{second}".rstrip() for first, second in pairs)
 
@@ -106,27 +106,27 @@ def _drawn(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, fl
         plotext.scatter([math.log2(size) for size, _ in points], heights, label="expected", marker="o")
     if frame.is_logarithmic:
         drawn = [value for curve in curves.values() for value in curve.values()] + [value for _, value in points]
-        low, high = _room_around(drawn)
+        low, high = _axis_ends(drawn)
         plotext.ylim(low, high)
         marks = _marks_between(low, high)
         plotext.yticks([math.log10(mark) for mark in marks], [f"{mark:g}" for mark in marks])
     else:
         plotext.ylim(0, None)
-    ticks = _ticks(sizes, most=max(2, width // 11))
+    ticks = _ticks(sizes, max_count=max(2, width // 11))
     plotext.xticks([math.log2(size) for size in ticks], [size_text(size).replace(" ", "") for size in ticks])
     picture = plotext.uncolorize(plotext.build())
     return "\n".join(line.rstrip() for line in picture.splitlines())
 
 
-def _room_around(values: Sequence[float]) -> tuple[float, float]:
-    """Logarithms of the ends of an axis that holds the values, with room so that no tick lies in the frame itself."""
+def _axis_ends(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the logarithms of an axis's ends, with a margin so that no tick falls on the frame."""
     low, high = math.log10(min(values)), math.log10(max(values))
-    room = max(0.08 * (high - low), 0.02)
-    return low - room, high + room
+    margin = max(0.08 * (high - low), 0.02)
+    return low - margin, high + margin
 
 
 def _marks_between(low: float, high: float) -> list[float]:
-    """Round figures for an axis between two logarithms: powers of ten, or 1, 2 and 5 times those, or its two ends."""
+    """Returns round ticks between two logarithms: powers of ten, or 1, 2 and 5 times those, or values near the ends."""
     decades = range(math.floor(low), math.ceil(high) + 1)
     edge = 0.04 * (high - low)
     for steps in ((1,), (1, 2, 5)):
@@ -138,11 +138,11 @@ def _marks_between(low: float, high: float) -> list[float]:
 
 
 def _label(curve: _Curve, curves: list[_Curve]) -> str:
-    """The parts of a curve that tell it from the others; its placement always."""
+    """Label of a curve: its placement, and the properties in which the curves differ."""
     texts = {
-        "collective": curve.collective or "some collective",
+        "collective": curve.collective or "unknown collective",
         "variant": curve.variant or "",
-        "dtype": curve.dtype or "some type",
+        "dtype": curve.dtype or "unknown type",
         "redop": curve.redop or "no redop",
         "root": f"root {curve.root}",
         "group": f"group {curve.group}",
@@ -151,10 +151,10 @@ def _label(curve: _Curve, curves: list[_Curve]) -> str:
     return " ".join(filter(None, [*parts, PLACEMENT_WORDS[curve.placement]]))
 
 
-def _ticks(sizes: list[int], most: int) -> list[int]:
-    """At most `most` of the sizes, spread evenly on the logarithmic axis and always the first and the last."""
-    if len(sizes) <= most:
+def _ticks(sizes: list[int], max_count: int) -> list[int]:
+    """Selects at most `max_count` sizes, evenly spaced on the logarithmic axis, with the first and the last."""
+    if len(sizes) <= max_count:
         return sizes
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
-    places = [low + (high - low) * i / (most - 1) for i in range(most)]
-    return sorted({min(sizes, key=lambda size: abs(math.log2(size) - place)) for place in places})
+    targets = [low + (high - low) * i / (max_count - 1) for i in range(max_count)]
+    return sorted({min(sizes, key=lambda size: abs(math.log2(size) - target)) for target in targets})

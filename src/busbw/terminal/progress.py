@@ -1,7 +1,6 @@
-"""What a person sees while the engine measures: the table filling row by row, and below it what is measured now.
+"""Live view of a running measurement: the engine's output, and below it a line of progress.
 
-It draws only when a row is done and otherwise once a second: what watches a measurement must not take the processor
-that is measured.
+It draws only when a row is done and otherwise once a second, so that it does not take CPU time from the measurement.
 """
 
 import sys
@@ -22,20 +21,23 @@ from busbw.records import HeaderRecord, Record, RowRecord, SettingsRecord
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import size_text
 
-_SIZES_TO_JUDGE_BY = 3
+_MIN_SIZES = 3
+"""Minimum number of finished sizes for an estimate."""
 _LAST_SIZES = 3
-_FEW_TIMES = 4
+"""Number of the latest sizes from which the time per byte is estimated."""
+_LARGE_RATIO = 4
+"""Sizes larger than the finished ones by this factor need a known time per byte."""
 _NOTICEABLE_S = 0.05
 
 
-def place_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
-    """Which size of how many this is, from 1."""
+def position_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
+    """Returns the position of a size in the sweep, from 1, and the number of sizes."""
     sizes = sizes_of(settings)
     return sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes), len(sizes)
 
 
 def sizes_of(settings: SettingsRecord) -> Sequence[int]:
-    """The sizes of the sweep, in its order; small steps make millions, so those are not written out."""
+    """Returns the sizes of the sweep in its order. Fixed steps give a range, because they can be millions."""
     if settings.sizes_bytes:
         return settings.sizes_bytes
     if settings.step_bytes:
@@ -47,26 +49,28 @@ def sizes_of(settings: SettingsRecord) -> Sequence[int]:
 
 
 def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -> float | None:
-    """How long the rest of this pass over the sizes will take, from what those took that are done.
+    """Estimates the remaining time of this pass over the sizes. None if too little is known.
 
-    What a size takes, with its warm-up and its check, is taken to be a fixed part and one that grows with the bytes:
-    the line from the size that took least through that of the last ones which lies highest above it. Where bandwidth
-    still grows that is too long rather than too short. None while too little is known: until three sizes are done and,
-    where much larger ones are to come, until one has shown what bytes cost.
+    The time of a size, with warm-up and check, is modeled as a fixed part plus a part proportional to the bytes. The
+    line goes through the fastest size and the one of the last sizes with the steepest slope. While bandwidth still
+    grows, the estimate is too long rather than too short.
+
+    An estimate needs three finished sizes. If much larger sizes follow, the finished ones must also show the time per
+    byte.
 
     Args:
-        settings: Of the run.
-        spent: For each size that is done its bytes and the seconds from the end of the one before, in order.
+        settings: Settings of the run.
+        spent: Bytes of each finished size, and seconds since the end of the one before, in order.
     """
     left = sizes_of(settings)[len(spent) :]
     if not left:
         return 0.0
-    if len(spent) < _SIZES_TO_JUDGE_BY:
+    if len(spent) < _MIN_SIZES:
         return None
     min_time_bytes, min_time_s = min(spent, key=itemgetter(1))
     last = [(size - min_time_bytes, took - min_time_s) for size, took in spent[-_LAST_SIZES:] if size > min_time_bytes]
     bytes_left = (left[0] + left[-1]) * len(left) / 2 if isinstance(left, range) else sum(left)
-    is_large = bytes_left / len(left) > _FEW_TIMES * max(size for size, _ in spent)
+    is_large = bytes_left / len(left) > _LARGE_RATIO * max(size for size, _ in spent)
     if is_large and max((more_s for _, more_s in last), default=0) < max(min_time_s, _NOTICEABLE_S):
         return None
     per_byte_s = max((more_s / more_bytes for more_bytes, more_s in last), default=0)
@@ -75,7 +79,7 @@ def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -
 
 
 def duration_text(seconds: float) -> str:
-    """An estimate, no finer than it can be: "about 40 s", "about 3 min"."""
+    """Text of an estimated duration, rounded: "about 40 s", "about 3 min"."""
     if seconds < 1:
         return "about 1 s"
     if seconds < 60:
@@ -84,9 +88,9 @@ def duration_text(seconds: float) -> str:
 
 
 class Progress:
-    """Shows the engine's lines as they come, and a line of progress read from the record that it writes.
+    """Shows the engine's output lines, and a line of progress from the record that the engine writes.
 
-    Where stdout is a terminal too, both share it; otherwise stdout gets the engine's bytes and nothing else.
+    If stdout is a terminal, both share it. Otherwise stdout gets only the engine's bytes.
     """
 
     def __init__(self, record_path: Path) -> None:
@@ -115,7 +119,7 @@ class Progress:
             self._live.stop()
 
     def line(self, line: bytes) -> None:
-        """Takes a line of the engine's stdout, newline included; nothing is waited for any more."""
+        """Shows a line of the engine's stdout, with its newline. Clears the waiting status."""
         self._status = ""
         if self._shares_stdout:
             text = Text(line.decode(errors="replace").rstrip("\n"))
@@ -124,15 +128,15 @@ class Progress:
         self.stdout.write(line)
 
     def say(self, text: str) -> None:
-        """Shows a line of stderr above the line of progress."""
+        """Shows a message for stderr above the line of progress."""
         self._console.print(Text(text), soft_wrap=True)
 
     def status(self, text: str) -> None:
-        """Takes what is waited for, to be shown in place of what is measured; nothing when it is empty."""
+        """Sets a waiting status that replaces the line of progress. An empty text clears it."""
         self._status = text
 
     def refresh(self) -> None:
-        """Reads what the record says by now and draws."""
+        """Reads new records and draws the line of progress."""
         self.stdout.flush()
         text = self.text()
         if text != self._shown:
@@ -140,7 +144,7 @@ class Progress:
             self._live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
 
     def text(self) -> str:
-        """The line of progress, from what the record says by now."""
+        """Reads new records and returns the line of progress."""
         self._read_record()
         elapsed = f"{monotonic() - self._start_s:.0f} s"
         if self._status:
@@ -150,21 +154,21 @@ class Progress:
         if self._done is None:
             return f"measuring the first size, {elapsed}"
         row = self._done
-        place, total = place_in_sweep(self._settings, row.requested_bytes)
-        what = " ".join(filter(None, [row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
-        return f"done: {size_text(row.requested_bytes)} {what}, size {place} of {total}, {elapsed}{self._left()}"
+        position, total = position_in_sweep(self._settings, row.requested_bytes)
+        case = " ".join(filter(None, [row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
+        return f"done: {size_text(row.requested_bytes)} {case}, size {position} of {total}, {elapsed}{self._left()}"
 
     def _left(self) -> str:
-        """The time that this pass will still take; nothing where nothing honest can be said.
+        """Text of the remaining time of this pass. Empty if there is no estimate.
 
-        A pass is one configuration: how many types, operators and roots are still to come the record does not say.
+        A pass covers one configuration, because the record does not state how many types, operators and roots follow.
         """
         assert self._settings is not None
         ends = list(self._ends_s.items())
         spent = [(size, end - begin) for (size, end), (_, begin) in zip(ends[1:], ends, strict=False)]
         if self._settings.run_cycles == 0:
-            return ", without end"
-        # The first size has no begin of its own: it holds the start. Its place in the sweep is taken by the second.
+            return ", runs until interrupted"
+        # The first size has no start time of its own, because it includes the start-up. The second size stands in.
         seconds = seconds_left(self._settings, [spent[0], *spent]) if spent else None
         if not seconds:
             return ""
@@ -177,7 +181,7 @@ class Progress:
                 record.seek(self._record_offset)
                 new = record.read()
         except OSError:
-            return  # the engine has not made it yet
+            return  # the engine has not created the file yet
         self._record_offset += len(new)
         *lines, self._unfinished = (self._unfinished + new).split(b"\n")
         for line in lines:
@@ -185,11 +189,11 @@ class Progress:
             if isinstance(entry, HeaderRecord):
                 self._settings = entry.settings
             elif isinstance(entry, RowRecord):
-                self._take(entry)
+                self._note_row(entry)
 
-    def _take(self, row: RowRecord) -> None:
+    def _note_row(self, row: RowRecord) -> None:
         self._done = row
         configuration = (row.cycle, row.dtype, row.redop, row.root)
         if configuration != self._configuration:
             self._configuration, self._ends_s = configuration, {}
-        self._ends_s[row.requested_bytes] = monotonic() - self._start_s  # the later placement's end stands
+        self._ends_s[row.requested_bytes] = monotonic() - self._start_s  # overwritten by the second placement

@@ -1,4 +1,4 @@
-"""One log on one screen: what ran on what, whether the data were right, the table, curves, warnings."""
+"""Terminal view of a log: description of the run, correctness of the data, table, plots and warnings."""
 
 from collections.abc import Callable, Sequence
 from textwrap import wrap
@@ -12,45 +12,48 @@ from busbw.terminal.tables import Cell, Column, lines
 from busbw.units import count_text, plain, size_text
 
 NOISY_CV_PERCENT = 10
-"""Beyond it a figure is shown in yellow: the mean of such times says little."""
+"""Coefficient of variation above which a figure is yellow, because its mean is unreliable."""
 
-_BESIDE_WIDTH = 110
-"""From here on two pictures stand next to each other."""
+_TWO_PLOTS_WIDTH = 110
+"""Minimum width in characters for two plots side by side."""
 
 _MAX_SENTENCES = 8
 
 
 class RangeLike(Protocol):
-    """A figure with the range of a healthy system."""
+    """Typical value with the range of a healthy system."""
 
     @property
     def low(self) -> float:
-        """The lower end."""
+        """Lower end."""
 
     @property
     def typical(self) -> float:
-        """In the middle."""
+        """Typical value."""
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """Upper end."""
 
 
 class ExpectationColumns(NamedTuple):
-    """What a healthy system reaches in the rows of a table."""
+    """Expectations for the rows of a table."""
 
     busbw_gbps: Callable[[Row], RangeLike | None] = lambda _row: None
-    """None where nothing is known of it."""
+    """Returns the expected busbw of a row. None if unknown."""
     assumption: Callable[[Row], str] = lambda _row: ""
-    """What that takes for granted though nobody states it: then it judges nothing, and nothing is coloured by it."""
+    """Returns the unstated assumption of a row's expectation. Empty if there is no assumption.
+
+    An expectation with an assumption does not color figures.
+    """
 
     def deciding_range(self, row: Row) -> RangeLike | None:
-        """What decides whether a row is good."""
+        """Returns the range that decides if a row is good. None if it is unknown or rests on an assumption."""
         return None if self.assumption(row) else self.busbw_gbps(row)
 
 
 class _TableView(NamedTuple):
-    """What all parts of a table's screen need."""
+    """A table with its expectations and placements."""
 
     table: Table
     expected: ExpectationColumns
@@ -65,41 +68,41 @@ def screen(
     draw: bool = True,
     numbers: Sequence[int] | None = None,
 ) -> list[Text]:
-    """The lines to print.
+    """Returns the lines to print.
 
     Args:
-        log: What to show.
-        width: Of the terminal.
-        expected: Says what to expect in a table; None for no such column.
-        draw: Whether curves are drawn.
-        numbers: The tables to show, from 1; None for all.
+        log: Log to show.
+        width: Width of the terminal in columns.
+        expected: Returns the expectations for a table. None to omit the column.
+        draw: True to draw plots.
+        numbers: Numbers of the tables to show, from 1. None for all.
     """
-    made: list[str | Text] = []
+    output: list[str | Text] = []
     for number, table in enumerate(log.tables, start=1):
         if numbers is not None and number not in numbers:
             continue
         placements = tuple(name for name in PLACEMENTS if any(name in row.figures for row in table.rows))
-        sides = _TableView(table, expected(table) if expected else ExpectationColumns(), placements)
-        if made:
-            made.append("")
-        which = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
-        made += _heading(table, which)
-        made.append(verdict(table))
+        view = _TableView(table, expected(table) if expected else ExpectationColumns(), placements)
+        if output:
+            output.append("")
+        prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
+        output += _heading(table, prefix)
+        output.append(verdict(table))
         if table.rows:
-            made += ["", *lines(_columns(sides), width)]
-        remarks = dict.fromkeys(filter(None, map(sides.expected.assumption, table.rows)))
-        made += [Text(f"expected: {plain(remark)}", "dim") for remark in remarks]
+            output += ["", *lines(_columns(view), width)]
+        remarks = dict.fromkeys(filter(None, map(view.expected.assumption, table.rows)))
+        output += [Text(f"expected: {plain(remark)}", "dim") for remark in remarks]
         if draw:
-            made += _pictures(sides, width)
-        made += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
-    made += _sentences("warning", log.warnings, "yellow")
-    made += _sentences("left out", [f"line {line.line}: {line.reason}" for line in log.refused], "yellow")
-    lined = [Text(line) if isinstance(line, str) else line for line in made]
+            output += _pictures(view, width)
+        output += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
+    output += _sentences("warning", log.warnings, "yellow")
+    output += _sentences("left out", [f"line {line.line}: {line.reason}" for line in log.refused], "yellow")
+    lined = [Text(line) if isinstance(line, str) else line for line in output]
     return [part for line in lined for part in _wrapped(line, width)]
 
 
 def _wrapped(line: Text, width: int) -> list[Text]:
-    """Sentences go on in the next line, set in by two; tables and pictures fit already."""
+    """Wraps a sentence with an indent of two. Tables and plots already fit the width."""
     if line.cell_len <= width:
         return [line]
     return [
@@ -108,51 +111,57 @@ def _wrapped(line: Text, width: int) -> list[Text]:
 
 
 def verdict(table: Table) -> Text:
-    """Whether the data were right; how fast they were is another question."""
+    """Line on the correctness of the data."""
     figures = [(row, name, figure) for row in table.rows for name, figure in row.figures.items()]
     wrong = [entry for entry in figures if entry[2].wrong_elements]
     checked = sum(figure.check == "checked" for _, _, figure in figures)
-    end = "" if table.complete is not False else f"; {_how_it_ended(table)}"
+    end = "" if table.complete is not False else f"; {_ending_text(table)}"
     if not figures:
         return Text(f"data: no row{end}", style="red")
     if wrong:
         row, name, figure = wrong[0]
-        where = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[name]])))
+        place = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[name]])))
         first = figure.first_wrong[0] if figure.first_wrong else None
         at = f", first at rank {first.rank}, index {first.index}" if first else ""
         count = count_text(figure.wrong_elements or 0, "element")
         return Text(
-            f"data: WRONG in {len(wrong)} of {len(figures)} measurements: {where} ({count}{at}){end}", "bold red"
+            f"data: WRONG in {len(wrong)} of {len(figures)} measurements: {place} ({count}{at}){end}", "bold red"
         )
     if checked == len(figures):
         return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
     if checked:
-        return Text(f"data: right where checked, {checked} of {len(figures)} measurements{end}", style="yellow")
-    return Text(f"data: not checked, or the log does not say{end}", style="yellow")
+        return Text(
+            f"data: right in the {checked} of {len(figures)} measurements that were checked{end}", style="yellow"
+        )
+    return Text(f"data: not checked, or not stated in the log{end}", style="yellow")
 
 
-def _how_it_ended(table: Table) -> str:
+def _ending_text(table: Table) -> str:
     if table.end_reason and table.end_reason != "killed":
         return f"the run ended early ({plain(table.end_reason)})"
-    return "the log has no end: the run was killed or is still going on"
+    return "the log has no end: the run was killed or is still running"
 
 
-def _heading(table: Table, which: str) -> list[Text]:
+def _heading(table: Table, prefix: str) -> list[Text]:
     names = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
     title = ", ".join(names) or table.collective or table.program or "unknown collective"
     hosts = table.hosts
-    where = f"{count_text(len(hosts), 'host')} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
+    hosts_text = f"{count_text(len(hosts), 'host')} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
     kinds = ("dtype", "redop", "root", "ranks")
     shared = {kind: next(iter({getattr(row, kind) for row in table.rows})) for kind in kinds if _agree(table, kind)}
     ranks = table.ranks or shared.get("ranks")
-    what = [shared.get("dtype"), shared.get("redop"), None if (root := shared.get("root")) is None else f"root {root}"]
-    title = " ".join([title, *(str(part) for part in what if part)])
-    made = [Text(which + plain(title), style="bold")]
+    properties = [
+        shared.get("dtype"),
+        shared.get("redop"),
+        None if (root := shared.get("root")) is None else f"root {root}",
+    ]
+    title = " ".join([title, *(str(part) for part in properties if part)])
+    made = [Text(prefix + plain(title), style="bold")]
     if table.title:
         made.append(Text(plain(table.title)))
     facts = [
         count_text(ranks, "rank") if ranks else "unknown number of ranks",
-        f"on {where}" if hosts else "",
+        f"on {hosts_text}" if hosts else "",
         ", ".join(table.devices),
     ]
     made.append(Text(plain("ran: " + " ".join(filter(None, facts[:2])) + (f", {facts[2]}" if facts[2] else ""))))
@@ -165,29 +174,29 @@ def _agree(table: Table, kind: str) -> bool:
     return len({getattr(row, kind) for row in table.rows}) == 1
 
 
-def _columns(sides: _TableView) -> list[Column]:
-    rows = sides.table.rows
+def _columns(view: _TableView) -> list[Column]:
+    rows = view.table.rows
     columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
     for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
-        if not _agree(sides.table, name):
+        if not _agree(view.table, name):
             values = [getattr(row, name) for row in rows]
             cells = [Cell("" if value is None else plain(str(value))) for value in values]
             columns.append(Column(name, cells, right=False, weight=weight))
-    for placement in sides.placements:
-        columns += _side(sides, placement)
-    expected = [sides.expected.busbw_gbps(row) for row in rows]
+    for placement in view.placements:
+        columns += _placement_columns(view, placement)
+    expected = [view.expected.busbw_gbps(row) for row in rows]
     texts = [f"{_number(span.low)}-{_number(span.high)}" if span else "" for span in expected]
     columns.append(Column("expected", [Cell(text, "dim") for text in texts], weight=20, group="busbw GB/s"))
     return columns
 
 
-def _side(sides: _TableView, placement: Placement) -> list[Column]:
-    rows = sides.table.rows
+def _placement_columns(view: _TableView, placement: Placement) -> list[Column]:
+    rows = view.table.rows
     figures = [row.figures.get(placement, Figure()) for row in rows]
     group = PLACEMENT_WORDS[placement]
     times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
     busbw = [
-        Cell(_number(figure.busbw_gbps), _style(figure, sides.expected.deciding_range(row)))
+        Cell(_number(figure.busbw_gbps), _style(figure, view.expected.deciding_range(row)))
         for row, figure in zip(rows, figures, strict=True)
     ]
     p99 = [_number(figure.stats.p99_us if figure.stats else None) for figure in figures]
@@ -213,7 +222,7 @@ def _side(sides: _TableView, placement: Placement) -> list[Column]:
 
 
 def _style(figure: Figure, expected: RangeLike | None) -> str:
-    """Red below what a healthy system reaches, green within it; nothing where that is not known."""
+    """Returns red below the expected range and green otherwise. Empty if unknown."""
     if expected is None or figure.busbw_gbps is None:
         return ""
     return "red" if figure.busbw_gbps < expected.low else "green"
@@ -232,35 +241,35 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
 
 
-def _pictures(sides: _TableView, width: int) -> list[str | Text]:
-    rows = sides.table.rows
-    spans = {row.size_bytes: span.typical for row in rows if (span := sides.expected.busbw_gbps(row))}
-    is_beside = width >= _BESIDE_WIDTH
-    each = (width - 2) // 2 if is_beside else width
-    left = plot.busbw_over_size(rows, width=each, height=_height(is_beside), expected=spans)
-    right = plot.time_over_size(rows, width=each, height=_height(is_beside))
+def _pictures(view: _TableView, width: int) -> list[str | Text]:
+    rows = view.table.rows
+    spans = {row.size_bytes: span.typical for row in rows if (span := view.expected.busbw_gbps(row))}
+    is_side_by_side = width >= _TWO_PLOTS_WIDTH
+    each = (width - 2) // 2 if is_side_by_side else width
+    left = plot.busbw_over_size(rows, width=each, height=_height(is_side_by_side), expected=spans)
+    right = plot.time_over_size(rows, width=each, height=_height(is_side_by_side))
     if not left and not right:
         return []
-    if left and right and is_beside:
+    if left and right and is_side_by_side:
         return ["", *plot.join_columns(left, right, min(each, plot.WIDTH) + 2).splitlines()]
     return [line for picture in (left, right) if picture for line in ("", *picture.splitlines())]
 
 
-def _height(is_beside: bool) -> int:
-    return plot.HEIGHT if is_beside else plot.HEIGHT - 4
+def _height(is_side_by_side: bool) -> int:
+    return plot.HEIGHT if is_side_by_side else plot.HEIGHT - 4
 
 
 def _row_warnings(table: Table) -> list[str]:
-    """Those of the measurements, each once, with how many have it."""
+    """Returns each distinct warning of the measurements, with its first place and the number of others."""
     places: dict[str, list[str]] = {}
     for row in table.rows:
         for name, figure in row.figures.items():
             for warning in figure.warnings:
-                where = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[name]]))
-                places.setdefault(warning, []).append(where)
+                place = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[name]]))
+                places.setdefault(warning, []).append(place)
     return [
-        f"{where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {warning}"
-        for warning, where in places.items()
+        f"{found[0]}{f' and {len(found) - 1} more' if len(found) > 1 else ''}: {warning}"
+        for warning, found in places.items()
     ]
 
 

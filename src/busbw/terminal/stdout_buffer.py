@@ -1,4 +1,4 @@
-"""Bytes on their way to stdout. Its reader may pause for as long as it likes: what comes meanwhile is held for it."""
+"""Buffered stdout for a slow reader. Signals are handled while output waits."""
 
 import os
 import select
@@ -7,60 +7,60 @@ from collections.abc import Callable
 from time import monotonic
 
 _MAX_HELD_BYTES = 2**20
-"""Who goes on writing beyond that waits for the reader."""
+"""Maximum number of buffered bytes. Beyond it `write` waits for the reader."""
 _TICK_S = 0.1
 
 
 class StdoutBuffer:
-    """Writes what the reader has room for and holds the rest, so that its caller can heed signals meanwhile.
+    """Writes as much as the reader accepts and buffers the rest, so that its caller can handle signals.
 
-    A write to a full pipe would wait in the kernel, and Python begins it anew after a signal.
+    A blocking write to a full pipe waits in the kernel, and Python restarts it after a signal.
     """
 
     def __init__(self, *, now_s: Callable[[], float] = monotonic) -> None:
         self._now_s = now_s
-        self._held = bytearray()
-        self._is_gone = False
+        self._pending = bytearray()
+        self._is_closed = False
 
     @property
     def has_pending(self) -> bool:
-        """Whether something is held."""
-        return bool(self._held)
+        """True if bytes are buffered."""
+        return bool(self._pending)
 
     def write(self, line: bytes) -> None:
-        """Takes more.
+        """Adds bytes and writes as much as possible.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The reader closed the pipe.
         """
-        self._held += line
+        self._pending += line
         self.flush()
-        while len(self._held) > _MAX_HELD_BYTES:
+        while len(self._pending) > _MAX_HELD_BYTES:
             self._flush(_TICK_S)
-        if self._is_gone:
+        if self._is_closed:
             raise BrokenPipeError
 
     def flush(self) -> None:
-        """Writes what the reader has room for; that nobody reads any more is said by the next `write`."""
+        """Writes as much as the reader accepts. The next `write` raises if the pipe was closed."""
         self._flush(0)
 
-    def finish(self, *, patience_s: float | None) -> int:
-        """Waits for the reader, without a limit where there is none, and returns how many bytes it did not take."""
-        end_s = None if patience_s is None else self._now_s() + patience_s
-        while self._held and (end_s is None or self._now_s() < end_s):
+    def finish(self, *, limit_s: float | None) -> int:
+        """Waits until all bytes are written, or at most `limit_s`. Returns the number of unwritten bytes."""
+        end_s = None if limit_s is None else self._now_s() + limit_s
+        while self._pending and (end_s is None or self._now_s() < end_s):
             self._flush(_TICK_S)
-        return len(self._held)
+        return len(self._pending)
 
     def _flush(self, limit_s: float) -> None:
         descriptor = sys.stdout.fileno()
-        room = select.poll()
-        room.register(descriptor, select.POLLOUT)
+        poller = select.poll()
+        poller.register(descriptor, select.POLLOUT)
         try:
-            while self._held and room.poll(limit_s * 1000):
-                # So much fits into a pipe that has room at all.
-                del self._held[: os.write(descriptor, self._held[: select.PIPE_BUF])]
+            while self._pending and poller.poll(limit_s * 1000):
+                # A writable pipe accepts at least PIPE_BUF bytes.
+                del self._pending[: os.write(descriptor, self._pending[: select.PIPE_BUF])]
         except BlockingIOError:
-            pass  # somebody else, who shares the pipe, was faster
+            pass  # another process that shares the pipe filled it first
         except BrokenPipeError:
-            self._is_gone = True
-            self._held.clear()
+            self._is_closed = True
+            self._pending.clear()

@@ -1,4 +1,4 @@
-"""Tables that fit a width: columns of less weight go first, and then the widest text is cut."""
+"""Tables that fit a width: columns of low weight are dropped first, then the widest text is cut."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _MIN_TEXT = 8
 
 
 class Cell(NamedTuple):
-    """Text and how it looks, in the words of rich: 'bold red'."""
+    """Text with a Rich style such as 'bold red'."""
 
     text: str
     style: str = ""
@@ -23,21 +23,21 @@ class Column(NamedTuple):
     name: str
     cells: Sequence[Cell]
     right: bool = True
-    """Numbers stand on the right; text on the left, and only text may be cut."""
+    """True for right alignment (numbers). Only left-aligned text may be cut."""
     weight: int = 0
-    """Of columns that do not fit the lightest goes first; 0 stays."""
+    """If columns do not fit, those with the lowest weight are dropped first. 0 is never dropped."""
     group: str = ""
-    """Stands above neighbours that share it."""
+    """Title above adjacent columns with the same group."""
 
 
 def fitted(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
-    """The columns that are shown, each with its width; those in which no cell says anything are left out."""
+    """Returns the columns to show with their widths. Columns without text are omitted."""
     shown = [column for column in columns if any(cell.text for cell in column.cells)]
     while _total(widths := [_width(column) for column in shown]) > width:
-        light = min((column for column in shown if column.weight), key=lambda column: column.weight, default=None)
-        if light is None:
+        lightest = min((column for column in shown if column.weight), key=lambda column: column.weight, default=None)
+        if lightest is None:
             break
-        shown = [column for column in shown if column.weight != light.weight]
+        shown = [column for column in shown if column.weight != lightest.weight]
     while _total(widths) > width:
         texts = [(size, number) for number, size in enumerate(widths) if not shown[number].right]
         size, number = max(texts, default=(0, 0))
@@ -48,31 +48,31 @@ def fitted(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
 
 
 def lines(columns: Sequence[Column], width: int) -> list[Text]:
-    """The table, its header first; no line is wider than the width, as far as the columns that stay allow."""
+    """Returns the table's lines, header first. Lines exceed the width only if the remaining columns cannot fit."""
     layout = fitted(columns, width)
-    made = []
+    output = []
     if any(column.group for column, _ in layout):
-        made.append(Text(_groups(layout).rstrip(), style="dim"))
-    made.append(Text(_joined([_aligned(column.name, column, size) for column, size in layout]), style="dim"))
+        output.append(Text(_groups(layout).rstrip(), style="dim"))
+    output.append(Text(_joined([_aligned(column.name, column, size) for column, size in layout]), style="dim"))
     for number in range(max((len(column.cells) for column, _ in layout), default=0)):
         line = Text()
-        for place, (column, size) in enumerate(layout):
+        for position, (column, size) in enumerate(layout):
             cell = column.cells[number]
-            line.append(" " * _GAP if place else "")
+            line.append(" " * _GAP if position else "")
             line.append(_aligned(cell.text, column, size), style=cell.style)
         line.rstrip()
-        made.append(line)
-    return made
+        output.append(line)
+    return output
 
 
 def _groups(layout: Sequence[tuple[Column, int]]) -> str:
-    text, place = "", 0
+    text, offset = "", 0
     for number, (column, size) in enumerate(layout):
         first = number == 0 or layout[number - 1][0].group != column.group
         if column.group and first:
             span = [size for other, size in layout[number:] if other.group == column.group]
-            text = text.ljust(place) + column.group.center(_total(span)).rstrip()
-        place += size + _GAP
+            text = text.ljust(offset) + column.group.center(_total(span)).rstrip()
+        offset += size + _GAP
     return text
 
 

@@ -1,4 +1,4 @@
-"""Looks for settings that make a collective faster: screens many at a few sizes, confirms the best by ab."""
+"""Search for settings that make a collective faster: screening of many at few sizes, then A/B tests of the best."""
 
 from busbw.tune.confirm import ConfirmedCandidate, TuningResult, confirm
 from busbw.tune.knobs import Candidate, Knob, default_candidates, load_knobs, parse_knobs

@@ -1,4 +1,4 @@
-"""From screened candidates to settings that hold: each is measured against what was found so far."""
+"""Confirmation of screened candidates: each is measured against the settings that were adopted before it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,12 +11,12 @@ from busbw.tune.outputs import Winner
 from busbw.tune.screen import ScreenedCandidate, side
 
 MIN_GAIN = 0.02
-"""What a candidate must gain at some size in screening to be measured again."""
+"""Minimum gain of a candidate at any size in the screening, as a fraction, for an A/B measurement."""
 
 
 @dataclass
 class ConfirmedCandidate:
-    """A candidate that was measured against the settings before it."""
+    """Comparison of a candidate with the settings before it, and the decision."""
 
     candidate: Candidate
     comparison: Comparison
@@ -25,15 +25,15 @@ class ConfirmedCandidate:
 
 @dataclass
 class TuningResult:
-    """What was found."""
+    """Result of a tuning run."""
 
     adopted: Setting = ()
-    """For the environment: faster somewhere, slower nowhere, all together."""
+    """Environment variables that together are faster at some size and slower at none."""
     winners: list[Winner] = field(default_factory=list)
-    """For the tuner's file: by size."""
+    """Best settings per size, for the tuner file."""
     confirmed: list[ConfirmedCandidate] = field(default_factory=list)
     exit_code: int = ExitCode.GOOD
-    """Of the measurement; not good where it was stopped."""
+    """Exit code of the measurement. Not GOOD if it ended early."""
 
 
 def confirm(
@@ -41,24 +41,24 @@ def confirm(
     base: SideSpec,
     screened: Sequence[ScreenedCandidate],
     *,
-    most: int,
+    max_candidates: int,
     rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
-    """Measures the best candidates by `busbw ab`'s rules, best first; the base grows by what is adopted."""
+    """Measures the best candidates like `busbw ab`, the best first. Adopted settings extend the base."""
     promising = sorted((each for each in screened if each.best_gain >= MIN_GAIN), key=lambda each: -each.best_gain)
     tuning = TuningResult()
-    for number, each in enumerate(promising[:most], start=1):
+    for number, each in enumerate(promising[:max_candidates], start=1):
         candidate = each.candidate
         if dict(tuning.adopted).keys() & dict(candidate.setting).keys():
             continue  # another value of the same variable was adopted, and it gained more in screening
         folder = measurement.folder / f"confirm-{number:02}"
         folder.mkdir()
         before = side(base, tuning.adopted)
-        words = f"confirming {candidate.text} ({number} of {min(most, len(promising))})"
+        description = f"confirming {candidate.text} ({number} of {min(max_candidates, len(promising))})"
 
-        def progress(state: SessionState, words: str = words) -> None:
-            on_progress(f"{words}: {state.phase}, quadruple {len(state.quadruples) + 1}")
+        def progress(state: SessionState, description: str = description) -> None:
+            on_progress(f"{description}: {state.phase}, quadruple {len(state.quadruples) + 1}")
 
         session = Session(
             replace(measurement, folder=folder), (before, side(before, candidate.setting)), rules, on_progress=progress
@@ -72,18 +72,22 @@ def confirm(
 
 
 def _decide(tuning: TuningResult, candidate: Candidate, comparison: Comparison) -> str:
-    """Takes the candidate into the tuning where it belongs, and says so."""
+    """Adds the candidate to the result if it is faster, and returns the decision as text."""
     faster = [result for result in comparison.results if result.verdict is ChangeVerdict.FASTER]
     slower = {result.point.size_bytes for result in comparison.results if result.verdict is ChangeVerdict.SLOWER}
     if comparison.wrong_data:
         return "rejected: wrong data"
     if not faster:
-        return "rejected: faster nowhere"
+        return "rejected: not faster at any size"
     if candidate.goes_to == "tuner":
         kept = [result for result in faster if result.point.size_bytes not in slower]
         for result in kept:
             _keep_best(tuning.winners, result, candidate)
-        return "by size, in the tuner's file" if kept else "rejected: faster in one placement and slower in the other"
+        return (
+            "adopted by size, in the tuner file"
+            if kept
+            else "rejected: faster in one placement and slower in the other"
+        )
     if slower:
         return "rejected: slower at another size"
     tuning.adopted = (*tuning.adopted, *candidate.setting)

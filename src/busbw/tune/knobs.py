@@ -1,4 +1,4 @@
-"""Which settings are tried: the list in knobs.toml, or what the user names."""
+"""Candidate settings: from knobs.toml or from the user."""
 
 import re
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from msgspec import Struct
 from busbw.errors import UsageError
 
 Setting: TypeAlias = tuple[tuple[str, str], ...]
-"""Variables and their values, by name."""
+"""Pairs of variable name and value, ordered by name."""
 
 
 class Knob(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """One factor and the settings of it that are tried; knobs.toml says what the fields mean."""
+    """One factor with its settings to try. knobs.toml explains the fields."""
 
     name: str
     backend: str
@@ -40,50 +40,51 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """As a shell would have it."""
+        """Shell assignments: 'NCCL_ALGO=Ring NCCL_PROTO=LL'."""
         return " ".join(f"{name}={value}" for name, value in self.setting)
 
 
 _TUNER_VARIABLES = {"NCCL_ALGO", "NCCL_PROTO"}
-_GIVEN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
+_KNOB_OPTION = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 
 
 def load_knobs() -> tuple[Knob, ...]:
-    """The knobs of knobs.toml."""
+    """Reads the knobs of knobs.toml."""
     return msgspec.toml.decode((files("busbw.tune") / "knobs.toml").read_bytes(), type=_KnobFile).knob
 
 
 def default_candidates(backend: str, collective: str, hosts: int) -> list[Candidate]:
-    """What knobs.toml has for a backend, a collective and a number of hosts.
+    """Returns the candidates of knobs.toml for a backend, a collective and a number of hosts.
 
     Raises:
-        UsageError: It has nothing.
+        UsageError: There are no candidates.
     """
-    where = "one host" if hosts == 1 else "several hosts"
+    scope = "one host" if hosts == 1 else "several hosts"
     found = [
         Candidate(tuple(sorted(setting.items())), knob.goes_to)
         for knob in load_knobs()
         if knob.backend == backend
-        and knob.ranks_on in ("any", where)
+        and knob.ranks_on in ("any", scope)
         and (not knob.collectives or collective in knob.collectives)
         for setting in knob.settings
     ]
     if not found:
         raise UsageError(
-            f"no knob is known for {collective} on the backend {backend}", remedy="name some: --knob NAME=VALUE,VALUE"
+            f"no knob is known for {collective} on the backend {backend}",
+            remedy="name settings with --knob NAME=VALUE,VALUE",
         )
     return found
 
 
 def parse_knobs(texts: tuple[str, ...]) -> list[Candidate]:
-    """What the user named: 'NCCL_ALGO=Ring,Tree' is two candidates.
+    """Parses the user's knobs: 'NCCL_ALGO=Ring,Tree' gives two candidates.
 
     Raises:
-        UsageError: A text has no name or no value, or a candidate comes twice.
+        UsageError: A text has no name or no value, or a candidate is named twice.
     """
     found = []
     for text in texts:
-        matched = _GIVEN.fullmatch(text)
+        matched = _KNOB_OPTION.fullmatch(text)
         values = [value.strip() for value in matched[2].split(",")] if matched else []
         if matched is None or not all(values):
             raise UsageError(f'--knob "{text}" is not NAME=VALUE,VALUE', remedy="write it as NCCL_ALGO=Ring,Tree")

@@ -1,8 +1,8 @@
-"""What a tuning leaves behind: an environment file, and a file for NCCL's example tuner plugin.
+"""Output files of a tuning run: an environment file, and a file for NCCL's example tuner plugin.
 
 The example plugin (ext-tuner/example in NCCL's sources, since 2.27) reads lines of comma-separated fields: collective,
-least and most bytes, algorithm, protocol, channels, nodes, ranks, pipelined operations, registered buffers. The first
-line that fits decides, -1 fits everything, and a line that begins with # is a comment.
+minimum and maximum bytes, algorithm, protocol, channels, nodes, ranks, pipelined operations, registered buffers. The
+first matching line counts. -1 matches everything, and lines that begin with # are comments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _PROTOCOLS = {"ll": "ll", "ll128": "ll128", "simple": "simple"}
 
 @dataclass(frozen=True)
 class Winner:
-    """A setting that was confirmed at a size."""
+    """The best confirmed setting at a size."""
 
     size_bytes: int
     setting: Setting
@@ -54,7 +54,7 @@ class Winner:
 
 
 def environment_file(setting: Setting, evidence: Sequence[str]) -> str:
-    """Lines of KEY=VALUE, as `env`, Docker, systemd and a shell read them; the evidence as comments before them."""
+    """Returns lines of KEY=VALUE for `env`, Docker, systemd and shells, after the evidence as comments."""
     head = [f"# {line}" for line in evidence]
     return "\n".join([*head, *(f"{name}={value}" for name, value in setting)]) + "\n"
 
@@ -62,25 +62,25 @@ def environment_file(setting: Setting, evidence: Sequence[str]) -> str:
 def tuner_file(
     collective: str, winners: Sequence[Winner], sizes_bytes: Sequence[int], *, hosts: int, ranks: int
 ) -> tuple[str, list[str]]:
-    """The plugin's file, and a sentence for each winner that it cannot express.
+    """Returns the plugin's file, and a sentence for each winner that the file cannot express.
 
-    A line reaches half way, by ratio, to the next size that was measured, and no further than the sizes that were.
+    A line covers the sizes up to the geometric mean with the adjacent measured sizes, within the measured range.
     """
     lines = [f"# {TUNER_FORMAT}", f"# {','.join(TUNER_FIELDS)}"]
-    left_out = []
+    omitted = []
     for winner in sorted(winners, key=lambda each: each.size_bytes):
-        words = dict(winner.setting)
-        algorithm = _ALGORITHMS.get(words.get("NCCL_ALGO", "").lower())
-        protocol = _PROTOCOLS.get(words.get("NCCL_PROTO", "").lower())
-        others = words.keys() - {"NCCL_ALGO", "NCCL_PROTO"}
+        variables = dict(winner.setting)
+        algorithm = _ALGORITHMS.get(variables.get("NCCL_ALGO", "").lower())
+        protocol = _PROTOCOLS.get(variables.get("NCCL_PROTO", "").lower())
+        others = variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"}
         if collective not in _COLLECTIVES or not algorithm or not protocol or others:
             text = " ".join(f"{name}={value}" for name, value in winner.setting)
-            left_out.append(
-                f"{text} at {size_text(winner.size_bytes)} has no line in the tuner's file, which takes an algorithm "
+            omitted.append(
+                f"{text} at {size_text(winner.size_bytes)} is not in the tuner file, because it needs an algorithm "
                 f"together with a protocol, for {', '.join(_COLLECTIVES)}."
             )
             continue
-        low, high = _reach(winner.size_bytes, sorted(sizes_bytes))
+        low, high = _covered_range(winner.size_bytes, sorted(sizes_bytes))
         fields: Mapping[str, object] = {
             "collective_type": _COLLECTIVES[collective],
             "min_bytes": low,
@@ -94,12 +94,12 @@ def tuner_file(
             "regBuff": -1,
         }
         lines.append(",".join(str(fields[name]) for name in TUNER_FIELDS))
-    return "\n".join(lines) + "\n", left_out
+    return "\n".join(lines) + "\n", omitted
 
 
-def _reach(size: int, sizes: Sequence[int]) -> tuple[int, int]:
-    """From the ratio's middle to the size before, to that to the size behind."""
-    at = sizes.index(size)
-    low = isqrt(sizes[at - 1] * size) + 1 if at else size
-    high = isqrt(size * sizes[at + 1]) if at + 1 < len(sizes) else size
+def _covered_range(size: int, sizes: Sequence[int]) -> tuple[int, int]:
+    """Returns the range between the geometric means of a size with its two neighbors."""
+    index = sizes.index(size)
+    low = isqrt(sizes[index - 1] * size) + 1 if index else size
+    high = isqrt(size * sizes[index + 1]) if index + 1 < len(sizes) else size
     return low, high

@@ -1,4 +1,4 @@
-"""Many candidates at few sizes: which are worth a real measurement."""
+"""Screening: quick measurement of many candidates at few sizes, to select those for an A/B measurement."""
 
 import random
 import statistics
@@ -13,27 +13,27 @@ from busbw.tune.knobs import Candidate, Setting
 from busbw.units import size_text
 
 ROUNDS = 5
-"""In each the settings so far and every candidate are measured once, in an order of its own."""
+"""Rounds of the screening. Each round measures the base and every candidate once, in random order."""
 
 
 @dataclass
 class ScreenedCandidate:
-    """What was seen of a candidate."""
+    """A candidate with its screening results."""
 
     candidate: Candidate
     gains: dict[int, float] = field(default_factory=dict)
-    """By size: how much faster it was, as a share; the median over rounds, of the placement that gained less."""
+    """Relative gain in speed by size: median over rounds, minimum over placements."""
     excluded: str = ""
-    """Why it was not measured, where it was not."""
+    """Reason for excluding the candidate. Empty if it was measured."""
 
     @property
     def best_gain(self) -> float:
-        """At the size where it helps most."""
+        """Maximum gain over all sizes."""
         return max(self.gains.values(), default=0.0)
 
 
 def side(base: SideSpec, *settings: Setting) -> SideSpec:
-    """The base with settings on top."""
+    """Returns the base with additional settings."""
     environment = dict(base.environment)
     for setting in settings:
         environment |= dict(setting)
@@ -50,31 +50,31 @@ def screen(
     on_progress: Callable[[str], None] = lambda _text: None,
     shuffle: Callable[[list[int]], None] = random.shuffle,
 ) -> list[ScreenedCandidate]:
-    """Measures every candidate beside the base.
+    """Measures every candidate and the base in each round.
 
     Raises:
-        BlockEndedError: The base itself failed, or the user stopped it.
+        BlockEndedError: A measured block failed, or the user interrupted it.
     """
     screened = [ScreenedCandidate(candidate) for candidate in candidates]
     for number, each in enumerate(screened, start=1):
         on_progress(f"checking {each.candidate.text} ({number} of {len(screened)})")
         each.excluded = _rejection_reason(measurement, side(base, each.candidate.setting), f"proof-{number:03}")
-    fit = [each for each in screened if not each.excluded]
-    logs: list[dict[PointKey, list[float]]] = [{} for _ in fit]
+    usable = [each for each in screened if not each.excluded]
+    log_ratios: list[dict[PointKey, list[float]]] = [{} for _ in usable]
     for number in range(1, rounds + 1):
-        on_progress(f"screening {len(fit)} candidates: round {number} of {rounds}")
-        order = list(range(-1, len(fit)))
+        on_progress(f"screening {len(usable)} candidates: round {number} of {rounds}")
+        order = list(range(-1, len(usable)))  # -1 is the base
         shuffle(order)
         blocks: dict[int, Block] = {}
-        for which in order:
-            chosen = base if which < 0 else side(base, fit[which].candidate.setting)
-            blocks[which] = measurement.block(chosen, f"screen-{number:02}-{which + 1:03}", *UNCHECKED)
-        for which, found in enumerate(logs):
-            for point in blocks[-1].keys() & blocks[which].keys():
-                ratio = log(median_us(blocks[-1][point])) - log(median_us(blocks[which][point]))
+        for index in order:
+            chosen = base if index < 0 else side(base, usable[index].candidate.setting)
+            blocks[index] = measurement.block(chosen, f"screen-{number:02}-{index + 1:03}", *UNCHECKED)
+        for index, found in enumerate(log_ratios):
+            for point in blocks[-1].keys() & blocks[index].keys():
+                ratio = log(median_us(blocks[-1][point])) - log(median_us(blocks[index][point]))
                 if isfinite(ratio):
                     found.setdefault(point, []).append(ratio)
-    for each, found in zip(fit, logs, strict=True):
+    for each, found in zip(usable, log_ratios, strict=True):
         for point, ratios in found.items():
             gain = expm1(statistics.median(ratios))
             each.gains[point.size_bytes] = min(gain, each.gains.get(point.size_bytes, gain))
@@ -82,7 +82,7 @@ def screen(
 
 
 def _rejection_reason(measurement: Measurement, chosen: SideSpec, name: str) -> str:
-    """Why a candidate cannot be used, by a short checked block; empty where it can."""
+    """Tests a candidate with a short checked block. Returns the reason for rejection, or an empty text."""
     try:
         block = measurement.block(chosen, name, *PREFLIGHT_FLAGS)
     except BlockEndedError as error:

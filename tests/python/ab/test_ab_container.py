@@ -60,14 +60,14 @@ def test_a_block_in_an_image(log: Path, tmp_path: Path) -> None:
     assert words[-1] == "SEEN=yes"
 
 
-def test_an_image_that_cannot_be_run_is_said(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_cannot_run_is_reported(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/bin/sh -c 'exit 125'")
     measurement = Measurement(engine.program("all_reduce_perf"), (), tmp_path)
     with pytest.raises(BusbwError, match="exit code 125 in the block one"):
         measurement.block(parse_side("--a", "--image image:1"), "one")
 
 
-def test_what_runs_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_container_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     found = {"docker": "/usr/bin/docker"}
     monkeypatch.setattr(shutil, "which", found.get)

@@ -134,7 +134,7 @@ def test_both_kernels_get_the_same_grade(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_report_names_what_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     _, shown, _ = check(capsys, seed("000"), "--all")
-    assert shown.count("is what Ring reaches here") == 2
+    assert shown.count("is typical of Ring") == 2
     assert "the figures fit" in shown.replace("\n             ", " ")
 
 
@@ -148,7 +148,7 @@ def test_the_published_table_is_its_own_nearest_reference(capsys: pytest.Capture
 def test_auto_without_a_gpu_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     code, shown, _ = check(capsys, seed("003"), "--reference", "auto")
     assert code == 3
-    assert "does not say which GPU" in shown
+    assert "does not state its GPU" in shown
 
 
 def test_json_has_grade_and_bands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -246,7 +246,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--hosts", "a", "--dry-run", "--root-address", "", "--", "all_reduce"], ["--root-address"]),
         (["ssh", "--hosts", "a", "--dry-run", "--root-address", "x y", "--", "all_reduce"], ["--root-address"]),
         (["ssh", "--hosts", "[]:3", "--", "all_reduce"], ["[]:3", "no host"]),
-        (["ssh", "--hostfile", "/dev/zero", "--", "all_reduce"], ["--hostfile /dev/zero", "no regular file"]),
+        (["ssh", "--hostfile", "/dev/zero", "--", "all_reduce"], ["--hostfile /dev/zero", "not a regular file"]),
         (["ssh", "--hosts", "localhost,b", "--", "all_reduce"], ["localhost", "--root-address"]),
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
         (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),

@@ -63,10 +63,10 @@ def at(comparison: Comparison, size: int, collective: str = "all_reduce") -> Siz
     return found[0]
 
 
-# What can be said of single figures
+# Single figures
 
 
-def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbour_counts() -> None:
+def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbor_counts() -> None:
     comparison = compare_logs(times([100, 100, 100, 100]), times([100, 100, 50, 50.5]))
     assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR", "FASTER", "FASTER"]
     assert [result.interval for result in comparison.results] == [None] * 4
@@ -74,15 +74,15 @@ def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbour_cou
     assert comparison.level_text == "no intervals"
 
 
-def test_a_change_without_an_agreeing_neighbour_is_unclear() -> None:
+def test_a_change_without_an_agreeing_neighbor_is_unclear() -> None:
     assert verdicts(compare_logs(times([100] * 4), times([100, 100, 50, 100]))) == ["UNCLEAR"] * 4
     assert verdicts(compare_logs(times([100] * 4), times([100, 100, 50, 200]))) == ["UNCLEAR"] * 4
 
 
-def test_a_size_without_neighbours_speaks_for_itself_and_says_so() -> None:
+def test_a_size_without_neighbors_needs_no_confirmation() -> None:
     (result,) = compare_logs(times([100], [1 << 24]), times([200], [1 << 24])).results
     assert result.verdict is ChangeVerdict.SLOWER
-    assert "no neighbouring size" in result.reason
+    assert "no neighboring size" in result.reason
 
 
 def test_small_sizes_need_a_larger_change() -> None:
@@ -104,7 +104,7 @@ def test_two_logs_of_one_machine_with_the_same_settings_show_no_change() -> None
     assert {result.speedup for result in comparison.results} == {1.0}
 
 
-def test_rounding_bounds_a_change_that_the_digits_cannot_carry() -> None:
+def test_rounding_bounds_a_change_beyond_the_printed_digits() -> None:
     # 1.1 may have been 1.05 and 1.0 may be 1.5 of an integer column: nothing follows.
     sizes = [1 << 25, 1 << 26]
     comparison = compare_logs(times([1.0, 1.0], sizes), times([1.1, 1.1], sizes))
@@ -121,7 +121,7 @@ def test_the_quantity_with_the_most_digits_is_compared() -> None:
     assert result.speedup == pytest.approx(360.15 / 359.18)
 
 
-def test_what_only_follows_by_arithmetic_is_not_compared() -> None:
+def test_derived_figures_are_not_compared() -> None:
     def one(busbw: float) -> Log:
         figure = Figure(time_us=123.456789, busbw_gbps=busbw, derived=("time_us",))
         return log([row(1 << 25, {"unstated": figure})])
@@ -153,13 +153,13 @@ def test_samples_of_one_run_each_give_intervals_of_the_slowest_rank() -> None:
     assert any("busbw ab" in sentence for sentence in comparison.method)
 
 
-def test_a_sure_but_small_difference_of_two_runs_is_no_change() -> None:
+def test_a_significant_but_small_difference_of_two_runs_is_no_change() -> None:
     comparison = compare_logs(sampled([10] * 4, 1, spread=0.001), sampled([10.3] * 4, 2, spread=0.001))
     # 3 % apart, and above 1 MiB runs may differ by 5 %.
     assert verdicts(comparison)[-1] == "SAME"
 
 
-def test_runs_that_are_alike_are_not_the_same_where_the_next_ones_may_differ() -> None:
+def test_equal_runs_are_not_same_if_further_runs_may_differ() -> None:
     comparison = compare_logs(sampled([10] * 4, 1, spread=0.001), sampled([10] * 4, 2, spread=0.001))
     assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR", "UNCLEAR", "SAME"]
     assert "runs may differ by 20 % by chance" in comparison.results[0].reason
@@ -191,7 +191,7 @@ def test_single_runs_on_processors_must_differ_by_far_more() -> None:
     assert any("factor of 2.25" in sentence for sentence in comparison.method)
 
 
-def test_an_interval_that_says_nothing_is_not_shown() -> None:
+def test_a_useless_interval_is_not_shown() -> None:
     def jumping(first: float) -> Log:
         samples = tuple([first] * 10 + [1e6] * 10)
         figure = Figure(time_us=5e5, samples_us=(samples,))
@@ -233,7 +233,7 @@ def cycles(seed: int, factor: float = 1.0) -> Log:
     return log(rows)
 
 
-def test_cycles_of_one_run_are_no_runs() -> None:
+def test_cycles_of_one_run_do_not_count_as_runs() -> None:
     """Four cycles say much of their own start, and nothing of how far two starts lie apart: 8 % may be chance."""
     comparison = compare_logs(cycles(1), cycles(2, 1.08))
     assert {result.basis for result in comparison.results} == {"iterations"}
@@ -279,7 +279,7 @@ def test_three_runs_of_a_side_are_too_few() -> None:
         ({}, "SLOWER", "SLOWER", "20 % up to 8 KiB, 10 % up to 1 MiB and 5 % above"),
     ],
 )
-def test_how_far_single_runs_may_lie_apart_depends_on_who_launches(
+def test_the_chance_difference_of_single_runs_depends_on_the_launch_mode(
     settings: dict[str, str], beyond_1_mib: str, up_to_8_kib: str, text: str
 ) -> None:
     sizes = [1 << 12, 1 << 13, 1 << 21, 1 << 22, 1 << 24, 1 << 25]
@@ -341,7 +341,7 @@ def on_device(launch_us: float, device_us: Sequence[float], seed: int, runs: int
 
 
 @pytest.mark.parametrize("runs", [1, 5])
-def test_what_launching_costs_shows_in_the_time_and_not_in_the_device_time(runs: int) -> None:
+def test_launch_time_is_in_the_time_and_not_in_the_device_time(runs: int) -> None:
     device_us = [10.0, 12.0, 14.0, 200.0]
     comparison = compare_logs(on_device(15, device_us, 1, runs), on_device(60, device_us, 2, runs))
     found = {(each.compared, each.point.size_bytes): each.verdict.value for each in comparison.results}
@@ -360,7 +360,7 @@ def test_a_slower_device_shows_in_the_device_time_though_launching_hides_it() ->
     assert found == {("device_time_us", "SLOWER"), ("time_us", "UNCLEAR")}
 
 
-def test_samples_of_a_device_are_not_held_against_those_of_another_program() -> None:
+def test_device_samples_are_not_compared_with_those_of_another_program() -> None:
     device_us = [10.0, 12.0, 14.0, 20.0]
     launched = sampled([60, 60, 60, 60], 1)  # nccl-tests with -I: launching is in its samples
     comparison = compare_logs(on_device(60, device_us, 1), launched)
@@ -404,19 +404,19 @@ def test_rows_of_one_side_only_are_listed() -> None:
     assert len(comparison.results) == 2
 
 
-def test_what_one_side_leaves_unsaid_is_taken_from_the_other_and_said() -> None:
+def test_a_missing_property_is_taken_from_the_other_side_with_a_note() -> None:
     comparison = compare_logs(times([1.5] * 4, dtype=None, ranks=None), times([1.5] * 4))
     assert {(result.point.dtype, result.point.ranks) for result in comparison.results} == {("float", 8)}
-    assert sum("taken as the other side's" in sentence for sentence in comparison.warnings) == 2
+    assert sum("the other side's is assumed" in sentence for sentence in comparison.warnings) == 2
 
 
-def test_what_one_side_leaves_unsaid_is_not_guessed_among_several() -> None:
+def test_a_missing_property_is_not_guessed_among_several() -> None:
     b = log([row(size, 1.5, dtype=dtype) for size in SIZES for dtype in ("half", "float")])
-    with pytest.raises(UsageError, match="A does not say its data type, and B has float, half"):
+    with pytest.raises(UsageError, match="A does not state its data type, and B has float, half"):
         compare_logs(times([1.5] * 4, dtype=None), b)
 
 
-def test_an_unsaid_placement_must_be_chosen_where_the_other_side_has_two() -> None:
+def test_an_unstated_placement_must_be_chosen_if_the_other_side_has_two() -> None:
     published = log([row(size, {"unstated": Figure(time_us=1.5)}) for size in SIZES])
     both = log([row(s, {"out_of_place": Figure(time_us=1.5), "in_place": Figure(time_us=2.5)}) for s in SIZES])
     with pytest.raises(UsageError, match="--placement"):
@@ -432,7 +432,7 @@ def test_placements_are_never_mixed() -> None:
     assert {result.speedup for result in comparison.results} == {1.0}
 
 
-def test_sizes_that_were_rounded_to_the_same_are_no_runs() -> None:
+def test_sizes_rounded_to_the_same_value_do_not_count_as_runs() -> None:
     rows = [row(0, 1.5, line=i) for i in range(5)] + [row(1 << 25, 10.5)]
     comparison = compare_logs(log(rows), log(rows))
     assert {result.a.runs for result in comparison.results} == {1}
@@ -454,7 +454,7 @@ def test_exchanging_the_sides_inverts_the_verdicts() -> None:
         assert other.verdict is swapped.get(one.verdict, one.verdict)
 
 
-# What is wrong, and what else differs
+# Wrong data and other differences
 
 
 def test_wrong_data_come_first() -> None:
@@ -466,7 +466,7 @@ def test_wrong_data_come_first() -> None:
     assert render(comparison, width=100)[0].plain.startswith("WRONG DATA: B has wrong data")
 
 
-def test_a_footer_that_admits_wrong_data_is_believed() -> None:
+def test_wrong_data_in_the_footer_count() -> None:
     bad = log([row(size, 1.5) for size in SIZES], claimed_out_of_bounds=2)
     assert "2 results" in compare_logs(bad, times([1.5] * 4)).wrong_data[0]
 
@@ -482,7 +482,7 @@ def test_settings_that_differ_are_listed_and_those_of_every_run_are_not() -> Non
     assert [each.what for each in differences] == ["library", "environment NCCL_ALGO"]
 
 
-def test_what_a_reader_could_not_take_is_passed_on() -> None:
+def test_refused_rows_are_reported() -> None:
     a = times([1.5] * 4)
     cut = msgspec.structs.replace(a, candidate_rows=5, refused=(Refusal(line=9, text="x", reason="cut off"),))
     assert "A: 1 row of 5 could not be read, first in line 9: cut off" in compare_logs(cut, a).warnings
@@ -513,7 +513,7 @@ def test_variants_are_compared_and_claimed_speedups_recomputed() -> None:
     assert [result.claim_agrees for result in comparison.results] == [False, True, True, True]
     assert comparison.results[0].speedup == pytest.approx(13.12 / 7.50)
     said = summary(comparison)[-1]
-    assert "1 do not: all_reduce 1 KiB claims 1.80x, its figures give 1.75x" in said
+    assert "1 do not: all_reduce 1 KiB states 1.80x, its figures give 1.75x" in said
 
 
 def test_exchanged_variants_have_no_claims() -> None:
@@ -530,22 +530,22 @@ def test_two_tables_of_one_log_can_be_compared_by_number() -> None:
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("NCCL", "RCCL"), 'no variant "RCCL"; there are NCCL, MSCCL'),
+        (("NCCL", "RCCL"), 'no variant "RCCL"; choose among NCCL, MSCCL'),
         (("NCCL", "NCCL"), "named twice"),
     ],
 )
-def test_variants_that_are_not_there_are_refused(names: tuple[str, str], sentence: str) -> None:
+def test_unknown_variants_are_refused(names: tuple[str, str], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         compare_variants(speedup_table(), names)
 
 
 def test_a_log_without_variants_needs_a_second_log() -> None:
-    with pytest.raises(UsageError, match="no variants to compare with each other; give a second log"):
+    with pytest.raises(UsageError, match="no variants to compare; give a second log"):
         compare_variants(times([1.5] * 4))
 
 
 def test_variants_side_by_side_are_not_mixed_with_another_log() -> None:
-    with pytest.raises(UsageError, match="A holds the variants NCCL, MSCCL side by side"):
+    with pytest.raises(UsageError, match="A contains several variants: NCCL, MSCCL"):
         compare_logs(speedup_table(), times([1.5] * 4))
 
 

@@ -56,7 +56,7 @@ def test_the_ring_ceiling(system: str, ranks: int, gbps: float) -> None:
         ("gb200-nvl72", 72, 1039),
     ],
 )
-def test_the_switch_that_adds(system: str, ranks: int, gbps: float) -> None:
+def test_nvls_reduction(system: str, ranks: int, gbps: float) -> None:
     route = route_of("NVLS", system, ranks, 4 if "nvl72" in system else 8)
     assert route.limit_gbps == pytest.approx(gbps, rel=0.003)
     # Each GPU sends and receives S (1 + 1/n), while busbw counts 2 S (n-1)/n.
@@ -64,12 +64,12 @@ def test_the_switch_that_adds(system: str, ranks: int, gbps: float) -> None:
 
 
 @pytest.mark.parametrize(("system", "ranks"), [("h200-sxm", 4), ("b200", 5), ("a100-sxm", 8), ("mi300x", 8)])
-def test_where_the_switch_does_not_add(system: str, ranks: int) -> None:
+def test_systems_without_nvls_reduction(system: str, ranks: int) -> None:
     job = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=ranks)
     assert "NVLS" not in [route.name for route in expect(job, find(system), [8]).routes]
 
 
-def test_the_switch_can_be_told_not_to_add() -> None:
+def test_nvls_can_be_disabled() -> None:
     job = Scenario(collective="all_reduce", ranks=8, ranks_per_node=8, nvls=False)
     found = expect(job, find("h200-sxm"), [LARGE])
     assert [route.name for route in found.routes] == ["Ring", "Tree"]
@@ -200,7 +200,7 @@ def test_a_thread_that_launches_several_gpus_takes_longer() -> None:
     st.integers(2, 512),
     st.integers(0, 40),
 )
-def test_what_holds_for_every_job(name: str, collective: str, ranks: int, power: int) -> None:
+def test_properties_of_all_scenarios(name: str, collective: str, ranks: int, power: int) -> None:
     system = find(name)
     job = Scenario(collective=collective, ranks=ranks, ranks_per_node=min(ranks, system.ranks_per_node))
     found = expect(job, system, [1 << power, 1 << (power + 1)])
@@ -233,7 +233,7 @@ def row(size: int = 1 << 30) -> Row:
     return Row(line=1, size_bytes=size, figures={"out_of_place": Figure(time_us=1.0)})
 
 
-def test_the_system_is_that_of_the_devices() -> None:
+def test_the_system_follows_from_the_devices() -> None:
     found = system_of(table(["NVIDIA H200"] * 8))
     assert found is not None
     assert found.name == "h200-sxm"
@@ -244,14 +244,14 @@ def test_mixed_devices_are_no_system() -> None:
     assert system_of(table(["NVIDIA Z9"] * 2)) is None
 
 
-def test_processors_are_the_host() -> None:
+def test_processors_give_the_host_system() -> None:
     ranks = tuple(Rank(rank=number, bus_id="cpu", device_name="AMD EPYC") for number in range(4))
     found = system_of(Table(format="records", rank_list=ranks))
     assert found is not None
     assert found.name == "host"
 
 
-def test_a_title_says_gpus_and_nics() -> None:
+def test_a_title_states_gpus_and_nics() -> None:
     found = system_of(Table(format="a test", title="32x H800 NVLink + 4x 400Gbps IB + all reduce"))
     assert found is not None
     assert found.name == "h800"
@@ -267,7 +267,7 @@ def test_ranks_per_node_are_counted_in_the_device_list() -> None:
 
 
 def split(by: Callable[[int], int], ranks: int = 16) -> Table:
-    """Two nodes of H100 whose ranks form groups (NCCL_TESTS_SPLIT)."""
+    """Two nodes of H100 with ranks in groups (NCCL_TESTS_SPLIT)."""
     listed = tuple(
         Rank(rank=number, group=by(number), host=f"n{number * 2 // ranks}", device_name="NVIDIA H100")
         for number in range(ranks)
@@ -337,7 +337,7 @@ def test_a_rank_alone_on_its_node_uses_no_links() -> None:
     [({}, True, None), ({"NCCL_NVLS_ENABLE": "0"}, False, None), ({"NCCL_ALGO": "Ring"}, True, "ring"),
      ({"NCCL_ALGO": "Ring,Tree"}, True, None), ({"NCCL_ALGO": "^NVLS"}, True, None)],
 )  # fmt: skip
-def test_settings_in_force_count(environment: dict[str, str], nvls: bool, algorithm: str | None) -> None:
+def test_effective_settings_count(environment: dict[str, str], nvls: bool, algorithm: str | None) -> None:
     job = scenario_of(table(["NVIDIA H200"] * 8, environment=environment), row(), find("h200-sxm"))
     assert job is not None
     assert (job.nvls, job.algorithm) == (nvls, algorithm)

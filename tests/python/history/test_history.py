@@ -1,4 +1,4 @@
-"""Change points on simulated series whose truth is known, and trends over a store made for it."""
+"""Change points on simulated series with known changes, and trends over a store made for the test."""
 
 import math
 from itertools import pairwise, permutations
@@ -27,7 +27,7 @@ def noise(kind: str, random: np.random.Generator, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "one side", "ties"])
 @pytest.mark.parametrize("count", [10, 40])
-def test_false_alarms_are_as_rare_as_promised(kind: str, count: int) -> None:
+def test_the_rate_of_false_alarms_is_kept(kind: str, count: int) -> None:
     """At a promised 5 %: of 400 series at most 32 is what chance allows in 999 of 1000 cases."""
     random = np.random.default_rng(7)
     alarms = sum(
@@ -36,7 +36,7 @@ def test_false_alarms_are_as_rare_as_promised(kind: str, count: int) -> None:
     assert alarms <= 32
 
 
-def test_the_default_promise_is_one_in_a_hundred() -> None:
+def test_the_default_rate_of_false_alarms_is_one_percent() -> None:
     """Of 600 series at most 14 is what chance allows in 999 of 1000 cases."""
     random = np.random.default_rng(8)
     assert sum(bool(change_points(noise("normal", random, 30), smallest_shift=0)) for _ in range(600)) <= 14
@@ -45,7 +45,7 @@ def test_the_default_promise_is_one_in_a_hundred() -> None:
 @pytest.mark.parametrize(
     ("count", "shift", "least_found"), [(12, 0.2, 95), (24, 0.1, 95), (40, 0.05, 90), (60, -0.05, 95)]
 )
-def test_true_changes_are_found_at_their_place(count: int, shift: float, least_found: int) -> None:
+def test_true_changes_are_located(count: int, shift: float, least_found: int) -> None:
     random = np.random.default_rng(9)
     found, near = 0, 0
     for _ in range(100):
@@ -73,14 +73,14 @@ def test_several_changes() -> None:
     assert [change.at for change in change_points(series)] == pytest.approx([30, 60], abs=1)
 
 
-def test_one_wild_run_is_no_change() -> None:
+def test_one_outlier_is_no_change() -> None:
     random = np.random.default_rng(12)
     series = noise("normal", random, 40)
     series[20] /= 10
     assert change_points(series) == []
 
 
-def test_a_small_change_is_not_worth_a_word() -> None:
+def test_a_small_change_is_not_reported() -> None:
     random = np.random.default_rng(13)
     series = 100 * np.exp(random.normal(0, 0.0005, 60))
     series[30:] *= 0.99
@@ -94,7 +94,7 @@ def test_too_little_or_nothing_to_find(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("false_alarms", [0.05, 0.01, 0.01 / 3, 0.0001])
-def test_fewer_runs_than_said_show_nothing_and_as_many_do(false_alarms: float) -> None:
+def test_the_minimum_number_of_runs_is_sharp(false_alarms: float) -> None:
     fewest = min_runs(false_alarms)
 
     def found(count: int) -> bool:
@@ -117,7 +117,7 @@ def test_a_large_change_shows_after_a_few_runs(after: int) -> None:
     assert found >= 44
 
 
-def test_one_wild_run_hides_no_change() -> None:
+def test_one_outlier_hides_no_change() -> None:
     random = np.random.default_rng(15)
     found = 0
     for _ in range(50):
@@ -165,7 +165,7 @@ def trends_of(store: Path, *, any_host: bool = False, **wanted: object) -> list[
         )
 
 
-def test_a_change_and_what_came_with_it(tmp_path: Path) -> None:
+def test_a_change_and_its_circumstances(tmp_path: Path) -> None:
     for day in range(30):
         add_run(tmp_path, day, slower=1.25 if day >= 20 else 1, library="2" if day >= 20 else "1")
     (trend,) = trends_of(tmp_path)
@@ -185,7 +185,7 @@ def test_another_build_of_the_same_version_is_a_difference(tmp_path: Path) -> No
     assert trend.differences(2) == []
 
 
-def test_no_change_is_reported_where_there_is_none(tmp_path: Path) -> None:
+def test_no_change_is_reported_without_one(tmp_path: Path) -> None:
     for day in range(30):
         add_run(tmp_path, day)
     (trend,) = trends_of(tmp_path)
@@ -193,7 +193,7 @@ def test_no_change_is_reported_where_there_is_none(tmp_path: Path) -> None:
     assert all(score == pytest.approx(1, abs=0.01) for band in trend.bands for score in band.scores if score)
 
 
-def test_only_the_same_is_put_together(tmp_path: Path) -> None:
+def test_only_equal_measurements_share_a_trend(tmp_path: Path) -> None:
     for day in range(4):
         add_run(tmp_path, day)
         add_run(tmp_path, day, host="other")
@@ -207,7 +207,7 @@ def test_only_the_same_is_put_together(tmp_path: Path) -> None:
     assert [len(trend.names) for trend in trends_of(tmp_path, any_host=True)] == [8, 4]
 
 
-def test_unlike_sizes_do_not_weigh_on_each_other(tmp_path: Path) -> None:
+def test_sizes_do_not_affect_each_other(tmp_path: Path) -> None:
     """A run that has only one of the sizes is as usual where that size is as usual."""
     for day in range(12):
         add_run(tmp_path, day)
@@ -229,7 +229,7 @@ def test_the_picture_fits_and_names_the_bands(tmp_path: Path) -> None:
         assert all(any(name in line for line in lines) for name in ("latency", "middle", "plateau", "2026-01-01"))
 
 
-def test_runs_of_one_day_are_told_apart_by_their_times(tmp_path: Path) -> None:
+def test_runs_of_one_day_are_labeled_with_times(tmp_path: Path) -> None:
     for day in range(3):
         add_run(tmp_path, day)
     (trend,) = trends_of(tmp_path)

@@ -8,7 +8,7 @@ from busbw.reference import references
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "expectation.md"
 
 
-def test_the_table_in_the_docs_is_what_the_model_says() -> None:
+def test_the_table_in_the_docs_is_up_to_date() -> None:
     text = DOCS.read_text()
     written = text.split("<!-- predicted against published: python -m busbw.judge.accuracy -->\n")[1]
     assert written.split("<!-- end -->")[0].strip() == markdown().strip()

@@ -72,7 +72,7 @@ def test_auto_takes_only_what_is_comparable() -> None:
     assert found.figures == ()
 
 
-def test_what_is_named_is_shown_with_what_differs() -> None:
+def test_a_named_reference_is_shown_with_its_differences() -> None:
     found = compare_with_reference(expectation(ranks=8), named("h200-x4"))
     assert not found.is_comparable
     assert "ranks 8 against 4" in found.how_near
@@ -90,10 +90,10 @@ def test_nics_that_differ_are_not_comparable() -> None:
     assert "NICs 8 x 400 Gb/s against 4 x 400 Gb/s" in found.how_near
 
 
-def test_sizes_that_the_reference_does_not_reach_are_said() -> None:
+def test_sizes_beyond_the_reference_are_reported() -> None:
     found = compare_with_reference(expectation(sizes=(1 << 40,)), named("h200-x4"))
     assert found.figures == ()
-    assert "it has other sizes than these" in found.how_near
+    assert "it has only other sizes" in found.how_near
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_the_same_gpu_by_another_name(where: str, ranks: int, name: str) -> None
     ("where", "name"),
     [("h100-pcie", "h100-x8-coreweave"), ("h100-nvl-pair", "h100-x8-coreweave"), ("a100-sxm", "a100-pcie-x4-floor")],
 )
-def test_a_name_that_only_begins_alike_is_another_gpu(where: str, name: str) -> None:
+def test_a_common_prefix_does_not_make_the_same_gpu(where: str, name: str) -> None:
     assert "GPU" in compare_with_reference(expectation(where, 8), named(name)).how_near

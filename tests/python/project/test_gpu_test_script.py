@@ -52,7 +52,7 @@ def wheel_in(folder: Path) -> Path:
     return path
 
 
-def test_what_is_not_there_is_named(copy: Path) -> None:
+def test_a_missing_wheel_is_named(copy: Path) -> None:
     done = run(copy, "--weel", "x")
     assert done.returncode == 2
     assert done.stderr.startswith("gpu-test: there is no --weel; allowed are --wheel, ")
@@ -80,7 +80,7 @@ def test_old_results_are_not_mixed_with_new_ones(copy: Path, tmp_path: Path) -> 
 
 
 def test_an_environment_without_a_network(copy: Path, tmp_path: Path) -> None:
-    """What this Python has is there, and the programs of the wheel are."""
+    """The environment has the packages of this Python, and the programs of the wheel."""
     (tmp_path / "empty").mkdir()
     flags = ["--offline", str(tmp_path / "empty"), "--results", str(tmp_path / "results"), "--prepare"]
     done = run(copy, "--wheel", wheel_in(tmp_path), *flags)

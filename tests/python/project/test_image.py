@@ -10,13 +10,13 @@ ROOT = Path(__file__).resolve().parents[3]
 RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
 
 
-def test_the_linter_has_nothing_to_say() -> None:
+def test_the_linter_reports_nothing() -> None:
     hadolint = Path(sys.executable).parent / "hadolint"
     done = subprocess.run([hadolint, "deploy/Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_what_is_built_from_is_sent_along() -> None:
+def test_build_inputs_are_in_the_context() -> None:
     patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
     assert patterns[0] == "*"
     sent = [pattern[1:] for pattern in patterns if pattern.startswith("!")]

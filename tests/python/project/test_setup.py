@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def is_current(checkout: Path) -> bool:
-    """What the script's own function says there."""
+    """Result of the script's own function for a checkout."""
     text = (ROOT / "tools" / "setup.sh").read_text()
     function = re.search(r"^busbw_is_current\(\) \{\n.*?^\}\n", text, re.DOTALL | re.MULTILINE)
     assert function is not None
@@ -45,7 +45,7 @@ def is_current(checkout: Path) -> bool:
     return done.stdout == "current\n"
 
 
-def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
+def test_unchanged_sources_are_not_rebuilt(checkout: Path) -> None:
     assert is_current(checkout)
 
 
@@ -59,12 +59,12 @@ def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
         "cmake",
     ],
 )
-def test_a_change_is_seen(checkout: Path, name: str) -> None:
+def test_a_change_is_detected(checkout: Path, name: str) -> None:
     os.utime(checkout / name, (NEW_S, NEW_S))
     assert not is_current(checkout)
 
 
-def test_links_in_the_sources_lead_to_what_is_looked_at(checkout: Path) -> None:
+def test_symbolic_links_in_the_sources_are_followed(checkout: Path) -> None:
     links = [path for name in SOURCES[:4] for path in (checkout / name).rglob("*") if path.is_symlink()]
     assert links
     for link in links:

@@ -38,14 +38,14 @@ def test_a_skipped_test_fails_and_says_why(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_elsewhere_it_is_skipped(tmp_path: Path, way: str) -> None:
+def test_a_test_is_skipped_elsewhere(tmp_path: Path, way: str) -> None:
     done = outcome(tmp_path, way.format(reason="no Slurm here"), "")
     assert "1 skipped in" in done.stdout
     assert "no Slurm here" in done.stdout
 
 
 @pytest.mark.parametrize("reason", ALLOWED)
-def test_what_is_never_installed_may_be_missing(tmp_path: Path, reason: str) -> None:
+def test_packages_that_are_never_installed_may_be_missing(tmp_path: Path, reason: str) -> None:
     done = outcome(tmp_path, BY_A_MARK.format(reason=reason), "1")
     assert done.returncode == 0, done.stdout
     assert "1 skipped in" in done.stdout

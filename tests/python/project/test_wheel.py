@@ -1,4 +1,4 @@
-"""What `make wheel` demands of the wheel that it has made."""
+"""Requirements that `make wheel` checks on the wheel."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def test_a_whole_wheel_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "said"),
+    ("missing", "message"),
     [
         ("busbw/lib/libbusbw_nccl.so", "it lacks busbw/lib/libbusbw_nccl.so"),
         (f"{SCRIPTS}/hypercube_perf", "it lacks the program hypercube_perf"),
@@ -42,10 +42,10 @@ def test_a_whole_wheel_passes(tmp_path: Path) -> None:
         ("busbw/fastpath/tables/sm_90.txt", "it lacks the tables"),
     ],
 )
-def test_what_is_missing_is_named(tmp_path: Path, lacking: str, said: str) -> None:
-    code, stderr = checked(tmp_path, {name: size for name, size in WHOLE.items() if name != lacking})
+def test_a_missing_file_is_named(tmp_path: Path, missing: str, message: str) -> None:
+    code, stderr = checked(tmp_path, {name: size for name, size in WHOLE.items() if name != missing})
     assert code == 1
-    assert said in stderr
+    assert message in stderr
 
 
 def test_a_library_among_the_programs_and_one_that_grew_are_refused(tmp_path: Path) -> None:

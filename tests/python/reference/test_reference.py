@@ -107,13 +107,13 @@ def test_a_user_file_is_read(tmp_path: Path) -> None:
         ("busbw_gbps = 5.0", "busbw = 5.0", "unknown field `busbw`"),
         ("busbw_gbps = 5.0", 'busbw_gbps = "fast"', "Expected `float`"),
         ("points = [{ busbw_gbps = 5.0 }]", "points = []", "length >= 1"),
-        ("ranks = 2", "ranks = = 2", "is no reference"),
+        ("ranks = 2", "ranks = = 2", "is not a valid reference"),
     ],
 )
 def test_a_file_against_the_schema_is_refused(tmp_path: Path, before: str, after: str, complaint: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace(before, after))
-    with pytest.raises(UsageError, match="is no reference") as refused:
+    with pytest.raises(UsageError, match="is not a valid reference") as refused:
         find(str(path))
     assert complaint in str(refused.value)
 

@@ -1,4 +1,4 @@
-"""Who came last: against arrivals that were made by hand."""
+"""Heat maps of handmade arrivals."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ def test_no_arrivals_where_none_are_known(several: list[tuple[float, ...]]) -> N
     assert arrivals([figure(samples_us=samples, arrivals_us=late) for late in several]) is None
 
 
-def test_the_rank_that_came_last_on_four_gpus_is_the_one_that_the_record_names(tmp_path: Path) -> None:
+def test_the_latest_rank_on_four_gpus_is_that_of_the_record(tmp_path: Path) -> None:
     """Its first sample is the shortest, 17.6 us: it waited for nobody, and the others 297 us for it."""
     header, found = None, None
     with gzip.open(RESULTS / "h200-x4-half.jsonl.gz", "rt") as lines:
@@ -45,7 +45,7 @@ def test_the_rank_that_came_last_on_four_gpus_is_the_one_that_the_record_names(t
     (tmp_path / "row.jsonl").write_text(header + found)
     (read,) = readers.read(tmp_path / "row.jsonl").tables
     (shown,) = configurations(TableContext(read, None, None, is_pictured=True), "x")
-    (made,) = (one for one in shown.pictures if one.title.startswith("Who came last"))
+    (made,) = (one for one in shown.pictures if one.title.startswith("Late ranks"))
     assert "The latest is rank 3 at 1 MiB: it began 297" in made.text
 
 
@@ -53,14 +53,14 @@ def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
     ranks = tuple(Rank(rank=number, group=number % 2) for number in range(4))
     rows = (row(group=1, ranks=2, figures={"out_of_place": figure(arrivals_us=(0.0, 50.0))}),)
     (shown,) = configurations(TableContext(table(rank_list=ranks, rows=rows), None, None, is_pictured=True), "x")
-    (made,) = (one for one in shown.pictures if one.title.startswith("Who came last"))
+    (made,) = (one for one in shown.pictures if one.title.startswith("Late ranks"))
     assert "rank 3 at 8 B" in made.text
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
     assert names == ["rank 1", "rank 3"]
 
 
-def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
-    made = heat_map("Who came last", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
+def test_the_picture_names_the_latest_rank_and_each_cell_has_a_tooltip() -> None:
+    made = heat_map("Late ranks", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
     assert made is not None
     assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.text
     assert made.note.startswith("The latest is rank 1 at 8 B: it began 20 us after the first rank. ")
@@ -69,18 +69,18 @@ def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
 
 
 def test_of_very_many_ranks_the_latest_are_shown() -> None:
-    made = heat_map("Who came last", {8: [float(number == 70) for number in range(100)]}, range(100))
+    made = heat_map("Late ranks", {8: [float(number == 70) for number in range(100)]}, range(100))
     assert made is not None
-    assert f"Of 100 ranks the {MAX_RANKS}" in made.note
+    assert f"Of 100 ranks, the {MAX_RANKS}" in made.note
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
     assert len(names) == MAX_RANKS
     assert "rank 70" in names
 
 
 def test_nothing_to_show() -> None:
-    assert heat_map("Who came last", {}, [0, 1]) is None
-    assert heat_map("Who came last", {8: [0.0, 1.0]}, [0, 1, 2]) is None  # whose arrivals they are is not known
-    assert heat_map("Who came last", {8: [0.0]}, [0]) is None
+    assert heat_map("Late ranks", {}, [0, 1]) is None
+    assert heat_map("Late ranks", {8: [0.0, 1.0]}, [0, 1, 2]) is None  # the arrivals' ranks are not known
+    assert heat_map("Late ranks", {8: [0.0]}, [0]) is None
 
 
 def test_shades_grow_with_the_time() -> None:

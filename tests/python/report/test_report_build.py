@@ -8,7 +8,7 @@ from busbw.report import build
 from busbw.report.build import MAX_PICTURED, MAX_REFUSED
 
 
-def test_nothing_of_a_log_is_lost() -> None:
+def test_all_facts_of_a_log_are_on_the_page() -> None:
     page = page_of(AWKWARD)
     part = page.logs[0]
     assert part.warnings == AWKWARD.warnings
@@ -19,11 +19,11 @@ def test_nothing_of_a_log_is_lost() -> None:
     assert sum(len(grid.rows) for grid in grids) == len(AWKWARD.rows)
     assert part.tables[0].warnings[-1] == "line 1: the times scatter by 31 %; pin the ranks to cores"
     facts = {fact.name: fact.value for fact in part.tables[0].facts}
-    assert facts["came to its end"] == "no: rank 3 on node17 (pid 54321) was lost"
+    assert facts["complete"] == "no: rank 3 on node17 (pid 54321) was lost"
     assert facts["data"] == "WRONG in 1 of 8 measurements"
     assert {fact.name for fact in part.tables[0].environment} == {"NCCL_SOCKET_IFNAME", "USER", "NCCL_ALGO"}
     silent = {fact.name: fact.value for fact in part.tables[1].facts}
-    assert silent["not said"] == "hosts, devices, library, started"
+    assert silent["not stated"] == "hosts, devices, library, started"
 
 
 def test_the_verdict_is_that_of_the_worst() -> None:
@@ -42,7 +42,7 @@ def test_two_logs_are_compared_and_three_are_not() -> None:
     assert page_of(log(), log(), log()).comparison is None
 
 
-def test_two_logs_that_cannot_be_compared_say_why() -> None:
+def test_incomparable_logs_give_a_warning() -> None:
     page = page_of(log(table(rows=(row(8),))), log(table(rows=(row(8, ranks=2),), ranks=2)))
     assert page.comparison is None
     assert page.warnings[0].startswith("The two logs are not compared: A and B have no row in common")
@@ -64,11 +64,11 @@ def test_a_log_of_very_many_configurations_and_refusals() -> None:
     pictured = [bool(one.pictures) for part in page.logs[0].tables for one in part.configurations]
     assert pictured == [True] * MAX_PICTURED + [False] * 2
     assert page.logs[0].refused is not None
-    assert page.logs[0].refused.note == "5 more: busbw import lists all."
+    assert page.logs[0].refused.note == "5 more; `busbw import` lists all."
     assert len(page.logs[0].refused.rows) == MAX_REFUSED
 
 
-def test_words_about_the_whole() -> None:
+def test_warnings_and_title_of_the_page() -> None:
     page = build([subject(log())], warnings=["one file was left out"], is_redacted=True)
     assert page.warnings == ("one file was left out",)
     assert page.is_redacted

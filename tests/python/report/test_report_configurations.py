@@ -59,7 +59,7 @@ def test_the_range_and_a_reference_are_drawn_when_they_are_known() -> None:
         ReferenceSelection(name="good run", log=log(table(rows=sweep()))),
     )[0]
     for picture in known.pictures[:2]:
-        assert picture.keys[-2].label.startswith("what a healthy system reaches")
+        assert picture.keys[-2].label.startswith("range of a healthy system")
         assert picture.keys[-1].label == "reference: good run"
 
 
@@ -75,23 +75,23 @@ def test_a_log_as_reference_is_drawn_through_its_own_figures() -> None:
         assert measured == reference
 
 
-def test_small_busbw_is_taken_from_the_time_only_where_both_agree() -> None:
+def test_small_busbw_is_computed_from_the_time_only_if_both_agree() -> None:
     agreeing = row(1024, figures={"out_of_place": figure(100.0, algbw_gbps=0.01, busbw_gbps=0.02)})  # 0.01536 by time
     other = row(2048, 2, figures={"out_of_place": figure(100.0, algbw_gbps=0.5, busbw_gbps=0.75)})
     found = made(table(rows=(agreeing, other)))[0]
     said = json.loads(svg_root(found.pictures[0].svg).get("data-says") or "")
     assert said[0].startswith("1 KiB: out of place 0.01536")
     assert said[1].startswith("2 KiB: out of place 0.75")
-    assert "taken from the time" in found.pictures[0].note
+    assert "computed from the time" in found.pictures[0].note
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_omitted_rows_are_reported() -> None:
     empty = row(0, 1, figures={"out_of_place": figure(5.0)})
     silent = row(16, 2, figures={"out_of_place": figure(None, algbw_gbps=None, busbw_gbps=0.0)})
     found = made(table(rows=(empty, silent, row(32, 3))))[0]
     assert found.omissions == (
-        "1 row of size 0 cannot stand on a logarithmic axis; the table has them.",
-        "1 row without a time or a bandwidth above zero: only in the table.",
+        "1 row of size 0: only in the table, because the axis is logarithmic.",
+        "1 row without a time or bandwidth above zero: only in the table.",
     )
     assert found.grid is not None
     assert len(found.grid.rows) == 3
@@ -104,7 +104,7 @@ def test_a_table_without_rows_still_has_its_verdict() -> None:
     assert found[0].verdicts[0].badge.word == "UNSURE"
 
 
-def test_very_many_configurations_have_no_pictures_and_say_so() -> None:
+def test_pictures_are_omitted_for_too_many_configurations() -> None:
     found = configurations(TableContext(table(), None, None, is_pictured=False), "x")
     assert found[0].pictures == ()
     assert "No pictures here" in found[0].omissions[0]
@@ -114,7 +114,7 @@ SAMPLES = ((5.0, 10.0, 10.0), (10.0, 10.0, 10.0))
 
 
 @pytest.mark.parametrize("form", ["records 1.1", "nccl-tests JSON, v3"])
-def test_samples_do_not_say_who_came_last(form: str) -> None:
+def test_samples_do_not_show_late_ranks(form: str) -> None:
     rows = (row(figures={"out_of_place": figure(samples_us=SAMPLES)}),)
     titles = [one.title for one in made(table(format=form, rows=rows))[0].pictures]
     assert titles[2:] == ["Scatter of the iterations, out of place"]

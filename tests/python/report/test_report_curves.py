@@ -39,7 +39,7 @@ def test_every_point_lies_in_the_frame_in_the_order_of_its_values() -> None:
             assert axes.TOP <= y <= axes.BOTTOM
 
 
-def test_the_range_encloses_what_is_typical() -> None:
+def test_the_range_encloses_the_typical_curve() -> None:
     made = picture(sight())
     assert made is not None
     paths = {one.get("class"): one.get("d") or "" for one in svg_root(made.svg).iter("path")}
@@ -49,7 +49,7 @@ def test_the_range_encloses_what_is_typical() -> None:
         assert above < between < below  # paper is measured downwards
 
 
-def test_each_size_is_said_with_all_its_figures() -> None:
+def test_the_text_of_each_size_has_all_figures() -> None:
     made = picture(sight())
     assert made is not None
     root = svg_root(made.svg)
@@ -68,7 +68,7 @@ def test_the_picture_has_a_text_alternative_and_a_legend() -> None:
     assert [key.label for key in made.keys] == ["out of place", "in <place>", "healthy", "reference: there"]
 
 
-def test_lines_differ_in_more_than_colour() -> None:
+def test_lines_differ_in_more_than_color() -> None:
     lines = [Curve(f"line {number}", {8: 1.0 + number, 16: 2.0 + number}) for number in range(6)]
     made = picture(sight(lines=lines, expected=None, reference=None))
     assert made is not None

@@ -16,7 +16,7 @@ SCRIPT = ROOT / "tools" / "examples.sh"
 
 
 def arguments(output: Path) -> list[str]:
-    """What the script gives to the command."""
+    """Arguments that the script gives to the command."""
     text = SCRIPT.read_text().replace("\\\n", " ")
     line = next(line for line in text.splitlines() if line.startswith('"$busbw" report'))
     words = shlex.split(line)[1:]
@@ -24,7 +24,7 @@ def arguments(output: Path) -> list[str]:
 
 
 def tokens(html: str) -> list[str]:
-    """Figures apart from what stands between them; the version is that of whoever made it."""
+    """Splits text into figures and the text between them. The version of busbw is masked."""
     html = re.sub(r"busbw (?:[\d.]+\w*|not installed)(?=[\".])", "busbw X", html)
     return re.split(r"(\d+(?:\.\d+)?)", html)
 

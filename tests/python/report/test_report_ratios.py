@@ -24,7 +24,7 @@ def test_two_libraries_of_a_published_table() -> None:
     verdicts = [line[5] for line in rows]
     assert counted == {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
     words = " ".join(made.sentences)
-    assert "40 follow from its figures and 2 do not" in words
+    assert "40 agree with its figures and 2 do not" in words
     assert "1.8x" in words
     marks = [
         one
@@ -47,7 +47,7 @@ def test_marks_of_verdicts_differ_in_shape() -> None:
     assert len(set(shapes.values())) == len(shapes) > 1
 
 
-def test_wrong_data_and_differences_and_what_is_on_one_side_only() -> None:
+def test_wrong_data_differences_and_rows_of_one_side() -> None:
     a = log(table(rows=(row(8), row(16, 2), row(32, 3))), source="a")
     b = log(table(rows=(row(8, figures={"out_of_place": WRONG}), row(16, 2)), library="NCCL 2.30"), source="b")
     made = comparison_section(compare_logs(a, b), "here")

@@ -72,7 +72,7 @@ ELEMENTS_OF_PLAIN_TEXT = elements("xy")
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 @given(st.text(max_size=40))
-def test_any_text_is_found_again_and_changes_no_element(text: str) -> None:
+def test_any_text_is_kept_and_changes_no_element(text: str) -> None:
     assert elements(f"x{text}") == ELEMENTS_OF_PLAIN_TEXT
 
 
@@ -124,13 +124,13 @@ def test_every_class_that_is_used_has_a_style() -> None:
     assert plain - hooks - parts <= {"unsure", "label", "unclear"}  # look as everything around them does
 
 
-def test_the_words_of_a_page_come_with_the_verdict_first() -> None:
+def test_the_verdict_comes_first_on_the_page() -> None:
     words = Parsed(render(page_of(AWKWARD))).words
-    assert words.index("has wrong data") < words.index("Contents") < words.index("What was run on what")
+    assert words.index("has wrong data") < words.index("Contents") < words.index("Run and system")
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+def luminance(color: str) -> float:
+    parts = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -140,22 +140,22 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_colours_can_be_told_from_their_ground() -> None:
+def test_colors_have_enough_contrast() -> None:
     """WCAG 2.1 AA: 4.5 for text, 3 for lines and marks; in light, dark and print."""
     style = (Path(__file__).resolve().parents[3] / "src/busbw/report/templates/report.css").read_text()
     palettes: list[dict[str, str]] = []
     for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL):
         palettes.append({**(palettes[0] if palettes else {}), **dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))})
     assert len(palettes) == 3
-    for colours in palettes:
+    for colors in palettes:
         for ground in ("paper", "sheet"):
             for text in ("ink", "quiet", "link"):
-                assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+                assert contrast(colors[text], colors[ground]) >= 4.5, (text, ground)
             for line in ("s0", "s1", "s2", "s3", "s4", "s5", "reference", "fabric", "nic"):
-                assert contrast(colours[line], colours[ground]) >= 3, (line, ground)
+                assert contrast(colors[line], colors[ground]) >= 3, (line, ground)
         for badge in ("good", "slow", "broken", "unsure"):
-            assert contrast(colours[badge], colours[f"{badge}-paper"]) >= 4.5, badge
+            assert contrast(colors[badge], colors[f"{badge}-paper"]) >= 4.5, badge
         for shade in range(5):
             text = "on-heat" if shade < 3 else "on-heat-dark"
-            assert contrast(colours[text], colours[f"heat{shade}"]) >= 4.5, shade
-        assert contrast(colours["ink"], colours["device"]) >= 4.5
+            assert contrast(colors[text], colors[f"heat{shade}"]) >= 4.5, shade
+        assert contrast(colors["ink"], colors["device"]) >= 4.5

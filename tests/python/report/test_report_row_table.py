@@ -23,7 +23,7 @@ def test_figures_and_units() -> None:
     assert first["wrong, in place"] == "0"
 
 
-def test_missing_is_empty_and_columns_of_nothing_are_left_out() -> None:
+def test_missing_values_are_empty_and_empty_columns_are_omitted() -> None:
     made = cells([row(figures={"out_of_place": figure(None, algbw_gbps=None, busbw_gbps=3.0)}), row(16)])
     assert made[0]["time us, out of place"] == ""
     assert made[0]["busbw GB/s, out of place"] == "3"
@@ -32,7 +32,7 @@ def test_missing_is_empty_and_columns_of_nothing_are_left_out() -> None:
     assert "healthy busbw GB/s, from" not in made[0]
 
 
-def test_what_was_not_checked_is_not_zero() -> None:
+def test_not_checked_is_not_zero() -> None:
     states = ("checked", "not_checked", "not_applicable", "unstated")
     rows = [
         row(figures={"unstated": figure(check=state, wrong_elements=0 if state == "checked" else None)})
@@ -42,11 +42,11 @@ def test_what_was_not_checked_is_not_zero() -> None:
     assert cells([row(figures={"out_of_place": WRONG})])[0]["wrong, out of place"] == "5"
 
 
-def test_what_follows_by_arithmetic_is_marked() -> None:
+def test_derived_values_are_marked() -> None:
     assert cells([row(figures={"unstated": figure(derived=("time_us",))})])[0]["time us"] == "16*"
 
 
-def test_what_a_healthy_system_reaches_stands_beside() -> None:
+def test_expected_ranges_are_in_the_table() -> None:
     expected = Estimate(
         size_bytes=8,
         time_us=ExpectedRange(low=4, typical=9, high=20),
@@ -66,9 +66,9 @@ def test_what_a_healthy_system_reaches_stands_beside() -> None:
     assert made.rows[0][-4:] == ("1.5", "3", "4", "20")
 
 
-def test_very_long_tables_are_cut_and_say_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_very_long_tables_are_truncated_with_a_note(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(row_table_module, "MAX_ROWS", 3)
     made = row_table("rows", [row(8, number) for number in range(5)], lambda _: None)
     assert len(made.rows) == 3
-    assert "2 more rows not shown here; busbw export csv writes all" in made.note
+    assert "2 more rows not shown here; `busbw export csv` writes all" in made.note
     assert MAX_ROWS >= 1000

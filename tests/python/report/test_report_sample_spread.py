@@ -29,7 +29,7 @@ def test_an_iteration_lasts_until_its_last_rank_has_ended() -> None:
     assert found.values_us == (4.0, 9.0, 3.5)
 
 
-def test_passes_are_put_together_and_skipped_iterations_left_out() -> None:
+def test_passes_are_combined_without_skipped_iterations() -> None:
     passes = [figure(samples_us=((99.0, 1.0, 2.0),)), figure(samples_us=((98.0, 3.0),))]
     found = spread_of(8, passes, skip=1)
     assert found is not None
@@ -46,7 +46,7 @@ def test_a_summary_is_enough_but_has_no_quartiles() -> None:
         assert found.values_us == ()
 
 
-def test_nothing_is_made_up() -> None:
+def test_no_spread_without_data() -> None:
     assert spread_of(8, [figure()]) is None
     assert picture("scatter", []) is None
 

@@ -22,24 +22,24 @@ def test_hosts_and_ranks_of_a_log_are_drawn_as_they_are() -> None:
     made = picture(known, 4)
     assert "supposed" not in made.svg
     assert "4 ranks on 2 nodes; NVIDIA H200" in made.text
-    assert "as such systems have it" in made.text  # no log says what its links and NICs are
+    assert "typical of such systems" in made.text  # no log says what its links and NICs are
 
 
-def test_without_a_rank_list_nodes_are_supposed_and_said_to_be() -> None:
+def test_without_a_rank_list_nodes_are_assumed_and_marked() -> None:
     known = layout(Table(format="text"), 20, find("h100-sxm"))
     assert not known.is_stated
     assert [len(node.ranks) for node in known.nodes] == [8, 8, 4]
     made = picture(known, 20)
-    assert "3 nodes (supposed)" in made.text
-    assert any("supposed" in key.label for key in made.keys)
-    assert "which host and device each rank had" in made.note
+    assert "3 nodes (assumed)" in made.text
+    assert any("assumed" in key.label for key in made.keys)
+    assert "the host and device of each rank" in made.note
 
 
-def test_nothing_known_is_said_and_not_drawn() -> None:
+def test_an_unknown_topology_is_stated() -> None:
     made = picture(layout(Table(format="text"), None, None), None)
     for words in ("host and device", "devices", "links", "network", "number of ranks"):
         assert words in made.note
-    assert "an unknown number of ranks, somewhere" in made.svg
+    assert "an unknown number of ranks, location unknown" in made.svg
 
 
 def test_one_node_needs_no_network() -> None:
@@ -48,7 +48,7 @@ def test_one_node_needs_no_network() -> None:
     assert not any("network" in word for word in known.unknown)
 
 
-def test_a_list_that_was_cut_is_not_taken_for_the_whole() -> None:
+def test_a_truncated_rank_list_is_not_taken_as_complete() -> None:
     cut = Table(format="text", rank_list=(Rank(rank=0, host="a"),))
     assert not layout(cut, 16, find("h100-sxm")).is_stated
 

@@ -37,7 +37,7 @@ def test_all_of_a_verdict_is_shown() -> None:
     assert [band.band for band in made.bands] == [band.band for band in verdict.bands]
 
 
-def test_a_band_of_bandwidth_is_held_against_bandwidth() -> None:
+def test_a_band_of_bandwidth_shows_bandwidth() -> None:
     verdict = slow_run()
     plateau = verdict_view(verdict).bands[-1]
     worst = verdict.bands[-1].worst
@@ -53,7 +53,7 @@ def verdict(grade: str, reason: str, title: str) -> Judgement:
     return Judgement(grade=grade, title=title, yardstick="nothing", reasons=(reason,))  # type: ignore[arg-type]
 
 
-def test_lines_that_say_the_same_are_one() -> None:
+def test_lines_with_the_same_result_are_merged() -> None:
     entries = [
         ("#1", "a", verdict_view(verdict("UNSURE", "not known", "a"))),
         ("#2", "b", verdict_view(verdict("UNSURE", "not known", "b"))),
@@ -73,12 +73,12 @@ def test_lines_that_say_the_same_are_one() -> None:
 @pytest.mark.parametrize(
     ("grades", "sentence"),
     [
-        (["GOOD"], "1 configuration in 1 log: 1 is as fast as it should be."),
+        (["GOOD"], "1 configuration in 1 log: 1 is as fast as expected."),
         (
             ["UNSURE", "SLOW", "SLOW"],
-            "3 configurations in 1 log: 2 are slower than they should be, 1 cannot be judged.",
+            "3 configurations in 1 log: 2 are slower than expected, 1 cannot be judged.",
         ),
-        (["GOOD", "BROKEN"], "2 configurations in 1 log: 1 has wrong data, 1 is as fast as it should be."),
+        (["GOOD", "BROKEN"], "2 configurations in 1 log: 1 has wrong data, 1 is as fast as expected."),
     ],
 )
 def test_headline_names_the_worst_first(grades: list, sentence: str) -> None:  # type: ignore[type-arg]

@@ -93,7 +93,7 @@ def test_a_user_file_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
     path.write_text('title = "mine"\ngeneration = "hopper"\ndevices = []\nranks_per_node = 2\n')
     assert find(str(path)).name == "mine"
     path.write_text('title = "mine"\nranks_per_node = 2\n')
-    with pytest.raises(UsageError, match="is no system"):
+    with pytest.raises(UsageError, match="is not a valid system"):
         find(str(path))
 
 

@@ -45,7 +45,7 @@ def test_labels_tell_configurations_apart() -> None:
     assert "double group 1 out of place" in picture
 
 
-def test_more_curves_than_fit_are_said() -> None:
+def test_omitted_curves_are_counted() -> None:
     rows = [row for root in range(9) for row in curve(SWEEP, root=root)]
     assert "the first 6 of 9 curves" in plot.busbw_over_size(rows)
 
@@ -90,11 +90,11 @@ def test_an_axis_has_at_least_two_figures_and_none_in_its_frame(times_us: list[f
     assert not lines[-1].split()[0].startswith(tuple(f"{label}8" for label in labels))  # the sizes stand alone
 
 
-def test_what_is_expected_is_drawn_beside() -> None:
+def test_the_expectation_is_drawn() -> None:
     expected = dict.fromkeys(SWEEP, 5.0)
     assert "expected" in plot.busbw_over_size(curve(SWEEP), expected=expected)
     assert "expected" not in plot.busbw_over_size(curve(SWEEP), expected={1 << 60: 5.0})
 
 
-def test_two_pictures_beside_each_other() -> None:
+def test_two_plots_side_by_side() -> None:
     assert plot.join_columns("a\nbb\nc", "x\ny", 4) == "a   x\nbb  y\nc"

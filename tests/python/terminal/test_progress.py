@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.terminal.progress import Progress, duration_text, place_in_sweep, seconds_left
+from busbw.terminal.progress import Progress, duration_text, position_in_sweep, seconds_left
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 SETTINGS = records.read(GOLDEN).header.settings
@@ -23,8 +23,8 @@ SETTINGS = records.read(GOLDEN).header.settings
         ({"sizes_bytes": [7, 3, 9], "step_factor": None}, 3, (2, 3)),
     ],
 )
-def test_place_in_sweep(changes: dict[str, object], requested_bytes: int, place: tuple[int, int]) -> None:
-    assert place_in_sweep(msgspec.structs.replace(SETTINGS, **changes), requested_bytes) == place
+def test_position_in_sweep(changes: dict[str, object], requested_bytes: int, place: tuple[int, int]) -> None:
+    assert position_in_sweep(msgspec.structs.replace(SETTINGS, **changes), requested_bytes) == place
 
 
 def spent(sizes: list[int], fixed_s: float, per_byte_s: float) -> list[tuple[int, float]]:
@@ -36,7 +36,7 @@ SIZES = [8 << step for step in range(25)]
 
 
 @pytest.mark.parametrize("done", [18, 20, 22, 24])
-def test_time_left_of_a_run_whose_sizes_cost_what_they_weigh(done: int) -> None:
+def test_time_left_if_time_is_proportional_to_size(done: int) -> None:
     costs = spent(SIZES, 0.2, 1e-6)
     truth = sum(took for _, took in costs[done:])
     left = seconds_left(SWEEP, costs[:done])
@@ -45,7 +45,7 @@ def test_time_left_of_a_run_whose_sizes_cost_what_they_weigh(done: int) -> None:
 
 
 @pytest.mark.parametrize("done", [0, 1, 2, 3, 10])
-def test_nothing_is_said_before_bytes_have_shown_what_they_cost(done: int) -> None:
+def test_no_estimate_before_the_time_per_byte_is_known(done: int) -> None:
     assert seconds_left(SWEEP, spent(SIZES, 0.2, 1e-6)[:done]) is None
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_left_after_the_last_size() -> None:
 
 def test_millions_of_steps_are_not_written_out() -> None:
     steps = msgspec.structs.replace(SETTINGS, min_bytes=8, max_bytes=1 << 36, step_bytes=8, step_factor=None)
-    assert place_in_sweep(steps, 1 << 35) == ((1 << 32), 1 << 33)
+    assert position_in_sweep(steps, 1 << 35) == ((1 << 32), 1 << 33)
     left = seconds_left(steps, [(8, 0.5), (16, 0.5), (24, 0.5)])
     assert left is None
 
@@ -69,7 +69,7 @@ def test_small_steps_need_no_growth() -> None:
     ("seconds", "text"),
     [(0.2, "about 1 s"), (7.3, "about 7 s"), (38, "about 40 s"), (170, "about 3 min"), (9000, "about 2.5 h")],
 )
-def test_an_estimate_is_no_finer_than_it_can_be(seconds: float, text: str) -> None:
+def test_estimates_are_rounded(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 
 
@@ -99,10 +99,10 @@ def test_the_line_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert shown[6] == "done: 8 MiB float sum out of place, size 4 of 6, 25 s, about 40 s left of this pass"
 
 
-def test_a_run_without_end_has_no_time_left(tmp_path: Path) -> None:
+def test_an_endless_run_has_no_time_left(tmp_path: Path) -> None:
     run = records.read(GOLDEN)
     settings = msgspec.structs.replace(SETTINGS, run_cycles=0)
     path = tmp_path / "records.jsonl"
     header = msgspec.structs.replace(run.header, settings=settings)
     path.write_bytes(b"\n".join([msgspec.json.encode(header), msgspec.json.encode(run.rows[0]), b""]))
-    assert Progress(path).text().endswith("without end")
+    assert Progress(path).text().endswith("runs until interrupted")

@@ -28,7 +28,7 @@ def piped() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
-def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
+def test_bytes_for_a_full_pipe_are_buffered(is_blocking: bool) -> None:
     got = bytearray()
     with piped() as reading:
         os.set_blocking(sys.stdout.fileno(), is_blocking)
@@ -36,7 +36,7 @@ def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
         to_stdout = StdoutBuffer()
         to_stdout.write(line)
         assert to_stdout.has_pending
-        assert to_stdout.finish(patience_s=0.1) > 0
+        assert to_stdout.finish(limit_s=0.1) > 0
 
         def read() -> None:
             while len(got) < len(line):
@@ -44,12 +44,12 @@ def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
 
         reader = threading.Thread(target=read)
         reader.start()
-        assert to_stdout.finish(patience_s=None) == 0
+        assert to_stdout.finish(limit_s=None) == 0
         reader.join(HANG_GUARD_S)
     assert got == line
 
 
-def test_that_nobody_reads_is_said_by_the_next_write() -> None:
+def test_a_closed_pipe_is_reported_by_the_next_write() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with pytest.MonkeyPatch.context() as patch, os.fdopen(writing, "w") as stream:
@@ -59,7 +59,7 @@ def test_that_nobody_reads_is_said_by_the_next_write() -> None:
             to_stdout.write(b"a row\n")
         to_stdout.flush()
         assert not to_stdout.has_pending
-        assert to_stdout.finish(patience_s=None) == 0
+        assert to_stdout.finish(limit_s=None) == 0
 
 
 def launched(tmp_path: Path, writing: int) -> "subprocess.Popen[str]":
@@ -77,7 +77,7 @@ def full_pipe() -> tuple[int, int, int]:
     return reading, writing, size_bytes
 
 
-def test_an_interrupt_ends_a_launch_whose_table_nobody_reads(tmp_path: Path) -> None:
+def test_an_interrupt_ends_a_launch_with_an_unread_table(tmp_path: Path) -> None:
     reading, writing, _ = full_pipe()
     with launched(tmp_path, writing) as process:
         os.close(writing)

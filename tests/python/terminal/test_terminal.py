@@ -1,4 +1,4 @@
-"""What a terminal is shown: it fits, it is coloured only where that is welcome, and it says what the log says."""
+"""Terminal output: it fits the width, uses colors only if they are allowed, and shows the log's facts."""
 
 import io
 import re
@@ -69,7 +69,7 @@ def test_a_sweep_fits(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 140, 200])
-def test_every_row_stays_whatever_the_width(width: int) -> None:
+def test_every_row_is_shown_at_any_width(width: int) -> None:
     assert len(table_lines(SWEEP, width)) == len(SIZES)
 
 
@@ -91,7 +91,7 @@ TEXTS = st.text(max_size=20)
     st.integers(min_value=30, max_value=120),
     st.booleans(),
 )
-def test_any_text_fits_where_columns_may_go_or_be_cut(
+def test_any_text_fits_if_columns_may_be_dropped_or_cut(
     rows: list[tuple[str, str, str]], width: int, is_right: bool
 ) -> None:
     cells = [[Cell("".join(filter(str.isprintable, cell))) for cell in column] for column in zip(*rows, strict=True)]
@@ -110,7 +110,7 @@ def test_heavier_columns_stay_longer() -> None:
     assert [lines(columns, width)[0].plain.split() for width in (40, 25, 12)] == [["a", "b", "c"], ["a", "b"], ["a"]]
 
 
-def test_a_column_that_says_nothing_is_left_out() -> None:
+def test_an_empty_column_is_omitted() -> None:
     columns = [Column("a", [Cell("1")]), Column("b", [Cell("")])]
     assert lines(columns, 80)[0].plain.split() == ["a"]
 
@@ -118,7 +118,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 # ---- what is said ----------------------------------------------------------------------------------------------------
 
 
-def test_what_ran_on_what() -> None:
+def test_the_heading() -> None:
     text = text_of(log())
     assert text.splitlines()[0] == "all_reduce float sum"
     assert "4 ranks on 2 hosts (node17.acme.example, node18.acme.example), NVIDIA H200" in text
@@ -133,7 +133,7 @@ def test_what_ran_on_what() -> None:
         (table(rows=(row(figures={"in_place": figure(check="not_checked")}),)), ["data: not checked"]),
         (
             table(rows=(row(figures={"a": figure(), "b": figure(check="not_checked")}),)),
-            ["right where checked, 1 of 2"],
+            ["right in the 1 of 2 measurements that were checked"],
         ),
         (table(complete=False), ["right in all", "no end"]),
         (table(complete=False, end_reason="interrupted"), ["ended early (interrupted)"]),
@@ -146,7 +146,7 @@ def test_the_verdict_on_the_data(sample: Table, pieces: list[str]) -> None:
     assert all(piece in said for piece in pieces), said
 
 
-def test_wrong_and_missing_are_three_things() -> None:
+def test_wrong_and_missing_are_distinguished() -> None:
     kinds = {"checked": "0", "not_applicable": "N/A", "not_checked": "-", "unstated": ""}
     rows = tuple(
         row(8 << number, figures={"in_place": figure(check=kind, wrong_elements=0 if kind == "checked" else None)})
@@ -156,7 +156,7 @@ def test_wrong_and_missing_are_three_things() -> None:
     assert last == ["0", "N/A", "-", "0.75"]
 
 
-def test_the_expected_column_and_its_colours() -> None:
+def test_the_expected_column_and_its_colors() -> None:
     rows = (
         row(8, figures={"in_place": figure(busbw_gbps=5.0)}),
         row(16, figures={"in_place": figure(busbw_gbps=0.33)}),
@@ -172,7 +172,7 @@ def styles_at(line: Text, text: str) -> set[str]:
     return {str(span.style) for span in line.spans if span.start <= place < span.end}
 
 
-def test_what_nobody_states_colours_nothing() -> None:
+def test_an_assumption_colors_nothing() -> None:
     rows = tuple(row(size, figures={"in_place": figure(busbw_gbps=5.0)}) for size in (8, 16))
     doubtful = ExpectationColumns(
         expects(1).busbw_gbps, lambda one: "over NICs that nobody states" if one.size_bytes == 8 else ""
@@ -205,7 +205,7 @@ def test_curves_of_busbw_and_time() -> None:
     assert "over size" not in text_of(SWEEP, draw=False)
 
 
-def test_warnings_and_what_was_left_out() -> None:
+def test_warnings_and_refused_rows() -> None:
     text = text_of(AWKWARD, 120)
     assert "warning: 8 B out of place: the times scatter by 31 %" in text
     assert "left out: line 9: 3 columns are no row" in text
@@ -234,13 +234,13 @@ def test_one_table_of_several() -> None:
     assert "all_reduce float" not in text
 
 
-def test_rows_that_differ_in_more_than_size_say_so() -> None:
+def test_rows_that_differ_in_more_than_size_have_columns_for_it() -> None:
     sample = log(table(rows=tuple(row(8, dtype=dtype, root=root) for dtype in ("half", "int8") for root in (0, 1))))
     header = next(line for line in text_of(sample).splitlines() if "time us" in line)
     assert {"dtype", "root"} <= set(header.split())
 
 
-# ---- colour ----------------------------------------------------------------------------------------------------------
+# ---- color ----------------------------------------------------------------------------------------------------------
 
 
 class Screen(io.StringIO):
@@ -253,21 +253,21 @@ def printed(stream: io.StringIO) -> str:
     return stream.getvalue()
 
 
-def test_colour_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_color_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[" in printed(Screen())
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_none_where_it_is_not_welcome(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_no_color_if_it_is_disabled(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv(name, value)
     assert printed(Screen()) == "bad\n"
 
 
 @pytest.mark.parametrize("force", ["", "1"])
-def test_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch, force: str) -> None:
+def test_no_color_in_a_pipe(monkeypatch: pytest.MonkeyPatch, force: str) -> None:
     monkeypatch.setenv("FORCE_COLOR", force)
     assert printed(io.StringIO()) == "bad\n"
 
@@ -277,7 +277,7 @@ def test_unknown_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "unknown collective" in text_of(log(Table(format="x", rows=(bare,))))
 
 
-def test_a_type_of_wrong_data_controls_nothing() -> None:
+def test_a_type_with_control_characters_is_escaped() -> None:
     evil = row(8, dtype="\x1b[31mred\u202e", figures={"out_of_place": WRONG})
     assert all(line.isprintable() for line in text_of(log(table(rows=(evil,))), draw=False).splitlines())
 
@@ -291,7 +291,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+def test_a_long_activity_is_shown_until_it_ends(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
@@ -307,7 +307,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
-def test_what_is_quick_or_has_no_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
+def test_a_short_activity_or_no_terminal_shows_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     # However long the machine takes over it: with a terminal it is quick, without one it is not.
     monkeypatch.setattr(sys.modules["busbw.terminal.activity"], "_SHOW_AFTER_S", HANG_GUARD_S if stream.isatty() else 0)

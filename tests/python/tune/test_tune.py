@@ -45,7 +45,7 @@ RULES = SessionRules(resolution=0.05, max_quadruples=24)
 # The list of knobs
 
 
-def test_every_knob_says_where_it_comes_from_and_can_be_tried() -> None:
+def test_every_knob_has_a_source_and_settings() -> None:
     names = [knob.name for knob in load_knobs()]
     assert len(names) == len(set(names)) > 5
     for knob in load_knobs():
@@ -62,7 +62,7 @@ def test_forcing_an_algorithm_is_for_the_tuner_and_never_for_every_size() -> Non
         assert (knob.goes_to == "tuner") == forces
 
 
-def test_what_the_list_has_for_the_tuner_can_be_written() -> None:
+def test_tuner_knobs_can_be_written() -> None:
     for knob in load_knobs():
         if knob.goes_to == "tuner":
             for collective in knob.collectives:
@@ -80,8 +80,8 @@ def test_every_collective_has_candidates_on_gpus(collective: str, hosts: int) ->
     assert any("NCCL_IB_" in text for text in texts) == (hosts > 1)
 
 
-def test_a_backend_without_knobs_says_what_to_do() -> None:
-    with pytest.raises(UsageError, match="name some: --knob"):
+def test_a_backend_without_knobs_gives_a_remedy() -> None:
+    with pytest.raises(UsageError, match="name settings with --knob"):
         default_candidates("host", "all_reduce", 1)
 
 
@@ -95,7 +95,7 @@ def test_given_knobs_are_one_candidate_for_each_value() -> None:
 
 
 @pytest.mark.parametrize("text", ["NCCL_ALGO", "NCCL_ALGO=", "=1", "A=1,,2", "A=1,1", "1A=2"])
-def test_a_knob_in_doubt_is_refused(text: str) -> None:
+def test_an_invalid_knob_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         given_knobs((text,))
 
@@ -149,7 +149,7 @@ def test_lines_of_the_tuner_file_never_overlap_and_hold_their_size(sizes: list[i
         ("all_reduce", (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL"), ("NCCL_MIN_CTAS", "4"))),
     ],
 )
-def test_what_the_plugin_cannot_read_is_said_and_not_written(
+def test_settings_that_the_plugin_cannot_read_are_reported(
     collective: str, setting: tuple[tuple[str, str], ...]
 ) -> None:
     text, left_out = tuner_file(collective, [Winner(SIZES[0], setting, 1.1)], SIZES, hosts=1, ranks=2)
@@ -187,7 +187,7 @@ def candidates(*texts: str, goes_to: str = "environment") -> list[Candidate]:
     return [Candidate(setting, goes_to) for setting in pairs]  # type: ignore[arg-type]
 
 
-def test_screening_shows_gains_by_size_and_leaves_out_what_fails(tmp_path: Path) -> None:
+def test_screening_shows_gains_by_size_and_excludes_failures(tmp_path: Path) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         if "FAIL" in environment:
             raise BlockEndedError("no such value", exit_code=ExitCode.USAGE)
@@ -202,7 +202,7 @@ def test_screening_shows_gains_by_size_and_leaves_out_what_fails(tmp_path: Path)
 
 
 @pytest.mark.parametrize("code", sorted(INTERRUPT_CODES))
-def test_a_stop_ends_the_screening(tmp_path: Path, code: int) -> None:
+def test_an_interrupt_ends_the_screening(tmp_path: Path, code: int) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         if environment:
             raise BlockEndedError("stopped", exit_code=code)
@@ -219,19 +219,19 @@ def test_settings_that_help_together_are_adopted_together(tmp_path: Path) -> Non
 
     machine = machine_of(tmp_path, speed)
     screened = screen(machine, BASE, candidates("A=1", "A=2", "B=1", "C=1", "D=1"))
-    tuning = confirm(machine, BASE, screened, most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screened, max_candidates=10, rules=RULES)
     # B helps at one size only, where both placements agree; the second value of A comes too late.
     assert tuning.adopted == (("A", "2"), ("B", "1"))
     assert [each.decision for each in tuning.confirmed] == ["adopted", "adopted"]
 
 
-def test_what_is_slower_elsewhere_is_not_adopted_for_all_sizes(tmp_path: Path) -> None:
+def test_a_setting_that_is_slower_at_another_size_is_not_adopted(tmp_path: Path) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         return [1.2, 1.2, 0.8] if environment else [1.0, 1.0, 1.0]
 
     machine = machine_of(tmp_path, speed)
     screened = screen(machine, BASE, candidates("A=1"))
-    tuning = confirm(machine, BASE, screened, most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screened, max_candidates=10, rules=RULES)
     assert tuning.adopted == ()
     assert tuning.confirmed[0].decision == "rejected: slower at another size"
 
@@ -242,15 +242,15 @@ def test_the_tuner_gets_the_best_setting_of_each_size(tmp_path: Path) -> None:
 
     machine = machine_of(tmp_path, speed)
     tried = candidates("NCCL_ALGO=Ring NCCL_PROTO=LL", "NCCL_ALGO=Tree NCCL_PROTO=LL", goes_to="tuner")
-    tuning = confirm(machine, BASE, screen(machine, BASE, tried), most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screen(machine, BASE, tried), max_candidates=10, rules=RULES)
     assert tuning.adopted == ()
     won = {winner.size_bytes: dict(winner.setting)["NCCL_ALGO"] for winner in tuning.winners}
     assert won == dict(zip(SIZES, ["Tree", "Tree", "Ring"], strict=True))
 
 
-def test_what_gained_nothing_is_not_confirmed(tmp_path: Path) -> None:
+def test_candidates_without_gain_are_not_confirmed(tmp_path: Path) -> None:
     machine = machine_of(tmp_path, lambda _environment: [1.0, 1.0, 1.0])
-    tuning = confirm(machine, BASE, screen(machine, BASE, candidates("A=1")), most=10, rules=RULES)
+    tuning = confirm(machine, BASE, screen(machine, BASE, candidates("A=1")), max_candidates=10, rules=RULES)
     assert tuning.confirmed == []
 
 
@@ -302,7 +302,7 @@ def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, program
     assert not (here / "run" / "nccl_tuner.conf").exists()
 
 
-def test_the_command_says_when_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
+def test_the_command_reports_that_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
     done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--folder", "run")
     assert done.returncode == 0
     assert "Nothing was confirmed to be faster" in done.stdout

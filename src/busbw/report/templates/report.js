@@ -1,5 +1,5 @@
 "use strict";
-// Everything can be read without this: it copies tables, reads curves aloud and opens what is folded for printing.
+// Optional features: copies tables, shows the figures of curves as text, and opens folded parts for printing.
 
 function asTsv(table) {
   const cell = (one) => one.textContent.replace(/[\t\r\n]+/g, " ").trim();
@@ -11,7 +11,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Without permission, or from a place that browsers do not trust: the old way.
+    // Fallback without clipboard permission or in an insecure context.
     const area = document.createElement("textarea");
     area.value = text;
     document.body.append(area);
