@@ -6,10 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
 # A comment begins after a blank, so that "//" in a URL or "#" in a string without a blank is code.
@@ -40,7 +37,7 @@ def violations(path: Path, rules: list[dict[str, str]]) -> list[str]:
 
 def main() -> int:
     """Checks every tracked source file."""
-    rules = tomllib.loads((ROOT / "tools" / "language.toml").read_text(encoding="utf-8"))["rule"]
+    rules = msgspec.toml.decode((ROOT / "tools" / "language.toml").read_bytes())["rule"]
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     suffixes = {*COMMENT, *KINDS} - {".txt"}
     paths = [ROOT / name for name in files if Path(name).suffix in suffixes or name.endswith("CMakeLists.txt")]

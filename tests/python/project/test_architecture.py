@@ -5,23 +5,18 @@ dependencies.toml lists the allowed dependencies of each directory; docs/archite
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from keyword import iskeyword
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from busbw.cli.main import COMMANDS
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROOT = Path(__file__).resolve().parents[3]
-ALLOWED: dict[str, dict[str, list[str]]] = tomllib.loads(Path(__file__).with_name("dependencies.toml").read_text())
+ALLOWED: dict[str, dict[str, list[str]]] = msgspec.toml.decode(Path(__file__).with_name("dependencies.toml").read_bytes())
 
 CPP_ROOTS = ("common", "engine", "fastpath")
 CPP_SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh", ".c", ".h"}
