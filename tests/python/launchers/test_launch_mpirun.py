@@ -101,11 +101,11 @@ def test_marks_are_taken_out_of_lines_wherever_mpirun_cut_them() -> None:
 def test_after_a_failure_the_others_have_their_time() -> None:
     listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), now_s=lambda: clock[0])
     clock = [0.0]
-    assert not listener.is_over()
+    assert not listener.should_end()
     listener.error(ended(1, 3), None)
-    assert not listener.is_over()
+    assert not listener.should_end()
     clock[0] = processes.GRACE_S + 0.1
-    assert listener.is_over()
+    assert listener.should_end()
 
 
 # ---- the shell around each program ----------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_after_a_failure_the_others_have_their_time() -> None:
 
 def wrap(program: str, *arguments: str, rank: str = "3") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        ["/bin/sh", "-c", mpirun.wrapped([program, "no-such-program"]), "sh", *arguments],
+        ["/bin/sh", "-c", mpirun.wrapper_script([program, "no-such-program"]), "sh", *arguments],
         env={"PATH": "/usr/bin:/bin", "PMI_RANK": rank},
         capture_output=True,
         text=True,
@@ -163,7 +163,7 @@ SLOW_KILL = 'kill() { command kill "$@"; killed=$?; sleep 0.3; return $killed; }
 def test_a_sigusr1_to_all_of_them_is_an_interrupt_to_the_program(interpreter: str, before: str) -> None:
     """As every mpirun hands it on: to the whole process group."""
     with subprocess.Popen(
-        [interpreter, "-c", f"{before}\n{mpirun.wrapped([sys.executable])}", "sh", "-c", PROGRAM],
+        [interpreter, "-c", f"{before}\n{mpirun.wrapper_script([sys.executable])}", "sh", "-c", PROGRAM],
         env={"PATH": "/usr/bin:/bin", "OMPI_COMM_WORLD_RANK": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -35,7 +35,7 @@ class Heard:
         self.lines: list[bytes] = []
         self.errors: list[tuple[bytes, int | str | None]] = []
         self.statuses: list[str] = []
-        self.watch = LaunchCallbacks(
+        self.callbacks = LaunchCallbacks(
             self.lines.append,
             lambda: None,
             self.statuses.append,
@@ -45,7 +45,7 @@ class Heard:
 
 def test_only_the_first_ones_stdout_is_the_jobs() -> None:
     heard = Heard()
-    ended = run_all([shell("echo a; echo b"), shell("echo c"), shell("printf d")], heard.watch)
+    ended = run_all([shell("echo a; echo b"), shell("echo c"), shell("printf d")], heard.callbacks)
     assert ended == [ExitStatus(0)] * 3
     assert heard.lines == [b"a\n", b"b\n"]
 
@@ -53,7 +53,7 @@ def test_only_the_first_ones_stdout_is_the_jobs() -> None:
 def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
     begin = 'echo begin >>"$0"; sleep 0.5; echo end >>"$0"; echo here; sleep 0.5'
     commands = [Command(("/bin/sh", "-c", begin, str(tmp_path / "log"))) for _ in range(7)]
-    assert run_all(commands, Heard().watch, at_a_time=3) == [ExitStatus(0)] * 7
+    assert run_all(commands, Heard().callbacks, max_connecting=3) == [ExitStatus(0)] * 7
     now = most = 0
     for line in (tmp_path / "log").read_text().split():
         now += 1 if line == "begin" else -1
@@ -62,10 +62,10 @@ def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
 
 
 def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_processes, "_CONNECTS_S", 0.3)
+    monkeypatch.setattr(child_processes, "_CONNECT_LIMIT_S", 0.3)
     log = tmp_path / "log"
     silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
-    assert run_all([silent] * 2, Heard().watch, at_a_time=1) == [ExitStatus(0)] * 2
+    assert run_all([silent] * 2, Heard().callbacks, max_connecting=1) == [ExitStatus(0)] * 2
     assert log.read_text().split() == ["begin", "begin", "end", "end"]
 
 
@@ -76,40 +76,41 @@ def test_what_breaks_off_at_an_interrupt_starts_nothing_more(tmp_path: Path) -> 
     kill = shell(f"kill -INT {os.getpid()}; sleep 60")
     more = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 60', str(tmp_path / "log")))
     with pytest.raises(KeyboardInterrupt):
-        run_all([kill, *[more] * 5], Heard().watch, TerminationPolicy(on_interrupt=break_off), at_a_time=1)
+        run_all([kill, *[more] * 5], Heard().callbacks, TerminationPolicy(on_interrupt=break_off), max_connecting=1)
     assert not (tmp_path / "log").exists()
 
 
 def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path) -> None:
     kill = f"kill -INT {os.getpid()}; sleep 60"
     commands = [shell(kill), *(shell("sleep 60") for _ in range(3))]
-    assert [each.code for each in run_all(commands, Heard().watch, at_a_time=1)] == [130] * 4
+    assert [each.code for each in run_all(commands, Heard().callbacks, max_connecting=1)] == [130] * 4
 
 
 def test_bytes_are_handed_on_as_they_are() -> None:
     heard = Heard()
-    run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], heard.watch)
+    run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], heard.callbacks)
     assert heard.lines == [b"\xff\0 x\r\n", b"no end"]
 
 
 def test_each_line_of_stderr_comes_with_who_said_it() -> None:
     heard = Heard()
     run_all(
-        [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")], heard.watch
+        [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")],
+        heard.callbacks,
     )
     assert sorted(heard.errors, key=str) == [(b"one\n", "node1"), (b"two\n", None), (b"zero\n", 0)]
 
 
 def test_a_long_line_comes_whole() -> None:
     heard = Heard()
-    run_all([shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")], heard.watch)
+    run_all([shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")], heard.callbacks)
     assert [len(line) for line in heard.lines] == [3_000_001, 4]
 
 
 def test_what_is_left_behind_with_an_open_pipe_does_not_hold_us() -> None:
     heard = Heard()
     start_s = time.monotonic()
-    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], heard.watch) == [ExitStatus(0)]
+    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], heard.callbacks) == [ExitStatus(0)]
     assert time.monotonic() - start_s < HANG_GUARD_S
     assert heard.lines == [b"here\n"]
     os.kill(int(heard.errors[0][0]), signal.SIGKILL)
@@ -140,15 +141,15 @@ def test_what_is_said_while_the_reader_has_paused_comes_after_the_end(
 
     says_more = f"echo first; until [ -e {paused} ]; do sleep 0.02; done; seq 5000; printf 'no end'"
     on_error = (lambda _line, _who: None) if hears_errors else None
-    watch = LaunchCallbacks(lines.append, lambda: None, on_error=on_error, is_backlogged=is_behind)
-    assert run_all([shell(says_more)], watch) == [ExitStatus(0)]
+    callbacks = LaunchCallbacks(lines.append, lambda: None, on_error=on_error, is_backlogged=is_behind)
+    assert run_all([shell(says_more)], callbacks) == [ExitStatus(0)]
     assert lines == [b"first\n", *(b"%d\n" % number for number in range(1, 5001)), b"no end"]
 
 
 def test_stdin_is_given_and_stays_open() -> None:
     heard = Heard()
     reads = "read -r first; echo $first; read -r -t 1 second; echo $?"
-    run_all([Command(("/bin/bash", "-c", reads), stdin="a word\n")], heard.watch)
+    run_all([Command(("/bin/bash", "-c", reads), stdin="a word\n")], heard.callbacks)
     assert heard.lines[0] == b"a word\n"
     assert int(heard.lines[1]) > 128  # the time was over: not the end of the input, which is 1
 
@@ -162,7 +163,7 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
         run(Command(("/nowhere/program",)))
     started = tmp_path / "started"
     with pytest.raises(BusbwError):
-        run_all([shell(f"sleep 600 & echo $! > {started}; wait"), Command(("/nowhere/program",))], Heard().watch)
+        run_all([shell(f"sleep 600 & echo $! > {started}; wait"), Command(("/nowhere/program",))], Heard().callbacks)
 
 
 STARTS_MANY = """
@@ -192,21 +193,23 @@ def test_a_limit_that_stays_is_named() -> None:
 def test_one_that_fails_gives_the_others_their_time() -> None:
     heard = Heard()
     ended = run_all(
-        [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, TerminationPolicy(grace_s=5.0)
+        [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")],
+        heard.callbacks,
+        TerminationPolicy(grace_s=5.0),
     )
     assert ended == [ExitStatus(4), ExitStatus(3), ExitStatus(143, was_terminated=True)]
 
 
 def test_without_a_failure_nobody_is_hurried() -> None:
-    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, TerminationPolicy(grace_s=0.0))
+    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().callbacks, TerminationPolicy(grace_s=0.0))
     assert ended == [ExitStatus(0), ExitStatus(0)]
 
 
 def test_a_limit_and_a_reason_end_all() -> None:
-    assert run_all([shell("sleep 600")], Heard().watch, TerminationPolicy(limit_s=0.2)) == [
+    assert run_all([shell("sleep 600")], Heard().callbacks, TerminationPolicy(limit_s=0.2)) == [
         ExitStatus(143, was_terminated=True)
     ]
-    assert run_all([shell("sleep 600")], Heard().watch, TerminationPolicy(should_end=lambda: True)) == [
+    assert run_all([shell("sleep 600")], Heard().callbacks, TerminationPolicy(should_end=lambda: True)) == [
         ExitStatus(143, was_terminated=True)
     ]
 
@@ -250,7 +253,7 @@ def test_where_nobody_is_left_to_say_it(ended: list[ExitStatus], names: str) -> 
 
 def environment_of(command_environment: dict[str, str]) -> dict[str, str]:
     heard = Heard()
-    run_all([Command(("/usr/bin/env", "-0"), environment=tuple(command_environment.items()))], heard.watch)
+    run_all([Command(("/usr/bin/env", "-0"), environment=tuple(command_environment.items()))], heard.callbacks)
     words = b"".join(heard.lines).decode().split("\0")
     return dict(word.split("=", 1) for word in words if "=" in word)
 
@@ -325,7 +328,7 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
     epoll = LastMoment()
     monkeypatch.setattr(selectors.EpollSelector, "_selector_cls", lambda _self: epoll)
     before = signal.set_wakeup_fd(-1)
-    assert run_all([Command(("sleep", "600"))], Heard().watch) == [ExitStatus(128 + signal.SIGINT)]
+    assert run_all([Command(("sleep", "600"))], Heard().callbacks) == [ExitStatus(128 + signal.SIGINT)]
     assert epoll.has_woken[0]
     assert signal.set_wakeup_fd(before) == -1  # as it was
 

@@ -30,15 +30,15 @@ def test_a_start_file_that_prints_no_end_of_line() -> None:
 def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -> None:
     (tmp_path / "ssh").write_text(f'#!/bin/sh\ncat >/dev/null &\necho "{GOOD[0]}$PREFLIGHT" >&2\nprintf %s "{said}"\n')
     (tmp_path / "ssh").chmod(0o755)
-    rendered = ssh.render(
+    plan = ssh.render(
         Job("all_reduce_perf", ()), ssh.SshTarget((HostSlots("node1", 1),), "node1", 20000, (str(tmp_path / "ssh"),))
     )
-    watch = LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
+    callbacks = LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
     if "follows" in said:
-        assert ssh.submit(rendered, watch) == 0
+        assert ssh.submit(plan, callbacks) == 0
     else:
         with pytest.raises(BusbwError, match="process 0 on node1"):
-            ssh.submit(rendered, watch)
+            ssh.submit(plan, callbacks)
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,10 @@ def test_a_launcher_is_one_place(name: str) -> None:
 def test_the_token_is_neither_shown_nor_on_a_command_line(name: str) -> None:
     token = "feedc0de" * 8
     job = replace(JOB, records=None, nodes=2, token=token)
-    rendered = LAUNCHERS[name].render(job, *WHERE.get(name, ()))
-    assert token not in rendered.text()
-    assert token not in repr(rendered)
-    assert not any(token in word for command in rendered.commands for word in command.words)
+    plan = LAUNCHERS[name].render(job, *WHERE.get(name, ()))
+    assert token not in plan.text()
+    assert token not in repr(plan)
+    assert not any(token in word for command in plan.commands for word in command.words)
 
 
 def test_local_runs_the_program_itself() -> None:

@@ -31,9 +31,9 @@ def reading(failures: int) -> Any:
     return SimpleNamespace(failures=failures, is_connected=False, words="no route to host")
 
 
-def lost_after_s(one: objects.Pod, failures: int = 0, patience_s: int = 60) -> int | None:
+def lost_after_s(one: objects.Pod, failures: int = 0, pending_limit_s: int = 60) -> int | None:
     """The first second at which it counts as lost, of 200."""
-    loss = LossDetector(patience_s)
+    loss = LossDetector(pending_limit_s)
     return next((second for second in range(200) if loss.lost_reason(one, reading(failures), 1000.0 + second)), None)
 
 
@@ -60,8 +60,8 @@ def test_how_long_it_takes_to_be_lost(one: objects.Pod, failures: int, after_s: 
 
 
 def test_patience_0_waits_on_for_a_node_that_is_only_silent() -> None:
-    assert lost_after_s(pod(Ready="Unknown"), patience_s=0) is None
-    assert lost_after_s(pod(reason="NodeLost"), patience_s=0) == 0
+    assert lost_after_s(pod(Ready="Unknown"), pending_limit_s=0) is None
+    assert lost_after_s(pod(reason="NodeLost"), pending_limit_s=0) == 0
 
 
 def test_a_line_or_a_node_that_comes_back_starts_it_anew() -> None:

@@ -51,7 +51,7 @@ def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
 def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, refusal: str, what: str
 ) -> None:
-    monkeypatch.setattr(commands, "_ANSWERS_WITHIN_S", 0.5)
+    monkeypatch.setattr(commands, "_ANSWER_LIMIT_S", 0.5)
     (fake.folder / "sbatch.says").write_text("exec sleep 60\n")
     if refusal:
         fake.says("scancel", error=f"scancel: error: {refusal}\n", code=1)
@@ -98,7 +98,7 @@ def test_whether_a_cancel_worked(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatc
     fake.says("scancel", code=9)
     assert commands.cancel("12") == "exit code 9"
     (fake.folder / "scancel").write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(commands, "_ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(commands, "_ANSWER_LIMIT_S", 0.2)
     assert commands.cancel("12") == "scancel did not answer within 0.2 s"
 
 

@@ -21,7 +21,7 @@ SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
 
 
-SETTLES_S = follower._SETTLES_S
+FOLDER_DELAY_S = follower._FOLDER_DELAY_S
 NEVER_S = 3600.0
 END = '# table\n{"kind":"end","exit_code":0}\n'
 TOLD = "interrupted: job 12 is ending; again cancels it at once"
@@ -35,7 +35,7 @@ class Seen:
         self.lines: list[bytes] = []
         self.errors: list[str] = []
         self.statuses: list[str] = []
-        self.watch = LaunchCallbacks(
+        self.callbacks = LaunchCallbacks(
             self.lines.append, on_wait, self.statuses.append, lambda line, _who: self.errors.append(line.decode())
         )
 
@@ -46,7 +46,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     folder.mkdir()
     monkeypatch.setenv("FAKE", str(folder))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(follower, "_SETTLES_S", 1.0)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", 1.0)
     return FakeSlurm(folder)
 
 
@@ -97,7 +97,7 @@ def gets(number: int) -> Callable[[], None]:
 def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     finish(folder, 5, out='# table\n{"kind":"row"}\nhalf', error="a warning\n")
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 5
     assert seen.lines == [b"# table\n", b'{"kind":"row"}\n', b"half"]
     assert seen.errors == ["a warning\n"]
     assert fake.asked("squeue") == []
@@ -113,7 +113,7 @@ def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: P
             (lambda: runs in seen.statuses, lambda: finish(folder, 0)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 0
     assert list(dict.fromkeys(seen.statuses)) == [waits, runs, ""]
     assert fake.asked("scancel") == []
 
@@ -123,7 +123,7 @@ def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, 
     with pytest.raises(
         BusbwError, match=r"could never start and was cancelled: BadConstraints .*; ask for less"
     ) as raised:
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+        Follower(folder, "12", 1, Seen().callbacks).follow(received)
     assert raised.value.exit_code == 3
     assert fake.asked("scancel") == ["scancel 12"]
 
@@ -133,7 +133,7 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
     seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 0))))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 0
     assert seen.statuses[0].startswith("Slurm does not answer: slurm_load_jobs error: Unable to contact")
 
 
@@ -144,7 +144,7 @@ def test_a_scheduler_that_stays_away(
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
     with pytest.raises(commands.SlurmUnreachableError, match=f"come back with busbw launch attach {folder}"):
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+        Follower(folder, "12", 1, Seen().callbacks).follow(received)
 
 
 def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
@@ -152,7 +152,7 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
     (folder / "batch.log").write_text("slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n")
     (folder / "step-1.out").write_text("# table\n")
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 4
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 4
     assert seen.lines == [b"# table\n"]
     assert seen.errors == [
         f"busbw: {folder} stays; busbw launch attach {folder} shows what comes later\n",
@@ -164,10 +164,10 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
 def test_an_exit_code_that_a_shared_folder_shows_late(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", FOLDER_DELAY_S)
     fake.forgets()
     seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 5))))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 5
     assert seen.errors == []
 
 
@@ -177,7 +177,7 @@ def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Si
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
     (folder / "batch.log").write_text("")
     seen = Seen()
-    assert Follower(folder, "13", 1, seen.watch).follow(received) == 4
+    assert Follower(folder, "13", 1, seen.callbacks).follow(received) == 4
     assert seen.errors == ["busbw: Slurm ended job 13: NODE_FAIL (n4 is down: Not responding), a node failed\n"]
     assert fake.asked("sinfo")[0].startswith("sinfo --noheader --Node --nodes=n[2,4]")
 
@@ -186,7 +186,7 @@ def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: Si
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     seen = Seen()
-    output_follower = Follower(folder, "11", 1, seen.watch)
+    output_follower = Follower(folder, "11", 1, seen.callbacks)
     with pytest.raises(BusbwError, match=r"shows nothing of n\[1,3\]; name a folder that the nodes share"):
         output_follower.follow(received)
     assert not output_follower.is_complete
@@ -199,7 +199,7 @@ def completed(fake: FakeSlurm) -> None:
 
 
 def test_a_folder_has_the_time_that_nfs_takes() -> None:
-    assert SETTLES_S > 60  # acdirmax of nfs(5), where nobody chose another
+    assert FOLDER_DELAY_S > 60  # acdirmax of nfs(5), where nobody chose another
 
 
 def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
@@ -207,7 +207,7 @@ def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, r
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text(END)
     seen = Seen()
-    output_follower = Follower(folder, "11", 1, seen.watch)
+    output_follower = Follower(folder, "11", 1, seen.callbacks)
     assert output_follower.follow(received) == 0
     assert len(seen.lines) == 2
     assert not output_follower.is_complete  # nobody knows what stderr had to say
@@ -217,7 +217,7 @@ def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, r
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     (folder / "batch.log").write_text("")
-    output_follower = Follower(folder, "13", 1, Seen().watch)
+    output_follower = Follower(folder, "13", 1, Seen().callbacks)
     assert output_follower.follow(received) == 4
     assert output_follower.is_complete
 
@@ -249,7 +249,7 @@ def test_files_that_nfs_took_for_missing(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
-    monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", FOLDER_DELAY_S)
     fake.says("squeue", RUNNING)
 
     def finish_without_a_look() -> None:
@@ -263,7 +263,7 @@ def test_files_that_nfs_took_for_missing(
         (folder / "step-1.code").read_text()
     assert nfs.missed
     seen = Seen(InTurn((lambda: fake.asked("squeue"), finish_without_a_look)))
-    output_follower = Follower(folder, "11", 1, seen.watch)
+    output_follower = Follower(folder, "11", 1, seen.callbacks)
     assert output_follower.follow(received) == 0
     assert output_follower.is_complete
     assert len(seen.lines) == 2
@@ -278,7 +278,7 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     seen = Seen(
         InTurn((at_once, gets(signal.SIGINT)), (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)))
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
     assert TOLD in seen.statuses
 
@@ -295,7 +295,7 @@ def test_the_second_interrupt_cancels_at_once(
             (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 143
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 143
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
 
 
@@ -315,7 +315,7 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
             (at_once, lambda: finish(folder, 143)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
 
 
@@ -332,7 +332,7 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
             (lambda: TOLD in seen.statuses, lambda: finish(folder, 130)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 130
     asked = fake.asked("scancel")
     assert len(asked) > 2
     assert set(asked) == {"scancel --signal=INT 12"}
@@ -349,18 +349,18 @@ def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Pat
         os.kill(os.getpid(), number)
         received.wait(10.0)
     with pytest.raises(commands.SlurmUnreachableError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+        Follower(folder, "12", 1, Seen().callbacks).follow(received)
 
 
 def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_ORDERLY_S", "_AGAIN_S"):
+    for name in ("_ORDERLY_S", "_RETRY_S"):
         monkeypatch.setattr(cancellation, name, 0.0)
     fake.says("squeue", RUNNING)
     os.kill(os.getpid(), signal.SIGINT)
     seen = Seen(InTurn((lambda: len(fake.asked("scancel")) > 2, lambda: finish(folder, 130))))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 130
     first, *again = fake.asked("scancel")
     assert first == "scancel --signal=INT 12"
     assert len(again) > 1
@@ -389,7 +389,7 @@ def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path
     fake.says("squeue", RUNNING)
     seen = Seen(InTurn((at_once, gets(signal.SIGHUP))))
     with pytest.raises(DetachedError):
-        Follower(folder, "12", 1, seen.watch).follow(received)
+        Follower(folder, "12", 1, seen.callbacks).follow(received)
     assert fake.asked("scancel") == []
 
 
@@ -418,20 +418,20 @@ def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     os.kill(os.getpid(), signal.SIGINT)
     seen = Seen(InTurn((lambda: fake.asked("scancel"), fake.forgets)))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, seen.callbacks).follow(received) == 130
     assert fake.asked("scancel") == ["scancel 12"]
 
 
 def test_a_full_folder_is_named_at_once(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_SETTLES_S", NEVER_S)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", NEVER_S)
     monkeypatch.setattr(disk_space, "is_full", lambda at: at == folder)
     fake.says("squeue")
     fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
     (folder / "step-1.out").write_text("# table\nhalf")
     seen = Seen()
-    output_follower = Follower(folder, "12", 1, seen.watch)
+    output_follower = Follower(folder, "12", 1, seen.callbacks)
     with pytest.raises(BusbwError, match="there is no room left in ") as raised:
         output_follower.follow(received)
     assert raised.value.exit_code == 3
@@ -457,7 +457,7 @@ def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text("# table\n# another\n")
     seen = Seen(InTurn((at_once, lambda: (folder / "step-1.out").write_text("# table\n"))))
-    output_follower = Follower(folder, "12", 1, seen.watch)
+    output_follower = Follower(folder, "12", 1, seen.callbacks)
     with pytest.raises(BusbwError, match=r"step-1\.out got shorter: Slurm has started the job anew"):
         output_follower.follow(received)
     assert seen.lines == [b"# table\n", b"# another\n"]
