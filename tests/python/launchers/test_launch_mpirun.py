@@ -1,4 +1,4 @@
-"""Whose mpirun it is, what it says when it does not start a job, and what the shell around the programs does."""
+"""Detection of mpirun's family, errors if it does not start a job, and the wrapper script around the programs."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def test_whose_it_is(said: str, family: str | None) -> None:
     [
         ("prterun has detected an attempt to run as root.", "--allow-run-as-root"),
         ("There are not enough slots available in the system to satisfy the 6\nslots", "--oversubscribe"),
-        ("something else", "what it said stands above"),
+        ("something else", "see its message above"),
     ],
 )
 def test_what_to_do_about_what_it_said(said: str, remedy: str) -> None:
@@ -89,7 +89,7 @@ def test_an_interrupt_that_comes_before_mpirun_heeds_it_is_one() -> None:
 
 
 def test_a_job_that_has_not_begun_is_an_error_with_what_to_do() -> None:
-    with pytest.raises(BusbwError, match=r"exit code 1 before a process had begun; .*--oversubscribe"):
+    with pytest.raises(BusbwError, match=r"exit code 1 before any process started; .*--oversubscribe"):
         listen([b"There are not enough slots available\n"], mpirun_code=1, has_begun=False)
 
 
@@ -136,7 +136,7 @@ def test_arguments_stay_words() -> None:
 
 def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
     done = wrap(str(tmp_path / "none"))
-    assert "lacks the program; install busbw there, or give --program-path" in done.stderr
+    assert "has no such program; install busbw there, or set --program-path" in done.stderr
     assert "<busbw process 3 ended with 3>" in done.stderr
 
 
@@ -149,7 +149,7 @@ time.sleep(600)
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal."""
+    """True if a process has a handler for a signal."""
     (caught,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:")]
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 

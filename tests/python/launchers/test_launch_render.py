@@ -1,4 +1,4 @@
-"""What the launchers local, ssh and mpirun make of a job: pinned, pure, and without the token."""
+"""Plans of the launchers local, ssh and mpirun: equal to golden files, pure, and without the token."""
 
 import re
 import subprocess

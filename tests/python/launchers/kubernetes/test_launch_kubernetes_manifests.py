@@ -1,4 +1,4 @@
-"""What the launcher kubernetes sends: pinned, valid, and with the token nowhere but in the Secret."""
+"""Objects of the Kubernetes launcher: equal to golden files, valid, and with the token only in the Secret."""
 
 import json
 import re
@@ -244,7 +244,7 @@ def test_it_starts_suspended_and_is_let_go() -> None:
 
 
 def expanded(text: str, variables: dict[str, str]) -> str:
-    """What Kubernetes makes of words of a container: `$$` is `$`, `$(NAME)` a value where NAME is known."""
+    """Expands a container's words like Kubernetes: `$$` is `$`, `$(NAME)` is a value if NAME is known."""
 
     def one(found: re.Match[str]) -> str:
         return "$" if found[0] == "$$" else variables.get(found[1], found[0])
@@ -351,11 +351,11 @@ def test_a_dry_run_touches_nothing_and_needs_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--node-selector", "zone"], '"zone" is no NAME=VALUE'),
-        (["--resource", "memory=lots"], '"lots" is no amount'),
-        (["--huge-pages", "2Mi"], '"2Mi" is no NAME=VALUE'),
-        (["--shm", "big"], '"big" is no amount'),
-        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is no toleration'),
+        (["--node-selector", "zone"], '"zone" is not NAME=VALUE'),
+        (["--resource", "memory=lots"], '"lots" is not a quantity'),
+        (["--huge-pages", "2Mi"], '"2Mi" is not NAME=VALUE'),
+        (["--shm", "big"], '"big" is not a quantity'),
+        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is not a toleration'),
         (["--processes-per-node", "2"], "2 processes per node need --kind mpijob"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the cluster says becomes one line, and whether waiting helps; from answers of a real API server."""
+"""Status lines and problems, from answers of a real API server."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,7 +96,7 @@ def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
     ("reason", "is_certain"),
     [("InvalidImageName", True), ("ErrImageNeverPull", True), ("ImagePullBackOff", False)],
 )
-def test_what_never_heals_needs_no_patience(reason: str, is_certain: bool) -> None:
+def test_a_certain_problem_has_no_time_limit(reason: str, is_certain: bool) -> None:
     problem = status.find_problem([pod(containerStatuses=container(waiting={"reason": reason}))], 1)
     assert problem
     assert problem.is_certain is is_certain

@@ -1,4 +1,4 @@
-"""What the launcher slurm makes of a job: pinned, without the token, and a script that a shell runs as it is meant."""
+"""Plans of the Slurm launcher: equal to golden files, without the token, and with a working batch script."""
 
 import os
 import shlex
@@ -291,7 +291,7 @@ NONSENSE = (
 @pytest.mark.parametrize("text", NONSENSE)
 def test_a_folder_that_says_nonsense_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / slurm.JOB_FILE).write_text(text)
-    with pytest.raises(UsageError, match="holds no job of Slurm"):
+    with pytest.raises(UsageError, match="is not the folder of a Slurm job"):
         slurm.load_submitted(tmp_path)
 
 

@@ -92,8 +92,8 @@ def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
     code, statuses, errors = interrupted()
     assert code == 130
     assert told(fake) == ["USR1", "USR2"]
-    assert any(status.startswith("interrupted, and srun is ended: ") for status in statuses)
-    assert any("`squeue --steps` says what goes on" in error for error in errors)
+    assert any(status.startswith("interrupted; ending srun: ") for status in statuses)
+    assert any("check `squeue --steps` for running steps" in error for error in errors)
 
 
 @pytest.mark.parametrize("heeds", [True, False])
