@@ -27,7 +27,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 @pytest.fixture(scope="session")
 def _slurm_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[real_slurm.Slurm]:
     """Started by the first test that wants it."""
-    if why := real_slurm.why_not():
+    if why := real_slurm.skip_reason():
         pytest.skip(f"no Slurm here: {why}")
     cluster = real_slurm.Slurm(tmp_path_factory.mktemp("slurm"), nodes=4)
     try:

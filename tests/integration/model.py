@@ -1,4 +1,4 @@
-"""What nccl-tests' documentation says each row must hold, worked out again from the size that was asked for."""
+"""Independent model of table rows: values that nccl-tests' documentation defines, computed from the requested size."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +34,7 @@ def whole_16_bytes(size_bytes: int) -> int:
 
 
 def alltoallv_pair_bytes(total_bytes: int, distance: int, ranks: int, spread: Fraction) -> int:
-    """What a rank sends to the one `distance` behind it: a blend of even and proportional to the distance."""
+    """Bytes from a rank to the one `distance` after it: a blend of an even and a distance-proportional share."""
     even = Fraction(total_bytes, ranks)
     proportional = Fraction(distance * total_bytes, ranks * (ranks - 1) // 2)
     return whole_16_bytes(int((1 - spread) * even + spread * proportional))

@@ -8,20 +8,20 @@ FAMILIES = ("openmpi", "mpich")
 
 
 def mpirun(family: str) -> Path:
-    """Where that of a family is, or would be."""
+    """Path of a family's mpirun, which may not exist."""
     return ROOT / "build" / "mpi-wheels" / family / "bin" / "mpirun"
 
 
-def why_not(family: str) -> str:
-    """Why there is none; empty where there is."""
+def skip_reason(family: str) -> str:
+    """Message if mpirun is missing. Empty if it exists."""
     return "" if mpirun(family).exists() else f"{mpirun(family)} is missing: tools/setup.sh test installs it"
 
 
 def engine(family: str) -> Path:
-    """The busbw-engine-mpi that the tests' build made with that MPI, or would make."""
+    """Path of the busbw-engine-mpi for this MPI in the tests' build. It may not exist."""
     return Path(os.environ.get("BUSBW_MPI_ENGINES", ROOT / "build" / "dev" / "mpi")) / family / "busbw-engine-mpi"
 
 
-def why_no_engine(family: str) -> str:
-    """Why there is none; empty where there is."""
+def engine_skip_reason(family: str) -> str:
+    """Message if the engine is missing. Empty if it exists."""
     return "" if engine(family).exists() else f"{engine(family)} is missing: make test builds it where the MPI is there"

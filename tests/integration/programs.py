@@ -24,17 +24,17 @@ _WAITS = re.compile(
     r"\w+: (\d+ of \d+ processes ha(s|ve) not joined: [^;]*; process 0 listens at .*|"
     r"process \d+ is waiting for process 0 \(.*)"
 )
-"""What a process says every few seconds while another one has not come; not the error that ends such a wait."""
+"""Status line that a process prints every few seconds while another one is missing; not the error at the end."""
 
 
 def complaints(stderr: str) -> list[str]:
-    """What a process said, but for whom it waited: on a busy machine one may come seconds after the other."""
+    """Lines of stderr without status lines about missing processes, which depend on the machine's load."""
     return [line for line in stderr.splitlines() if not _WAITS.fullmatch(line)]
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a user sees of a program that has ended."""
+    """Exit code and output of a finished program."""
 
     code: int
     stdout: str
@@ -64,7 +64,7 @@ class Running:
         return Finished(self.process.returncode, stdout, stderr)
 
     def interrupt_group(self) -> None:
-        """What Ctrl-C in a terminal does."""
+        """Sends the signal that Ctrl-C in a terminal sends."""
         os.killpg(self.pid, signal.SIGINT)
 
     def kill_group(self) -> None:

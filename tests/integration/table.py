@@ -79,6 +79,6 @@ def expect_nothing_wrong(rows: list[TableRow], collective: str) -> None:
 
 
 def shown_as(text: str, value: float) -> bool:
-    """Whether a column shows `value`, rounded to its own decimals."""
+    """True if a column shows `value`, rounded to its own decimals."""
     last_place = 0.1 ** len(text.partition(".")[2])
     return abs(float(text) - value) <= 0.5000001 * last_place

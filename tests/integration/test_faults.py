@@ -27,7 +27,7 @@ PHASES = ["rendezvous", "initialisation", "warmup", "timing", "check", "report"]
 BEFORE_THE_TABLE = {"rendezvous", "initialisation"}
 UNCHECKED_IN_PLACE = {"alltoall", "alltoallv", "sendrecv"}
 ONLY_ROOT_HAS_A_RESULT = {"reduce", "gather"}
-# For runs that end by it. On a busy machine a rank may start seconds after the others, or get on as slowly.
+# Limit of runs that end by it. On a busy machine a rank may start or progress seconds later than the others.
 LIMIT_S = 8
 
 
@@ -119,7 +119,7 @@ def test_a_write_past_the_end_is_wrong_data(programs: Programs, collective: str)
     assert (check["wrong_elements"], check["wrong_ranks"]) == (1, 1)
     (wrong,) = check["first_wrong"]
     assert wrong["rank"] == bad
-    # What lies behind a rank's result is the guard, or where ranks receive unlike amounts the rest of its buffer.
+    # After a rank's result comes the guard, or the rest of its buffer if ranks receive different amounts.
     assert wrong["place"] in {"guard after the receive buffer, byte", "receive buffer"}
     assert f"rank {bad}, {wrong['place']}, index {wrong['index']}: expected " in finished.stdout
 

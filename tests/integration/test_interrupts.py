@@ -38,7 +38,7 @@ RANKS = pytest.mark.parametrize("ranks", [THREADS, PROCESSES], ids=["threads", "
 
 @pytest.fixture(autouse=True)
 def _hangups_arrive() -> Iterator[None]:
-    """Programs ignore what whoever started them ignores, as nohup does."""
+    """Programs ignore the signals that their parent ignores, such as nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

@@ -49,7 +49,7 @@ class Mpi:
     here: Path
 
     def words(self, ranks: int) -> list[str]:
-        """What starts so many processes."""
+        """Command that starts this many processes."""
         rights = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         more = [*rights, "--oversubscribe"] if self.family == "openmpi" else []
         return [str(mpi.mpirun(self.family)), *more, "-np", str(ranks)]
@@ -85,9 +85,9 @@ class Mpi:
 
 
 def mpi_of(family: str, tmp_path: Path) -> Mpi:
-    if reason := mpi.why_not(family):
+    if reason := mpi.skip_reason(family):
         pytest.skip(reason)
-    if reason := mpi.why_no_engine(family):
+    if reason := mpi.engine_skip_reason(family):
         pytest.skip(reason)
     here = tmp_path / "here"
     here.mkdir()

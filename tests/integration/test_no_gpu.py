@@ -93,7 +93,7 @@ def test_a_run_on_the_host_for_want_of_a_gpu_says_so(programs: Programs) -> None
 @pytest.mark.parametrize("flags", [["--backend", "nccl"], ["--backend", "nccl", "--processes", 2], ["-t", 2]])
 def test_a_driver_that_does_not_answer(programs: Programs, flags: list[object]) -> None:
     asks = has_gpu_engine(programs)
-    # Who does not ask measures, which may take longer on a busy machine.
+    # A measurement instead of a query may take longer on a busy machine.
     hanging = start(programs, *flags, "-T", 1 if asks else 60, driver_version=ENOUGH, init=0, hangs=1)
     finished = hanging.finish()
     if asks:

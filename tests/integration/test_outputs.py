@@ -181,7 +181,7 @@ def test_a_full_disk_ends_the_run(programs: Programs, ranks: list[object]) -> No
     finished = run_in_a_small_disk(programs, 16, *arguments)
     assert finished.code == 3
     assert "cannot write to 'out.jsonl'" in finished.sentence()
-    # What was there before is kept, and whole; the end found no room.
+    # Earlier content is kept completely; no space was left for the end.
     records = records_of(programs)
     assert {line["kind"] for line in records} - {"warning"} <= {"run", "row", "end"}
     shown = rows_by_pattern(finished.stdout)
@@ -200,7 +200,7 @@ def test_a_disk_that_was_full_before_leaves_nothing(programs: Programs) -> None:
 
 
 def test_rows_are_recorded_as_they_are_finished(programs: Programs) -> None:
-    """What has been measured lies on disk before the run ends."""
+    """Measured rows are on disk before the run ends."""
     arguments = ["-t", 2, "-b", 64, "-e", 64, "-N", 0, *OUTPUTS]
     running = programs.start("all_reduce", *arguments)
     wait_until(lambda: running.records_path().exists() and running.records_path().read_text().count("\n") > 3, "rows")

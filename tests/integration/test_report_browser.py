@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
-_PATIENCE_MS = HANG_GUARD_S * 1000
+_TIMEOUT_MS = HANG_GUARD_S * 1000
 EVIL = "</style></script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"`"
 
 
@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # As root Chromium starts only without its sandbox; the pages are our own.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=program, args=arguments, timeout=_PATIENCE_MS)
+        opened = playwright.chromium.launch(executable_path=program, args=arguments, timeout=_TIMEOUT_MS)
         yield opened
         opened.close()
 
@@ -86,12 +86,12 @@ class Opened:
     def __init__(self, browser: Browser, address: str, width: str = "desktop", **options: object) -> None:
         across, down = WIDTHS[width]
         self.context = browser.new_context(viewport={"width": across, "height": down}, **options)  # type: ignore[arg-type]
-        self.context.set_default_timeout(_PATIENCE_MS)
+        self.context.set_default_timeout(_TIMEOUT_MS)
         self.page = self.context.new_page()
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(address)
 
@@ -109,7 +109,7 @@ def test_it_opens_whole_alone_and_without_scrolling_sideways(
 ) -> None:
     with Opened(browser, pages[name], width) as opened:
         page = opened.page
-        assert opened.said == []
+        assert opened.messages == []
         assert opened.asked == [pages[name]]
         page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
         wide = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
@@ -138,7 +138,7 @@ def test_an_element_that_slipped_in_could_not_run(browser: Browser, pages: dict[
         assert "owned" not in opened.page.title()
 
 
-def colours(opened: Opened) -> tuple[str, str, str]:
+def colors(opened: Opened) -> tuple[str, str, str]:
     found: tuple[str, str, str] = tuple(
         opened.page.evaluate(
             """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
@@ -150,11 +150,11 @@ def colours(opened: Opened) -> tuple[str, str, str]:
 
 def test_dark_and_light(browser: Browser, pages: dict[str, str]) -> None:
     with Opened(browser, pages["records"], color_scheme="light") as opened:
-        light = colours(opened)
+        light = colors(opened)
     with Opened(browser, pages["records"], color_scheme="dark") as opened:
-        dark = colours(opened)
+        dark = colors(opened)
         opened.page.emulate_media(media="print")
-        on_paper = colours(opened)
+        on_paper = colors(opened)
     assert light[0] == on_paper[0] == "rgb(255, 255, 255)"
     assert all(one != other for one, other in zip(light, dark, strict=True))
     assert sum(map(int, dark[0][4:-1].split(","))) < 150 < 600 < sum(map(int, dark[1][4:-1].split(",")))
@@ -183,7 +183,7 @@ def test_copying_without_permission_still_works(browser: Browser, pages: dict[st
         section.locator("button.copy").last.click()
         opened.page.wait_for_function("[...document.querySelectorAll('.done')].some((one) => one.textContent)")
         assert "copied" in section.locator(".done").last.inner_text()
-        assert opened.said == []
+        assert opened.messages == []
 
 
 def test_without_a_mouse(browser: Browser, pages: dict[str, str]) -> None:

@@ -202,7 +202,7 @@ def test_refused_lists_of_sizes(programs: Programs, line: str, pieces: list[str]
 
 @pytest.mark.parametrize("flag", REFUSED_EMPTY)
 def test_refused_without_a_value(programs: Programs, flag: str) -> None:
-    """As a script calls it whose variable is empty."""
+    """The call of a script with an empty variable."""
     expect_refused(programs.run("all_reduce", "-t", "2", flag, ""), programs.folder, [flag])
 
 

@@ -52,7 +52,7 @@ def built_in() -> Path:
 
 
 def missing() -> list[str]:
-    """What has not been built yet."""
+    """Names of programs that were not built."""
     there = built_in()
     return [name for name in PROGRAMS if not (there / "bin" / name).exists()] + (
         [] if (there / "share" / "complete").exists() else ["share"]
@@ -103,7 +103,7 @@ class Cluster:
         return f"https://127.0.0.1:{self._api_port}"
 
     def environment(self) -> dict[str, str]:
-        """What makes kubectl, ours in front, talk to this cluster."""
+        """Environment in which kubectl, first our own, uses this cluster."""
         path = f"{built_in() / 'bin'}{os.pathsep}{os.environ['PATH']}"
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": path, "HOME": str(self.folder)}
 
@@ -339,8 +339,8 @@ def temporary_cluster() -> Iterator[Cluster]:
 
 
 def main() -> None:
-    if lacking := missing():
-        sys.exit(f"{built_in()} lacks {' '.join(lacking)}: run tools/kube/build.sh")
+    if absent := missing():
+        sys.exit(f"{built_in()} lacks {' '.join(absent)}: run tools/kube/build.sh")
     with temporary_cluster() as cluster:
         for number in range(3):
             cluster.add_node(f"gpu-{number}", annotations=PRETENDED, capacity={"nvidia.com/gpu": "8"})

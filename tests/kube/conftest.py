@@ -14,8 +14,8 @@ from .launching import MPI, Launches
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    if lacking := missing():
-        pytest.fail(f"{built_in()} lacks {' '.join(lacking)}: run tools/kube/build.sh, as `make kube-test` does")
+    if absent := missing():
+        pytest.fail(f"{built_in()} lacks {' '.join(absent)}: run tools/kube/build.sh, as `make kube-test` does")
     with temporary_cluster() as running:
         for number in range(3):
             name = f"gpu-{number}"

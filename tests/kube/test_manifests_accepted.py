@@ -1,4 +1,4 @@
-"""What a dry run prints is what a real API server takes, strictly: no unknown field, no value that it refuses."""
+"""A real API server accepts the output of a dry run in strict mode: no unknown field, no invalid value."""
 
 import subprocess
 
@@ -18,7 +18,7 @@ SYSTEMS = ["p4d.24xlarge", "p5.48xlarge", "hgx-h100", "nd-h100-v5", "gb200-nvl72
 
 
 def accepted(cluster: Cluster, manifests: str) -> str:
-    """What `kubectl apply` says of a dry run on the server."""
+    """Output of `kubectl apply` with a server-side dry run."""
     done = subprocess.run(
         [built_in() / "bin" / "kubectl", "apply", "--dry-run=server", "--validate=strict", "-f", "-"],
         env=cluster.environment(),

@@ -1,4 +1,4 @@
-"""What cannot start: the cluster's own words come within seconds, with what to do, and nothing of it stays."""
+"""Jobs that cannot start: the cluster's message appears within seconds with a remedy, and the job is deleted."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from .cluster import Cluster, wait_until
 from .kubelet import Kubelet
 from .launching import Launches, left_over, wait_until_clean
 
-SOON = ("--patience", "3")
+SHORT_LIMIT = ("--patience", "3")
 TINY = ("--", "all_reduce", "-e", "64")
 
 
@@ -16,7 +16,7 @@ TINY = ("--", "all_reduce", "-e", "64")
     ("options", "words"),
     [
         (["--gpus", "16"], ["0 of the", "could ever hold 16 nvidia.com/gpu", "0/", "Insufficient nvidia.com/gpu"]),
-        (["--nodes", "40"], ["6 of the 6 nodes could ever hold", "40 are needed", "ask for less"]),
+        (["--nodes", "40"], ["6 of the 6 nodes could ever hold", "40 are needed", "request fewer resources"]),
         (["--node-selector", "moon=full"], ["0 of the 0 nodes with moon=full", "didn't match Pod's node affinity"]),
     ],
     ids=["too many GPUs", "too many nodes", "no such node"],
@@ -25,7 +25,7 @@ TINY = ("--", "all_reduce", "-e", "64")
 def test_what_no_node_could_ever_hold_ends_with_the_schedulers_words(
     cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str, options: list[str], words: list[str]
 ) -> None:
-    ended = launches.run("--kind", kind, *SOON, *options, *TINY)
+    ended = launches.run("--kind", kind, *SHORT_LIMIT, *options, *TINY)
     assert ended.code == 3, ended.err
     for word in words:
         assert word in ended.err
@@ -33,7 +33,7 @@ def test_what_no_node_could_ever_hold_ends_with_the_schedulers_words(
 
 
 def test_an_image_that_is_not_there(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
-    ended = launches.run(*SOON, *TINY, image="missing/busbw:1")
+    ended = launches.run(*SHORT_LIMIT, *TINY, image="missing/busbw:1")
     assert ended.code == 3, ended.err
     assert "missing/busbw:1" in ended.err
     assert "ErrImagePull" in ended.err or "ImagePullBackOff" in ended.err
@@ -53,7 +53,7 @@ def test_an_image_without_the_program(cluster: Cluster, kubelet: Kubelet, launch
 def test_a_quota_that_allows_fewer_pods(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
     cluster.kubectl("create", "namespace", "small")
     cluster.kubectl("create", "quota", "few", "--hard=pods=1", "-n", "small")
-    ended = launches.run("-n", "small", *SOON, *TINY)
+    ended = launches.run("-n", "small", *SHORT_LIMIT, *TINY)
     assert ended.code == 3, ended.err
     assert "exceeded quota: few" in ended.err
     wait_until_clean(cluster, "small")
@@ -79,7 +79,9 @@ def test_a_wait_that_heals(cluster: Cluster, kubelet: Kubelet, launches: Launche
         cluster.kubectl("cordon", node)
     launch = launches.start(*TINY)
     try:
-        wait_until(lambda: "waiting: 2 of 2 pods pending (0/6 nodes are available" in launch.said(), "its word on it")
+        wait_until(
+            lambda: "waiting: 2 of 2 pods pending (0/6 nodes are available" in launch.stderr_text(), "its word on it"
+        )
     finally:
         for node in kubelet.nodes:
             cluster.kubectl("uncordon", node)

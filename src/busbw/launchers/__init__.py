@@ -1,16 +1,18 @@
-"""ADD A LAUNCHER HERE: ways to start the engine's programs.
+"""ADD A LAUNCHER HERE: launchers that start the engine's programs.
 
-A launcher is one module, or a package whose `__init__.py` is that module and whose other files are what it alone needs.
-Its `render` is pure: it turns a `Job` and a `Where` (the module's own: hosts, partition, namespace, ...) into the
-commands and the files that starting it takes, so it can be tested against golden files and shown by a dry run. Its
-`submit` is thin: it runs what was rendered (`processes.py` helps), hands on what process 0 says, and returns the
-program's exit code. The command line of each is `busbw.cli.launch.<name>`.
+A launcher is one module, or a package with private helper files. It has two functions:
+- `render` is pure. It turns a `Job` and a target (the module's own class: hosts, partition, namespace) into a
+  `LaunchPlan` of commands and files. Tests compare the plan with golden files, and a dry run prints it.
+- `submit` executes the plan, usually with `processes.py`. It forwards the output of process 0 and returns the program's
+  exit code.
+
+The command line of each launcher is `busbw.cli.launch.<name>`.
 """
 
 from busbw.launchers import kubernetes, local, mpirun, slurm, ssh
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile
 
 LAUNCHERS = {"local": local, "ssh": ssh, "mpirun": mpirun, "slurm": slurm, "kubernetes": kubernetes}
-"""Every launcher by name; tests loop over them."""
+"""All launchers by name; tests loop over them."""
 
 __all__ = ["LAUNCHERS", "Command", "Job", "LaunchCallbacks", "LaunchPlan", "PrivateFile"]

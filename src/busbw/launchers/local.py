@@ -1,4 +1,4 @@
-"""Starts the job on this machine: as one process, or as several that find each other over the loopback interface."""
+"""Starts the job on this machine: as one process, or as several processes that connect over the loopback interface."""
 
 import signal
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, a
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """How the processes find each other."""
+    """Settings of a local job with several processes."""
 
     port: int = 0
-    """Where process 0 listens; a free one. Not needed for a single process."""
+    """Free port on which process 0 listens. Unused by a single process."""
 
 
-def render(job: Job, where: LocalTarget | None = None) -> LaunchPlan:
-    """A single process is the program with its arguments; its ranks are its own threads and processes."""
+def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
+    """Returns one command for each process. A single process needs no rendezvous: it starts its ranks itself."""
     if job.processes == 1:
         return LaunchPlan((Command(job.command, job.environment),))
-    port = (where or LocalTarget()).port
+    port = (target or LocalTarget()).port
     world = {**job.shared_variables(store=f"tcp://127.0.0.1:{port}"), "BUSBW_TOKEN": job.token}
     commands = [
         Command(
@@ -32,16 +32,16 @@ def render(job: Job, where: LocalTarget | None = None) -> LaunchPlan:
     return LaunchPlan(tuple(commands), token=job.token)
 
 
-def submit(rendered: LaunchPlan, watch: LaunchCallbacks | None = None) -> int:
-    """Runs it to its end and returns its exit code. Without a watch its stdout goes to ours, byte for byte."""
-    if len(rendered.commands) == 1:
-        # An orderly end keeps the rows, and the engine's own processes go with it.
-        return processes.run_all(rendered.commands, watch, processes.TerminationPolicy(end_signal=signal.SIGTERM))[
+def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
+    """Runs the plan to its end and returns the exit code. Without callbacks the output goes to our own stdout."""
+    if len(plan.commands) == 1:
+        # After SIGTERM the engine writes its rows and ends its own processes.
+        return processes.run_all(plan.commands, callbacks, processes.TerminationPolicy(end_signal=signal.SIGTERM))[
             0
         ].code
-    if watch:
-        watch.on_status(f"starting: {len(rendered.commands)} processes meet each other")
-    ended = processes.run_all(rendered.commands, watch, processes.TerminationPolicy(grace_s=processes.GRACE_S))
-    if watch and watch.on_error and (sentence := processes.killed_message(ended)):
-        watch.on_error(f"busbw: {sentence}\n".encode(), None)
+    if callbacks:
+        callbacks.on_status(f"starting {len(plan.commands)} processes")
+    ended = processes.run_all(plan.commands, callbacks, processes.TerminationPolicy(grace_s=processes.GRACE_S))
+    if callbacks and callbacks.on_error and (sentence := processes.killed_message(ended)):
+        callbacks.on_error(f"busbw: {sentence}\n".encode(), None)
     return processes.job_exit_code(ended)

@@ -1,4 +1,4 @@
-"""Starts the job by an MPI's own launcher: mpirun of Open MPI, MPICH or Intel MPI. The programs need no MPI."""
+"""Starts the job with mpirun of Open MPI, MPICH or Intel MPI. The programs need no MPI."""
 
 import re
 import signal
@@ -15,107 +15,109 @@ from busbw.launchers.job.hosts import HostSlots, total
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan
 
 Family = Literal["openmpi", "mpich"]
-"""Whose command line mpirun has, by the engine's names of launchers; that of Intel MPI and others is MPICH's."""
+"""Command line syntax of mpirun, named like the engine's launchers. Intel MPI and others use MPICH's syntax."""
 
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) \d")
 _HYDRA = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
 
-_ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
-"""What the shell around each program says on stderr: if mpirun had the exit code, it would end the others at once."""
+_PROCESS_ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
+"""Line that the wrapper script prints on stderr after its program. The wrapper itself exits with 0, because mpirun
+would end all other processes after a nonzero exit code."""
 
-_ENDED_BY_US = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
-"""How mpirun ends when it is interrupted again."""
+_TERMINATED_CODES = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
+"""Exit codes of mpirun after a second interrupt."""
 
-_TOO_EARLY = SIGNALLED + signal.SIGUSR1
-"""How it ends when it is interrupted before it heeds that signal."""
+_EARLY_INTERRUPT_CODE = SIGNALLED + signal.SIGUSR1
+"""Exit code of mpirun after an interrupt that arrives before it handles SIGUSR1."""
 
 _REMEDIES = (
-    (r"run as root", "start it as another user, or add --allow-run-as-root"),
+    (r"run as root", "start as another user, or add --allow-run-as-root"),
     (r"not enough slots|--oversubscribe", "name more --hosts or fewer processes, or add --oversubscribe"),
 )
 
 
 @dataclass(frozen=True)
 class MpirunTarget:
-    """The hosts, and how this mpirun is told of them."""
+    """The hosts, and the options of this mpirun."""
 
     family: Family
     hosts: tuple[HostSlots, ...]
-    """The first one has process 0."""
+    """The first host runs process 0."""
     store: str
-    """Where the processes meet: `tcp://HOST:PORT` on the first host, or `file:///FOLDER` that all of them see."""
+    """Rendezvous: `tcp://HOST:PORT` on the first host, or `file:///FOLDER` that all hosts share."""
     mpirun: tuple[str, ...] = ("mpirun",)
     programs: tuple[str, ...] = ()
-    """Where the program may be on a host, in order; the job's own where it is empty."""
+    """Paths or names to try on each host, in this order. Empty: the job's own program."""
     bind_to: str = "none"
     as_root: bool = False
     oversubscribe: bool = False
     extra_words: tuple[str, ...] = ()
-    """Further words for mpirun."""
+    """Additional command line words for mpirun."""
 
 
 def family_of(version: str) -> Family | None:
-    """Whose mpirun it is that says this when it is asked for its version; None where nobody knows."""
+    """Detects the syntax from the output of `mpirun --version`. None if it is unknown."""
     if _OPEN_MPI.search(version):
         return "openmpi"
     return "mpich" if _HYDRA.search(version) else None
 
 
-def render(job: Job, where: MpirunTarget) -> LaunchPlan:
-    """One command; the values of variables, such as the token, are in its environment and never on its command line."""
-    variables = {**job.shared_variables(store=where.store), "BUSBW_LAUNCHER": where.family, "BUSBW_TOKEN": job.token}
-    del variables["BUSBW_SIZE"]  # the launcher's own count says it
-    script = wrapped(where.programs or (str(job.program),))
-    words = _open_mpi(where, tuple(variables)) if where.family == "openmpi" else _hydra(where)
+def render(job: Job, target: MpirunTarget) -> LaunchPlan:
+    """Returns one command. Values of variables, such as the token, are in its environment, not on its command line."""
+    variables = {**job.shared_variables(store=target.store), "BUSBW_LAUNCHER": target.family, "BUSBW_TOKEN": job.token}
+    del variables["BUSBW_SIZE"]  # mpirun tells the processes their number
+    script = wrapper_script(target.programs or (str(job.program),))
+    words = _open_mpi(target, tuple(variables)) if target.family == "openmpi" else _hydra(target)
     command = Command(
-        (*where.mpirun, *words, *where.extra_words, "/bin/sh", "-c", script, "sh", *job.command[1:]),
+        (*target.mpirun, *words, *target.extra_words, "/bin/sh", "-c", script, "sh", *job.command[1:]),
         environment=tuple(variables.items()),
         interrupt=signal.SIGUSR1,
     )
-    return LaunchPlan((command,), token=job.token, remarks=_remarks(where))
+    return LaunchPlan((command,), token=job.token, remarks=_remarks(target))
 
 
-def _open_mpi(where: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]:
-    """As versions 4 and 5 have it. Slots are filled in the order of the hosts, so process 0 is on the first."""
+def _open_mpi(target: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]:
+    """Options of Open MPI 4 and 5. Slots are filled in the order of the hosts, so the first host runs process 0."""
     return (
-        *("--host", ",".join(f"{host.name}:{host.processes}" for host in where.hosts)),
-        *("-np", str(total(where.hosts))),
+        *("--host", ",".join(f"{host.name}:{host.processes}" for host in target.hosts)),
+        *("-np", str(total(target.hosts))),
         *("--map-by", "slot"),
-        *("--bind-to", where.bind_to),
-        *(("--oversubscribe",) if where.oversubscribe else ()),
-        *(("--allow-run-as-root",) if where.as_root else ()),
+        *("--bind-to", target.bind_to),
+        *(("--oversubscribe",) if target.oversubscribe else ()),
+        *(("--allow-run-as-root",) if target.as_root else ()),
         *(word for name in variables for word in ("-x", name)),
     )
 
 
-def _hydra(where: MpirunTarget) -> tuple[str, ...]:
-    """As MPICH has it. By default its processes get the whole environment."""
+def _hydra(target: MpirunTarget) -> tuple[str, ...]:
+    """Options of MPICH, which passes its whole environment to the processes by default."""
     return (
-        # Within an allocation it would have the scheduler start them, which knows no node of that name.
-        *(("-launcher", "fork") if [host.name for host in where.hosts] == ["localhost"] else ()),
-        *("-hosts", ",".join(f"{host.name}:{host.processes}" for host in where.hosts)),
-        *("-np", str(total(where.hosts))),
-        *("-bind-to", where.bind_to),
+        # Within an allocation MPICH uses the scheduler, which knows no node called localhost.
+        *(("-launcher", "fork") if [host.name for host in target.hosts] == ["localhost"] else ()),
+        *("-hosts", ",".join(f"{host.name}:{host.processes}" for host in target.hosts)),
+        *("-np", str(total(target.hosts))),
+        *("-bind-to", target.bind_to),
     )
 
 
-def _remarks(where: MpirunTarget) -> tuple[str, ...]:
-    if where.family == "openmpi" and where.as_root:
-        return ("Open MPI starts nothing for root unless it is told to: --allow-run-as-root is added.",)
+def _remarks(target: MpirunTarget) -> tuple[str, ...]:
+    if target.family == "openmpi" and target.as_root:
+        return ("Open MPI refuses to run as root by default: --allow-run-as-root is added.",)
     return ()
 
 
-def wrapped(programs: Sequence[str]) -> str:
-    """The shell around each program.
+def wrapper_script(programs: Sequence[str]) -> str:
+    """Returns the shell script that runs each program.
 
-    mpirun ends all others when one process fails, before process 0 has said what it knows; and at an interrupt Open MPI
-    shows nothing any more. So this shell ends well whatever happened and says how the program ended, and it takes a
-    SIGUSR1, which every mpirun hands on, for an interrupt. The program gets that signal too, and ignores it.
+    mpirun ends all processes when one of them fails, before process 0 has printed its results. After an interrupt Open
+    MPI forwards no more output. Therefore the script always exits with 0 and prints the program's exit code instead. An
+    interrupt is sent as SIGUSR1, which every mpirun forwards. The script turns it into SIGINT, and the program ignores
+    the SIGUSR1 that it receives as well.
     """
     lines = [
         *shell.find_program(programs),
         f'if [ -z "$program" ]; then code={ExitCode.ENVIRONMENT:d}',
-        '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
+        '  echo "busbw: $(uname -n) has no such program; install busbw there, or set --program-path" >&2; else',
         "trap '' USR1",
         *shell.run_forwarding_signals('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
         "fi",
@@ -124,75 +126,76 @@ def wrapped(programs: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def submit(rendered: LaunchPlan, watch: LaunchCallbacks) -> int:
-    """Runs it and stays until it has ended; the exit code is process 0's.
+def submit(plan: LaunchPlan, callbacks: LaunchCallbacks) -> int:
+    """Runs the plan until mpirun has ended and returns the exit code of process 0.
 
     Raises:
-        BusbwError: mpirun ended without having started the job; its own words are in the sentence.
+        BusbwError: mpirun ended before any process started.
     """
-    listener = MpirunOutput(watch)
-    watch.on_status("starting by mpirun")
+    output = MpirunOutput(callbacks)
+    callbacks.on_status("starting by mpirun")
     ended = processes.run_all(
-        rendered.commands,
-        replace(watch, on_line=listener.line, on_error=listener.error),
-        processes.TerminationPolicy(end_signal=signal.SIGTERM, should_end=listener.is_over),
+        plan.commands,
+        replace(callbacks, on_line=output.line, on_error=output.error),
+        processes.TerminationPolicy(end_signal=signal.SIGTERM, should_end=output.should_end),
     )[0]
-    return listener.exit_code(ended.code)
+    return output.exit_code(ended.code)
 
 
 class MpirunOutput:
-    """Takes out of what mpirun prints how each process ended."""
+    """Forwards the output of mpirun and removes the lines with the exit codes of the processes."""
 
-    def __init__(self, watch: LaunchCallbacks, *, now_s: Callable[[], float] = monotonic) -> None:
-        self._watch = watch
+    def __init__(self, callbacks: LaunchCallbacks, *, now_s: Callable[[], float] = monotonic) -> None:
+        self._callbacks = callbacks
         self._now_s = now_s
         self._codes: dict[int, int] = {}
-        self._said: deque[str] = deque(maxlen=40)
+        self._stderr_lines: deque[str] = deque(maxlen=40)
         self._failed_s: float | None = None
-        self._has_begun = False
+        self._has_output = False
 
     def line(self, line: bytes) -> None:
-        """Takes a line of stdout."""
-        self._has_begun = True
-        self._watch.on_line(line)
+        """Forwards a line of stdout."""
+        self._has_output = True
+        self._callbacks.on_line(line)
 
-    def error(self, line: bytes, who: int | str | None) -> None:
-        """Takes a line of stderr."""
-        for process, code in _ENDED.findall(line):
+    def error(self, line: bytes, source: int | str | None) -> None:
+        """Forwards a line of stderr without the exit codes in it."""
+        for process, code in _PROCESS_ENDED.findall(line):
             self._codes[int(process)] = int(code)
             if int(code) and self._failed_s is None:
                 self._failed_s = self._now_s()
-        rest = _ENDED.sub(b"", line)
+        rest = _PROCESS_ENDED.sub(b"", line)
         if rest.strip() or not line.strip():
-            self._said.append(rest.decode(errors="replace"))
-            if self._watch.on_error:
-                self._watch.on_error(rest, who)
+            self._stderr_lines.append(rest.decode(errors="replace"))
+            if self._callbacks.on_error:
+                self._callbacks.on_error(rest, source)
 
-    def is_over(self) -> bool:
-        """Whether one has failed and the others had their time to notice."""
+    def should_end(self) -> bool:
+        """True if a process failed and the grace period of the others has passed."""
         return self._failed_s is not None and self._now_s() - self._failed_s > processes.GRACE_S
 
     def exit_code(self, mpirun_code: int) -> int:
-        """The job's, where mpirun ended with that one.
+        """Returns the exit code of the job, given that of mpirun.
 
         Raises:
-            BusbwError: No process has begun.
+            BusbwError: No process has started.
         """
         if 0 in self._codes or any(self._codes.values()):
             others = [code for process, code in self._codes.items() if process]
             first = ExitStatus(self._codes[0]) if 0 in self._codes else ExitStatus(0, was_terminated=True)
             return processes.job_exit_code([first, *map(ExitStatus, others)])
-        if mpirun_code in _ENDED_BY_US:
+        if mpirun_code in _TERMINATED_CODES:
             return mpirun_code
-        if mpirun_code == _TOO_EARLY:
+        if mpirun_code == _EARLY_INTERRUPT_CODE:
             return ExitCode.INTERRUPTED
-        if self._has_begun:
+        if self._has_output:
             return ExitCode.RANK_LOST
         raise BusbwError(
-            f"mpirun ended with exit code {mpirun_code} before a process had begun", remedy=remedy("".join(self._said))
+            f"mpirun ended with exit code {mpirun_code} before any process started",
+            remedy=remedy("".join(self._stderr_lines)),
         )
 
 
-def remedy(said: str) -> str:
-    """What to do about what mpirun said."""
-    return next((what for pattern, what in _REMEDIES if re.search(pattern, said)), "what it said stands above")
+def remedy(text: str) -> str:
+    """Remedy for an error message of mpirun."""
+    return next((action for pattern, action in _REMEDIES if re.search(pattern, text)), "see its message above")

@@ -18,7 +18,7 @@ BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.entry_point import ma
 
 @dataclass(frozen=True)
 class Launched:
-    """What a user has afterwards."""
+    """Exit code and output of a finished launch."""
 
     code: int
     stdout: str
@@ -93,7 +93,7 @@ def launch(words: list[str], folder: Path, environment: dict[str, str] | None = 
 
 
 def processes_with(text: str) -> list[int]:
-    """The processes whose environment holds a text that only ours can have."""
+    """The processes with a text in their environment that only ours can have."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -25,10 +25,10 @@ _IFF_TAP_NO_PI = 0x1002
 _MTU = 9000
 _TRIED = "ip link add s0 type bridge && ip link add v0 type veth peer name w0"
 _BY_NAME = 'echo "$1" >/proc/sys/kernel/hostname && shift && exec "$@"'
-"""What a shell does to give the process that it becomes a host name of its own."""
+"""Shell command that runs a program with its own host name."""
 
 
-def why_not() -> str:
+def skip_reason() -> str:
     """Why there can be no such hosts on this machine; empty where there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
@@ -220,7 +220,7 @@ def _frames(descriptor: int) -> Iterator[bytes]:
 
 
 def _tap(name: str) -> int:
-    """A new interface whose frames are read from and written to the descriptor that is returned."""
+    """Creates an interface and returns a descriptor to read and write its frames."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH", name.encode(), _IFF_TAP_NO_PI))

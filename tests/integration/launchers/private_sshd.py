@@ -19,8 +19,8 @@ _SEPARATION = Path("/run/sshd")
 """sshd wants this folder when root starts it; the system's own start script makes it."""
 
 
-def why_not() -> str:
-    """What is missing on this machine; empty where it can run."""
+def skip_reason() -> str:
+    """Names the missing program. Empty if sshd can run."""
     missing = [name for name in ("ssh", "ssh-keygen") if not shutil.which(name)] + ([] if SSHD else ["sshd"])
     return f"{', '.join(missing)} not installed (openssh-server, openssh-client)" if missing else ""
 
@@ -36,7 +36,7 @@ class PrivateSshd:
     def __enter__(self) -> "PrivateSshd":
         if os.geteuid() == 0:
             _SEPARATION.mkdir(mode=0o755, exist_ok=True)
-        for key in ("host", "user", "stranger"):
+        for key in ("host", "user", "other"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / key], check=True)
         self._write("authorized", (self.folder / "user.pub").read_text())
         public = (self.folder / "host.pub").read_text().strip()

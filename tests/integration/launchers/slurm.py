@@ -20,7 +20,7 @@ from polling import HANG_GUARD_S, free_ports
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc", "squeue", "scontrol", "scancel", "sinfo")
 CPUS = 4
 GPUS = ("/dev/null", "/dev/zero")
-"""What Slurm takes for a node's GPUs; there are none."""
+"""Device files that Slurm uses as a node's GPUs; the machine has no GPU."""
 OUTER = ("SLURM_", "SBATCH_", "SRUN_")
 NAMESPACES = ("--mount", "--uts", "--pid")
 ENDS_WITHIN_S = 60.0
@@ -66,7 +66,7 @@ PartitionName=closed Nodes={names} MaxTime=60 State=DOWN
 """
 
 
-def why_not() -> str:
+def skip_reason() -> str:
     """Why no Slurm can be had on this machine, or an empty string."""
     path = _path()
     if missing := [name for name in PROGRAMS if not shutil.which(name, path=path)]:
@@ -114,7 +114,7 @@ class Slurm:
         self._spawn(node, "unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", *words)
 
     def crash_node(self, node: str) -> None:
-        """What a power cut does: the daemon, the steps and their tasks end at once, unheard."""
+        """Simulates a power cut: kills the daemon, the steps and their tasks at once."""
         daemon = self._processes.pop(node)
         daemon.kill()
         daemon.wait()
@@ -132,7 +132,7 @@ class Slurm:
             self._wait(lambda: self.run("squeue", check=False).returncode == 0, "an answer of the controller")
 
     def restart_nodes(self) -> None:
-        """All steps end with their nodes. One whose end nobody could be told of would keep them for minutes."""
+        """Ends all steps with their nodes. A step with an unreported end would occupy them for minutes."""
         for node in self.nodes:
             self.crash_node(node)
         names = f"NodeName={','.join(self.nodes)}"
@@ -180,7 +180,7 @@ class Slurm:
         while self._processes.get("slurmctld") and self.jobs() and time.monotonic() < deadline:
             time.sleep(0.1)
         for name, process in self._processes.items():
-            # What started a node's daemon heeds no SIGTERM; killed, it takes the node with it.
+            # The parent of a node's daemon ignores SIGTERM. SIGKILL also ends the node.
             process.send_signal(signal.SIGKILL if name in self.nodes else signal.SIGTERM)
         for process in self._processes.values():
             try:
@@ -258,7 +258,7 @@ class Slurm:
         return (self.folder / f"{name}.stderr").read_text(errors="replace")[-500:]
 
     def _processes_of_this_cluster(self) -> Sequence[int]:
-        """Whoever was started with this cluster's configuration: daemons, steps, tasks, and commands that wait."""
+        """All processes with this cluster's configuration: daemons, steps, tasks, and waiting commands."""
         marks = (b"SLURM_CONF=" + os.fsencode(self.environment["SLURM_CONF"]) + b"\0", os.fsencode(f"{self.folder}/"))
         found = []
         for entry in Path("/proc").iterdir():

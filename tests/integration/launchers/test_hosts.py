@@ -19,25 +19,25 @@ from polling import HANG_GUARD_S, wait_until
 from ..programs import complaints, installed_in, plain_environment
 from ..table import footer, rows_by_pattern
 from ..test_faults import PHASES
-from .namespaces import Host, Network, network, why_not
+from .namespaces import Host, Network, network, skip_reason
 
-pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
+pytestmark = pytest.mark.skipif(bool(reason := skip_reason()), reason=reason)
 
 PORT = 29400
 TOKEN = "0123456789abcdef0123456789abcdef"
 # The faults of all jobs that run side by side must hang before the first job ends by this limit.
 LIMIT_S = 60
-# Who says nothing for so long is lost, however long the limit (engine/run/launched_run.cpp).
+# A process without a message for this time is lost, regardless of its limit (engine/run/launched_run.cpp).
 SILENCE_S = 30
-# What a busy machine may add. Who is not ended by a limit stays until HANG_GUARD_S, which is far more than both.
+# Delay that a busy machine may add. A process that no limit ends stays until HANG_GUARD_S, which is much longer.
 GRACE_S = 15
 Way = TypeVar("Way")
 SWEEP = ["-b", "8", "-e", "64K", "-f", "8", "-n", "5"]
 
 
 @dataclass
-class Ended:
-    """What one process of a job left."""
+class ProcessResult:
+    """Exit code and output of one process of a job."""
 
     code: int
     stdout: str
@@ -90,15 +90,17 @@ class Launched:
         """Where the process's stdout goes: a file, since a job waits for the reader of a pipe."""
         return self.folder / f"stdout-{rank}"
 
-    def ended(self, times: dict[int, float], since: float = 0.0) -> list[Ended]:
+    def ended(self, times: dict[int, float], since: float = 0.0) -> list[ProcessResult]:
         """How each process ended."""
         found = []
         for rank, process in enumerate(self.processes):
             _, stderr = process.communicate()
-            found.append(Ended(process.returncode, self.output(rank).read_text(), stderr, times[process.pid] - since))
+            found.append(
+                ProcessResult(process.returncode, self.output(rank).read_text(), stderr, times[process.pid] - since)
+            )
         return found
 
-    def finish(self) -> list[Ended]:
+    def finish(self) -> list[ProcessResult]:
         """Waits for its end."""
         since = time.monotonic()
         return self.ended(end_times([self]), since)
@@ -123,7 +125,7 @@ def end_times(jobs: Iterable[Launched], but_not: Collection[int] = ()) -> dict[i
     return times
 
 
-def expect_good(ended: list[Ended]) -> None:
+def expect_good(ended: list[ProcessResult]) -> None:
     assert [(one.code, complaints(one.stderr)) for one in ended] == [(0, [])] * len(ended)
     assert footer(ended[0].table)["Out of bounds values"] == "0 OK"
     assert all(one.stdout == "" for one in ended[1:])
@@ -167,9 +169,9 @@ def test_addresses_that_lead_nowhere_are_passed_over(tmp_path: Path, dead: int) 
         ended = Launched(net.hosts, tmp_path, *SWEEP, store=f"file://{tmp_path}").start().finish()
     expect_good(ended)
     (run,) = (record for record in ended[0].records if record["kind"] == "run")
-    said = json.dumps(run)
-    assert f"10.78.{1 - dead}." in said
-    assert f"10.78.{dead}." not in said
+    message = json.dumps(run)
+    assert f"10.78.{1 - dead}." in message
+    assert f"10.78.{dead}." not in message
 
 
 # ---- ranks that are lost --------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ def injure(net: Network, job: Launched, how: str, victim: int) -> float:
 
 
 def hangs(process: "subprocess.Popen[str]") -> bool:
-    """Whether a thread is in pause(): in the fault that never returns."""
+    """True if a thread is in pause(), that is in the fault that never returns."""
     for task in Path(f"/proc/{process.pid}/task").iterdir():
         with suppress(OSError):  # a thread may just have ended
             if "pause" in (task / "wchan").read_text() or (task / "syscall").read_text().startswith("34 "):
@@ -198,7 +200,7 @@ def wait_until_rank_1_hangs(jobs: Collection[Launched]) -> None:
     time.sleep(1.5)  # what process 0 hears of the others' phases is half a second old
 
 
-def expect_named(ended: Ended, victim: int, host: str, phase: str | None) -> None:
+def expect_named(ended: ProcessResult, victim: int, host: str, phase: str | None) -> None:
     """Exit 4, one sentence, and in it the rank, its host and the phase."""
     assert ended.code == 4, ended.stderr
     (sentence,) = complaints(ended.stderr)
@@ -218,7 +220,7 @@ HOWS = ["killed", "stopped", "cut"]
 
 
 @pytest.fixture(scope="module")
-def lost_in_every_phase(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[Ended]]:
+def lost_in_every_phase(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[ProcessResult]]:
     """Rank 1 of three hangs in each phase, and while it does it is lost in each way; all at the same time."""
     ways = [(how, phase) for how in HOWS for phase in PHASES]
     jobs = {}
@@ -236,7 +238,7 @@ def lost_in_every_phase(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("how", HOWS)
 def test_a_rank_that_is_lost_is_named_by_all_others(
-    lost_in_every_phase: dict[tuple[str, str], list[Ended]], how: str, phase: str
+    lost_in_every_phase: dict[tuple[str, str], list[ProcessResult]], how: str, phase: str
 ) -> None:
     first, lost, last = lost_in_every_phase[how, phase]
     for survivor in (first, last):
@@ -253,7 +255,7 @@ def test_a_rank_that_is_lost_is_named_by_all_others(
 
 
 @pytest.fixture(scope="module")
-def lost_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], list[Ended]]:
+def lost_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], list[ProcessResult]]:
     """A sweep without end, in which process 0 or 1 is lost after some rows."""
     ways = [(how, victim) for how in HOWS for victim in (0, 1)]
     jobs = {}
@@ -270,7 +272,7 @@ def lost_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[s
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_the_rows_so_far_are_kept(lost_in_the_middle: dict[tuple[str, int], list[Ended]], how: str) -> None:
+def test_the_rows_so_far_are_kept(lost_in_the_middle: dict[tuple[str, int], list[ProcessResult]], how: str) -> None:
     ended = lost_in_the_middle[how, 1]
     first = ended[0]
     for survivor in (first, ended[2]):
@@ -285,7 +287,7 @@ def test_the_rows_so_far_are_kept(lost_in_the_middle: dict[tuple[str, int], list
 
 @pytest.mark.parametrize("how", HOWS)
 def test_the_loss_of_process_0_ends_the_others(
-    lost_in_the_middle: dict[tuple[str, int], list[Ended]], how: str
+    lost_in_the_middle: dict[tuple[str, int], list[ProcessResult]], how: str
 ) -> None:
     for survivor in lost_in_the_middle[how, 0][1:]:
         expect_named(survivor, 0, "host0", None)
@@ -302,9 +304,9 @@ def test_a_process_that_never_comes_is_named(tmp_path: Path) -> None:
     assert first.after_s < 8 + GRACE_S
 
 
-# ---- strangers ------------------------------------------------------------------------------------------------------
+# ---- rogue clients --------------------------------------------------------------------------------------------------
 
-STRANGER = r'''
+ROGUE_CLIENT = r'''
 import hmac, random, socket, struct, sys, time
 host, port = sys.argv[1], int(sys.argv[2])
 dice = random.Random(int(sys.argv[3]))
@@ -315,7 +317,7 @@ def frame(kind, body):
     return struct.pack("<IB", len(body) + 1, kind) + body
 
 def greeting(peer, token):
-    """What process 0 would welcome, had it that token."""
+    """A greeting that process 0 would accept if it had this token."""
     mine = dice.randbytes(16)
     peer.sendall(frame(HELLO, struct.pack("<Q", 0x326C6F7262777362) + mine))
     challenge = peer.recv(21, socket.MSG_WAITALL)
@@ -363,28 +365,28 @@ print(turned_away, flush=True)
 '''
 
 
-def test_strangers_at_the_port_of_process_0_change_nothing(tmp_path: Path) -> None:
+def test_rogue_clients_at_the_port_of_process_0_change_nothing(tmp_path: Path) -> None:
     """They come before the others do, and go on while the job runs."""
     with network(3) as net:
         *hosts, other = net.hosts
         job = Launched(hosts, tmp_path, "-b", 8, "-e", "64K", "-f", 2, "-n", 100, "-N", 20).start(0)
         wait_until_listening(hosts[0])
-        words = [sys.executable, "-c", STRANGER, hosts[0].addresses[0], str(PORT)]
-        strangers = [other.start([*words, str(seed)], folder=tmp_path, environment=dict(os.environ)) for seed in (1, 2)]
-        for stranger in strangers:
-            assert stranger.stdout is not None
-            assert stranger.stdout.readline() == "begun\n"
+        words = [sys.executable, "-c", ROGUE_CLIENT, hosts[0].addresses[0], str(PORT)]
+        rogues = [other.start([*words, str(seed)], folder=tmp_path, environment=dict(os.environ)) for seed in (1, 2)]
+        for rogue in rogues:
+            assert rogue.stdout is not None
+            assert rogue.stdout.readline() == "begun\n"
         errors = job.processes[0].stderr
         assert errors is not None
-        (said,) = complaints(next(line for line in errors if complaints(line)))
-        assert "process 1 on host1 has another token" in said  # and nothing follows from it
+        (message,) = complaints(next(line for line in errors if complaints(line)))
+        assert "process 1 on host1 has another token" in message  # and nothing follows from it
         ended = job.start(1).finish()
-        told = 0
-        for stranger in strangers:
-            counted, complaint = stranger.communicate(timeout=HANG_GUARD_S)
-            assert (stranger.returncode, complaint) == (0, "")
-            told += int(counted)
-    assert told >= 1, "none came as far as being told that its token differs"
+        rejected = 0
+        for rogue in rogues:
+            counted, error = rogue.communicate(timeout=HANG_GUARD_S)
+            assert (rogue.returncode, error) == (0, "")
+            rejected += int(counted)
+    assert rejected >= 1, "none came as far as being told that its token differs"
     assert [one.code for one in ended] == [0, 0]
     assert complaints(ended[1].stderr) == []
 

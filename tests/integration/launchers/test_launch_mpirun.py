@@ -25,7 +25,7 @@ ENDLESS = [*SMALL, "-N", "0"]
 def mpirun(request: pytest.FixtureRequest) -> list[str]:
     """The options that name one of the MPIs."""
     family: str = request.param
-    if reason := mpi.why_not(family):
+    if reason := mpi.skip_reason(family):
         pytest.skip(reason)
     return ["mpirun", "--mpirun", str(mpi.mpirun(family))]
 
@@ -127,7 +127,7 @@ def test_a_program_that_is_not_there(mpirun: list[str], here: Path) -> None:
     words = [*mpirun, "--processes-per-node", "2", "--program-path", "/nowhere", "--", "all_reduce", *SMALL]
     launched = launch(words, here)
     assert launched.code == 3
-    assert launched.stderr.count("lacks the program; install busbw there, or give --program-path") == 1
+    assert launched.stderr.count("has no such program; install busbw there, or set --program-path") == 1
     assert list(here.iterdir()) == []
 
 
@@ -137,11 +137,11 @@ def test_an_mpirun_that_does_not_start_the_job(mpirun: list[str], here: Path) ->
     assert launched.code == 3, launched.stderr
     *said, sentence = launched.stderr.splitlines()
     assert any("nonsense" in line for line in said)
-    assert "before a process had begun; what it said stands above" in sentence
+    assert "before any process started; see its message above" in sentence
     assert list(here.iterdir()) == []
 
 
-@pytest.mark.skipif(bool(private_sshd.why_not()), reason=private_sshd.why_not())
+@pytest.mark.skipif(bool(private_sshd.skip_reason()), reason=private_sshd.skip_reason())
 def test_two_hosts_and_no_token_on_any_command_line(mpirun: list[str], here: Path, tmp_path: Path) -> None:
     (tmp_path / "sshd").mkdir()
     with private_sshd.PrivateSshd(tmp_path / "sshd") as sshd:

@@ -13,9 +13,9 @@ from polling import wait_for_end
 from busbw import engine
 
 from .launching import Launched, Launching, launch, processes_with
-from .private_sshd import PrivateSshd, children_of, why_not
+from .private_sshd import PrivateSshd, children_of, skip_reason
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = pytest.mark.skipif(bool(skip_reason()), reason=skip_reason())
 
 SMALL = ["-b", "8", "-e", "4K", "-n", "2"]
 ENDLESS = [*SMALL, "-N", "0"]
@@ -115,7 +115,7 @@ def test_the_token_is_on_no_command_line_there_either(sshd: PrivateSshd, here: P
 @pytest.fixture
 def endless(sshd: PrivateSshd, here: Path) -> Iterator[Launching]:
     """A run on two hosts without end, past its first rows; its processes can be told by the folder."""
-    # Quicker than the usual minutes, and with patience for a daemon that gets no turn for seconds.
+    # Shorter than the default minutes, but longer than a busy machine may delay a daemon.
     impatient = f"{sshd.ssh} -o ServerAliveInterval=3 -o ServerAliveCountMax=4"
     where = words(sshd, "node1,node2:2", "--env", f"MARK={here}", ssh=impatient)
     with Launching([*where, "--", "all_reduce", *ENDLESS], here) as running:
@@ -162,7 +162,7 @@ def test_a_cut_connection_is_a_lost_rank(
 
 
 def session_of(sshd: PrivateSshd, *texts: str) -> int:
-    """The process of sshd that serves the connection of a process whose environment holds the texts.
+    """The sshd process of the connection of a process with these texts in its environment.
 
     It is the last of sshd's on the way there: in OpenSSH 10 root's connection has two, of which one only waits.
     """
@@ -202,7 +202,7 @@ def test_a_host_that_nobody_knows(sshd: PrivateSshd, here: Path) -> None:
 
 def test_a_host_that_does_not_let_us_in(sshd: PrivateSshd, here: Path) -> None:
     wrong = sshd.folder / "wrong"
-    wrong.write_text(sshd.client.read_text().replace(f"{sshd.folder}/user", f"{sshd.folder}/stranger"))
+    wrong.write_text(sshd.client.read_text().replace(f"{sshd.folder}/user", f"{sshd.folder}/other"))
     sentence = refused(launch([*words(sshd, "node1,node2", ssh=f"ssh -F {wrong}"), "--", "all_reduce"], here))
     assert "node1" in sentence
     assert "Permission denied" in sentence
@@ -213,7 +213,7 @@ def test_a_host_whose_key_is_not_known(sshd: PrivateSshd, here: Path) -> None:
     ssh = f"{sshd.ssh} -o UserKnownHostsFile={sshd.folder}/unknown"
     sentence = refused(launch([*words(sshd, "node1,node2", ssh=ssh), "--", "all_reduce"], here))
     assert "Host key verification failed" in sentence
-    assert "connect once by hand" in sentence
+    assert "connect once with" in sentence
 
 
 def test_a_host_where_nobody_listens(sshd: PrivateSshd, here: Path) -> None:

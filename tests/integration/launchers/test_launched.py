@@ -204,7 +204,7 @@ def test_other_numbers_of_ranks_or_processes_are_refused_at_all(programs: Progra
 
 
 def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
-    # Whoever waits for three seconds says so, before the last sentence.
+    # A process that waits for three seconds reports it before the last message.
     limit = {"BUSBW_JOIN_TIMEOUT_S": "8"}
     job = start(programs, 3, "all_reduce", environment=limit, leave_out=1)
     without_first = start(programs, 3, "all_reduce", environment=limit, leave_out=0)
@@ -288,7 +288,7 @@ def test_silence_in_every_phase(programs: Programs) -> None:
             assert f"phase {phase}" in one.sentence()
         expect_rows_kept(folder, ended[0], phase)
         if phase in {"timing", "check", "report"}:  # by then all have issued some
-            # What process 1 did last is known though it says nothing any more.
+            # The last phase of process 1 is known although it is silent.
             assert re.search(rf"^# last issued: operation \d+ .*rank 1 on {HOST}", ended[0].stdout, flags=re.MULTILINE)
             end = read_records(folder / "out.jsonl")[-1]
             assert end["details"][0].startswith("last issued: operation ")

@@ -9,9 +9,9 @@ import pytest
 
 from ..programs import plain_environment
 from . import namespaces
-from .namespaces import Host, network, why_not
+from .namespaces import Host, network, skip_reason
 
-pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
+pytestmark = pytest.mark.skipif(bool(reason := skip_reason()), reason=reason)
 
 ECHO = """
 import socket, sys
@@ -105,7 +105,7 @@ def test_nothing_is_left(tmp_path: Path) -> None:
 
 def test_a_fault_of_these_tests_is_no_want_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "_MTU", "nonsense")
-    assert why_not() == ""
+    assert skip_reason() == ""
     with pytest.raises(AssertionError, match="nonsense"), network(1):
         pass
 
@@ -115,4 +115,4 @@ def test_a_machine_without_namespaces_is_one(monkeypatch: pytest.MonkeyPatch, tm
     unshare.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
     unshare.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert why_not().endswith("Operation not permitted")
+    assert skip_reason().endswith("Operation not permitted")

@@ -130,7 +130,7 @@ BY_DEFAULT = {
     "SLURM_LABELIO": "1",
     "SLURM_STDOUTMODE": "none",
 }
-"""What a site or a shell may have Slurm do."""
+"""Defaults that a site or a shell may set for Slurm."""
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
@@ -197,12 +197,12 @@ def test_ranks_go_switch_by_switch_in_an_allocation(cluster: Cluster) -> None:
 
 
 def test_gpus_are_asked_of_slurm(cluster: Cluster) -> None:
-    # Slurm counts two in each node, where there are none: a process for each, on the host.
+    # Slurm counts two GPUs per node although the machine has no GPU: one host process for each.
     done = cluster.launch("--nodes", "2", "--gpus-per-node", "2", *ALL_REDUCE, "--backend", "host")
     expect_table(done, 4)
 
 
-# What a site sets for everybody, so that a job begins with an environment of its own.
+# A site-wide default that starts jobs with an empty environment.
 NOTHING_HANDED_ON = {"SBATCH_EXPORT": "NONE", "SLURM_EXPORT_ENV": "NONE"}
 
 
@@ -296,7 +296,7 @@ def test_a_job_outlives_the_terminal(cluster: Cluster) -> None:
 def test_a_folder_that_holds_no_job(cluster: Cluster) -> None:
     done = cluster.launching("attach", ".").finish()
     assert (done.code, done.stderr.count("\n")) == (2, 1)
-    assert "holds no job of Slurm" in done.stderr
+    assert "is not the folder of a Slurm job" in done.stderr
 
 
 # ---- the end of the program ------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -
     launching.wait_for_rows()
     with cluster.slurm.without_controller():
         launching.interrupt()
-        said_by(launching, "Slurm is told again")
+        said_by(launching, "; retrying")
         assert launching.process.poll() is None
     done = launching.finish()
     assert done.code == 130, done.stderr
@@ -429,7 +429,7 @@ def test_a_reader_who_goes_away_ends_the_ranks_of_srun_while_slurm_is_away(clust
         done = launching.finish()
         assert cluster.slurm.ranks() == []
     assert done.code == 141, done.stderr
-    assert "all processes have ended, but Slurm was not heard" in done.stderr  # and not killed
+    assert "all processes have ended, but Slurm did not answer" in done.stderr  # and not killed
     cluster.slurm.restart_nodes()
     expect_nothing_left(cluster)
 
@@ -444,7 +444,7 @@ def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluste
         assert cluster.slurm.ranks() == []
     assert done.code == 130, done.stderr
     assert done.records[-1]["exit_code"] == 130  # in good order
-    assert "all processes have ended, but Slurm was not heard" in done.stderr
+    assert "all processes have ended, but Slurm did not answer" in done.stderr
     cluster.slurm.restart_nodes()
     expect_nothing_left(cluster)
 
@@ -461,7 +461,7 @@ def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cl
         done = launching.finish()
         assert cluster.slurm.ranks() == []
     assert done.code == 130, done.stderr
-    assert "`squeue --steps` says what goes on" in done.stderr
+    assert "check `squeue --steps` for running steps" in done.stderr
     cluster.slurm.restart_nodes()
     expect_nothing_left(cluster)
 
@@ -517,7 +517,7 @@ def test_a_job_that_waits_for_nodes_says_so(cluster: Cluster, by: str) -> None:
 
 def test_more_nodes_than_there_are(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--nodes", "9", *ALL_REDUCE)
-    said_by(launching, "waits for 9 nodes: PartitionNodeLimit (more nodes than the partition gives to one job, or has)")
+    said_by(launching, "waits for 9 nodes: PartitionNodeLimit (more nodes than the partition allows or has)")
     launching.interrupt()
     assert launching.finish().code == 130
 
@@ -533,7 +533,7 @@ REFUSED = {
     "--container-image=busbw.sqsh": ("unrecognized option", "Pyxis"),
     "--slurm-arg=--nonsense": ("unrecognized option", "--slurm-arg"),
     "--mpi=nonsense": ("Invalid MPI type 'nonsense'", "srun --mpi=list"),
-    "--program-path=/nowhere/all_reduce_perf": ("is not there on the nodes", "--program-path"),
+    "--program-path=/nowhere/all_reduce_perf": ("program not found on the nodes", "--program-path"),
 }
 
 
@@ -557,7 +557,7 @@ def test_a_folder_that_the_nodes_do_not_share(cluster: Cluster) -> None:
     folder = cluster.slurm.private / "job"
     done = cluster.launch("--nodes", "2", "--folder", str(folder), *ALL_REDUCE)
     assert done.code == 3
-    assert "name a folder that the nodes share with this machine (--folder), or give --by srun" in done.stderr
+    assert "set --folder to one shared with the nodes, or use --by srun" in done.stderr
     assert f"waiting up to 75 s for {folder} to show step-1.code" in done.stderr
     assert (folder / "job.json").exists()  # what was not seen is not removed
 
@@ -573,7 +573,7 @@ def test_options_of_the_job_are_refused_in_an_allocation(cluster: Cluster) -> No
 
 
 def tokens_of(program: str) -> set[str]:
-    """What the ranks that Slurm runs here have in their environment."""
+    """Environments of the ranks that Slurm runs on this machine."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:

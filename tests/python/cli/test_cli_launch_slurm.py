@@ -143,17 +143,17 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
         (["--steps", "2", "--records", "x.jsonl"], "--records names the file of one run"),
         (["--detach", "--records", "x.jsonl"], "--records names the file of one run"),
         (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is no option'),
-        (["--slurm-arg=--output=x"], "where the output goes"),
-        (["--slurm-arg=--array=1-3"], "how often a job runs"),
-        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: where"),
-        (["--slurm-arg=--arr=1-2"], "how often a job runs"),
-        (["--slurm-arg=-Ha1-2"], "how often a job runs"),
-        (["--slurm-arg=--wait"], "who waits for it"),
-        (["--slurm-arg=-W"], "who waits for it"),
-        (["--slurm-arg=--clusters=b"], "on which cluster"),
-        (["--slurm-arg=-Mb"], "on which cluster"),
-        (["--by", "srun", "--slurm-arg=-ox"], "where the output goes"),
-        (["--by", "srun", "--slurm-arg=--cluster=b"], "on which cluster"),
+        (["--slurm-arg=--output=x"], "options for output, cluster"),
+        (["--slurm-arg=--array=1-3"], "options for output, cluster"),
+        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: busbw sets"),
+        (["--slurm-arg=--arr=1-2"], "options for output, cluster"),
+        (["--slurm-arg=-Ha1-2"], "options for output, cluster"),
+        (["--slurm-arg=--wait"], "options for output, cluster"),
+        (["--slurm-arg=-W"], "options for output, cluster"),
+        (["--slurm-arg=--clusters=b"], "options for output, cluster"),
+        (["--slurm-arg=-Mb"], "options for output, cluster"),
+        (["--by", "srun", "--slurm-arg=-ox"], "options for output, cluster"),
+        (["--by", "srun", "--slurm-arg=--cluster=b"], "options for output, cluster"),
         (["--folder", "50%", "--program-path", "x"], "Slurm could not write to a folder of the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
@@ -239,17 +239,17 @@ def test_a_job_of_srun_gets_all_processors_of_its_own_nodes(
 
 def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     error = said(capsys, "--program-path", "x", *ALL_REDUCE, code=3)
-    assert error == "busbw: there is no sbatch here; run it where Slurm's commands are\n"
+    assert error == "busbw: sbatch not found; launch on a machine with Slurm's commands\n"
     assert list(here.iterdir()) == []
 
 
 def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
-    assert "there is no scontrol here: NODES-BY-SWITCH stands for the nodes" in text
+    assert "scontrol not found: NODES-BY-SWITCH stands for the nodes" in text
     assert "printf '%s\\n' NODES-BY-SWITCH >" in text
     assert list(here.iterdir()) == []
     error = said(capsys, "--topology-order", "--program-path", "x", *ALL_REDUCE, code=3)
-    assert "there is no scontrol here" in error
+    assert "scontrol not found" in error
 
 
 def test_a_job_does_not_go_on_after_a_step_without_a_record(
@@ -269,4 +269,4 @@ def test_a_job_does_not_go_on_after_a_step_without_a_record(
 
 def test_nothing_to_come_back_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
-    assert "holds no job of Slurm" in capsys.readouterr().err
+    assert "is not the folder of a Slurm job" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_a_hostfile_of_each_kind() -> None:
         ("node1 8", "hosts:1"),
         ("node1 gpus=8", "hosts:1"),
         ("\n\n-oBatchMode=no", "hosts:3"),
-        ("# nothing\n", "hosts names no host"),
+        ("# nothing\n", "hosts contains no host"),
     ],
 )
 def test_a_wrong_hostfile_is_named_with_its_line(text: str, place: str) -> None:

@@ -1,4 +1,4 @@
-"""Whose mpirun it is, what it says when it does not start a job, and what the shell around the programs does."""
+"""Detection of mpirun's family, errors if it does not start a job, and the wrapper script around the programs."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def test_whose_it_is(said: str, family: str | None) -> None:
     [
         ("prterun has detected an attempt to run as root.", "--allow-run-as-root"),
         ("There are not enough slots available in the system to satisfy the 6\nslots", "--oversubscribe"),
-        ("something else", "what it said stands above"),
+        ("something else", "see its message above"),
     ],
 )
 def test_what_to_do_about_what_it_said(said: str, remedy: str) -> None:
@@ -89,7 +89,7 @@ def test_an_interrupt_that_comes_before_mpirun_heeds_it_is_one() -> None:
 
 
 def test_a_job_that_has_not_begun_is_an_error_with_what_to_do() -> None:
-    with pytest.raises(BusbwError, match=r"exit code 1 before a process had begun; .*--oversubscribe"):
+    with pytest.raises(BusbwError, match=r"exit code 1 before any process started; .*--oversubscribe"):
         listen([b"There are not enough slots available\n"], mpirun_code=1, has_begun=False)
 
 
@@ -101,11 +101,11 @@ def test_marks_are_taken_out_of_lines_wherever_mpirun_cut_them() -> None:
 def test_after_a_failure_the_others_have_their_time() -> None:
     listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), now_s=lambda: clock[0])
     clock = [0.0]
-    assert not listener.is_over()
+    assert not listener.should_end()
     listener.error(ended(1, 3), None)
-    assert not listener.is_over()
+    assert not listener.should_end()
     clock[0] = processes.GRACE_S + 0.1
-    assert listener.is_over()
+    assert listener.should_end()
 
 
 # ---- the shell around each program ----------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_after_a_failure_the_others_have_their_time() -> None:
 
 def wrap(program: str, *arguments: str, rank: str = "3") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        ["/bin/sh", "-c", mpirun.wrapped([program, "no-such-program"]), "sh", *arguments],
+        ["/bin/sh", "-c", mpirun.wrapper_script([program, "no-such-program"]), "sh", *arguments],
         env={"PATH": "/usr/bin:/bin", "PMI_RANK": rank},
         capture_output=True,
         text=True,
@@ -136,7 +136,7 @@ def test_arguments_stay_words() -> None:
 
 def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
     done = wrap(str(tmp_path / "none"))
-    assert "lacks the program; install busbw there, or give --program-path" in done.stderr
+    assert "has no such program; install busbw there, or set --program-path" in done.stderr
     assert "<busbw process 3 ended with 3>" in done.stderr
 
 
@@ -149,7 +149,7 @@ time.sleep(600)
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal."""
+    """True if a process has a handler for a signal."""
     (caught,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:")]
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
@@ -163,7 +163,7 @@ SLOW_KILL = 'kill() { command kill "$@"; killed=$?; sleep 0.3; return $killed; }
 def test_a_sigusr1_to_all_of_them_is_an_interrupt_to_the_program(interpreter: str, before: str) -> None:
     """As every mpirun hands it on: to the whole process group."""
     with subprocess.Popen(
-        [interpreter, "-c", f"{before}\n{mpirun.wrapped([sys.executable])}", "sh", "-c", PROGRAM],
+        [interpreter, "-c", f"{before}\n{mpirun.wrapper_script([sys.executable])}", "sh", "-c", PROGRAM],
         env={"PATH": "/usr/bin:/bin", "OMPI_COMM_WORLD_RANK": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

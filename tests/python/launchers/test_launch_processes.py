@@ -28,14 +28,14 @@ def shell(script: str, *, process: int | str | None = None, **more: object) -> C
     return Command(("/bin/sh", "-c", script), process=process, **more)  # type: ignore[arg-type]
 
 
-class Heard:
-    """A watch that keeps what it is told."""
+class RecordedOutput:
+    """Callbacks that record the output."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.errors: list[tuple[bytes, int | str | None]] = []
         self.statuses: list[str] = []
-        self.watch = LaunchCallbacks(
+        self.callbacks = LaunchCallbacks(
             self.lines.append,
             lambda: None,
             self.statuses.append,
@@ -44,16 +44,16 @@ class Heard:
 
 
 def test_only_the_first_ones_stdout_is_the_jobs() -> None:
-    heard = Heard()
-    ended = run_all([shell("echo a; echo b"), shell("echo c"), shell("printf d")], heard.watch)
+    output = RecordedOutput()
+    ended = run_all([shell("echo a; echo b"), shell("echo c"), shell("printf d")], output.callbacks)
     assert ended == [ExitStatus(0)] * 3
-    assert heard.lines == [b"a\n", b"b\n"]
+    assert output.lines == [b"a\n", b"b\n"]
 
 
 def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
     begin = 'echo begin >>"$0"; sleep 0.5; echo end >>"$0"; echo here; sleep 0.5'
     commands = [Command(("/bin/sh", "-c", begin, str(tmp_path / "log"))) for _ in range(7)]
-    assert run_all(commands, Heard().watch, at_a_time=3) == [ExitStatus(0)] * 7
+    assert run_all(commands, RecordedOutput().callbacks, max_connecting=3) == [ExitStatus(0)] * 7
     now = most = 0
     for line in (tmp_path / "log").read_text().split():
         now += 1 if line == "begin" else -1
@@ -62,10 +62,10 @@ def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
 
 
 def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_processes, "_CONNECTS_S", 0.3)
+    monkeypatch.setattr(child_processes, "_CONNECT_LIMIT_S", 0.3)
     log = tmp_path / "log"
     silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
-    assert run_all([silent] * 2, Heard().watch, at_a_time=1) == [ExitStatus(0)] * 2
+    assert run_all([silent] * 2, RecordedOutput().callbacks, max_connecting=1) == [ExitStatus(0)] * 2
     assert log.read_text().split() == ["begin", "begin", "end", "end"]
 
 
@@ -76,43 +76,46 @@ def test_what_breaks_off_at_an_interrupt_starts_nothing_more(tmp_path: Path) -> 
     kill = shell(f"kill -INT {os.getpid()}; sleep 60")
     more = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 60', str(tmp_path / "log")))
     with pytest.raises(KeyboardInterrupt):
-        run_all([kill, *[more] * 5], Heard().watch, TerminationPolicy(on_interrupt=break_off), at_a_time=1)
+        run_all(
+            [kill, *[more] * 5], RecordedOutput().callbacks, TerminationPolicy(on_interrupt=break_off), max_connecting=1
+        )
     assert not (tmp_path / "log").exists()
 
 
 def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path) -> None:
     kill = f"kill -INT {os.getpid()}; sleep 60"
     commands = [shell(kill), *(shell("sleep 60") for _ in range(3))]
-    assert [each.code for each in run_all(commands, Heard().watch, at_a_time=1)] == [130] * 4
+    assert [each.code for each in run_all(commands, RecordedOutput().callbacks, max_connecting=1)] == [130] * 4
 
 
 def test_bytes_are_handed_on_as_they_are() -> None:
-    heard = Heard()
-    run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], heard.watch)
-    assert heard.lines == [b"\xff\0 x\r\n", b"no end"]
+    output = RecordedOutput()
+    run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], output.callbacks)
+    assert output.lines == [b"\xff\0 x\r\n", b"no end"]
 
 
 def test_each_line_of_stderr_comes_with_who_said_it() -> None:
-    heard = Heard()
+    output = RecordedOutput()
     run_all(
-        [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")], heard.watch
+        [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")],
+        output.callbacks,
     )
-    assert sorted(heard.errors, key=str) == [(b"one\n", "node1"), (b"two\n", None), (b"zero\n", 0)]
+    assert sorted(output.errors, key=str) == [(b"one\n", "node1"), (b"two\n", None), (b"zero\n", 0)]
 
 
 def test_a_long_line_comes_whole() -> None:
-    heard = Heard()
-    run_all([shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")], heard.watch)
-    assert [len(line) for line in heard.lines] == [3_000_001, 4]
+    output = RecordedOutput()
+    run_all([shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")], output.callbacks)
+    assert [len(line) for line in output.lines] == [3_000_001, 4]
 
 
 def test_what_is_left_behind_with_an_open_pipe_does_not_hold_us() -> None:
-    heard = Heard()
+    output = RecordedOutput()
     start_s = time.monotonic()
-    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], heard.watch) == [ExitStatus(0)]
+    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], output.callbacks) == [ExitStatus(0)]
     assert time.monotonic() - start_s < HANG_GUARD_S
-    assert heard.lines == [b"here\n"]
-    os.kill(int(heard.errors[0][0]), signal.SIGKILL)
+    assert output.lines == [b"here\n"]
+    os.kill(int(output.errors[0][0]), signal.SIGKILL)
 
 
 def test_a_reader_that_goes_away_is_passed_on() -> None:
@@ -140,17 +143,17 @@ def test_what_is_said_while_the_reader_has_paused_comes_after_the_end(
 
     says_more = f"echo first; until [ -e {paused} ]; do sleep 0.02; done; seq 5000; printf 'no end'"
     on_error = (lambda _line, _who: None) if hears_errors else None
-    watch = LaunchCallbacks(lines.append, lambda: None, on_error=on_error, is_backlogged=is_behind)
-    assert run_all([shell(says_more)], watch) == [ExitStatus(0)]
+    callbacks = LaunchCallbacks(lines.append, lambda: None, on_error=on_error, is_backlogged=is_behind)
+    assert run_all([shell(says_more)], callbacks) == [ExitStatus(0)]
     assert lines == [b"first\n", *(b"%d\n" % number for number in range(1, 5001)), b"no end"]
 
 
 def test_stdin_is_given_and_stays_open() -> None:
-    heard = Heard()
+    output = RecordedOutput()
     reads = "read -r first; echo $first; read -r -t 1 second; echo $?"
-    run_all([Command(("/bin/bash", "-c", reads), stdin="a word\n")], heard.watch)
-    assert heard.lines[0] == b"a word\n"
-    assert int(heard.lines[1]) > 128  # the time was over: not the end of the input, which is 1
+    run_all([Command(("/bin/bash", "-c", reads), stdin="a word\n")], output.callbacks)
+    assert output.lines[0] == b"a word\n"
+    assert int(output.lines[1]) > 128  # the time was over: not the end of the input, which is 1
 
 
 def test_a_signal_is_an_exit_code_beyond_128() -> None:
@@ -162,7 +165,10 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
         run(Command(("/nowhere/program",)))
     started = tmp_path / "started"
     with pytest.raises(BusbwError):
-        run_all([shell(f"sleep 600 & echo $! > {started}; wait"), Command(("/nowhere/program",))], Heard().watch)
+        run_all(
+            [shell(f"sleep 600 & echo $! > {started}; wait"), Command(("/nowhere/program",))],
+            RecordedOutput().callbacks,
+        )
 
 
 STARTS_MANY = """
@@ -190,23 +196,25 @@ def test_a_limit_that_stays_is_named() -> None:
 
 
 def test_one_that_fails_gives_the_others_their_time() -> None:
-    heard = Heard()
+    output = RecordedOutput()
     ended = run_all(
-        [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, TerminationPolicy(grace_s=5.0)
+        [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")],
+        output.callbacks,
+        TerminationPolicy(grace_s=5.0),
     )
     assert ended == [ExitStatus(4), ExitStatus(3), ExitStatus(143, was_terminated=True)]
 
 
 def test_without_a_failure_nobody_is_hurried() -> None:
-    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, TerminationPolicy(grace_s=0.0))
+    ended = run_all([shell("sleep 0.5"), shell("exit 0")], RecordedOutput().callbacks, TerminationPolicy(grace_s=0.0))
     assert ended == [ExitStatus(0), ExitStatus(0)]
 
 
 def test_a_limit_and_a_reason_end_all() -> None:
-    assert run_all([shell("sleep 600")], Heard().watch, TerminationPolicy(limit_s=0.2)) == [
+    assert run_all([shell("sleep 600")], RecordedOutput().callbacks, TerminationPolicy(limit_s=0.2)) == [
         ExitStatus(143, was_terminated=True)
     ]
-    assert run_all([shell("sleep 600")], Heard().watch, TerminationPolicy(should_end=lambda: True)) == [
+    assert run_all([shell("sleep 600")], RecordedOutput().callbacks, TerminationPolicy(should_end=lambda: True)) == [
         ExitStatus(143, was_terminated=True)
     ]
 
@@ -249,9 +257,9 @@ def test_where_nobody_is_left_to_say_it(ended: list[ExitStatus], names: str) -> 
 
 
 def environment_of(command_environment: dict[str, str]) -> dict[str, str]:
-    heard = Heard()
-    run_all([Command(("/usr/bin/env", "-0"), environment=tuple(command_environment.items()))], heard.watch)
-    words = b"".join(heard.lines).decode().split("\0")
+    output = RecordedOutput()
+    run_all([Command(("/usr/bin/env", "-0"), environment=tuple(command_environment.items()))], output.callbacks)
+    words = b"".join(output.lines).decode().split("\0")
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
@@ -325,7 +333,7 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
     epoll = LastMoment()
     monkeypatch.setattr(selectors.EpollSelector, "_selector_cls", lambda _self: epoll)
     before = signal.set_wakeup_fd(-1)
-    assert run_all([Command(("sleep", "600"))], Heard().watch) == [ExitStatus(128 + signal.SIGINT)]
+    assert run_all([Command(("sleep", "600"))], RecordedOutput().callbacks) == [ExitStatus(128 + signal.SIGINT)]
     assert epoll.has_woken[0]
     assert signal.set_wakeup_fd(before) == -1  # as it was
 
@@ -431,7 +439,7 @@ def test_all_stop_and_go_on_with_us() -> None:
     with launcher(f"[shell({POLITE!r})]") as process:
         pid = int(read_until(process, "up")[-1].split()[1])
         process.send_signal(signal.SIGTSTP)
-        # A shell whose child was stopped before it could begin waits for it in the kernel: D.
+        # A shell waits in the kernel (state D) for a child that was stopped before its start.
         wait_until(lambda: state(process.pid) == "T" and state(pid) in {"T", "D"})
         process.send_signal(signal.SIGCONT)
         wait_until(lambda: state(pid) != "T")
@@ -445,7 +453,7 @@ def state(pid: int) -> str:
 
 
 def hangs_up(ignored: bool) -> "subprocess.CompletedProcess[str]":
-    """A launch whose terminal goes away: its process waits for that, and says afterwards that it is still there."""
+    """A launch that loses its terminal. Its process waits for that, and then reports that it still runs."""
     script = """
         import os, signal, sys
         from busbw.launchers import Command

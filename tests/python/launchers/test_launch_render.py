@@ -1,4 +1,4 @@
-"""What the launchers local, ssh and mpirun make of a job: pinned, pure, and without the token."""
+"""Plans of the launchers local, ssh and mpirun: equal to golden files, pure, and without the token."""
 
 import re
 import subprocess
@@ -60,13 +60,13 @@ def test_what_is_sent_and_run(name: str) -> None:
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_the_token_travels_and_is_on_no_command_line(name: str) -> None:
-    rendered = RENDERED[name]
-    for command in rendered.commands:
+    plan = RENDERED[name]
+    for command in plan.commands:
         assert TOKEN not in " ".join(command.words)
         assert TOKEN not in repr(command)
         travels = TOKEN in dict(command.environment).values() or TOKEN in (command.stdin or "")
         assert travels or name == "local/one.txt"
-    assert TOKEN not in repr(rendered)
+    assert TOKEN not in repr(plan)
 
 
 def test_every_process_has_its_place() -> None:

@@ -1,4 +1,4 @@
-"""What a look at a host says, from what OpenSSH 9.2 really prints."""
+"""Checks of a host, with real output of OpenSSH 9.2."""
 
 from pathlib import Path
 
@@ -30,15 +30,15 @@ def test_a_start_file_that_prints_no_end_of_line() -> None:
 def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -> None:
     (tmp_path / "ssh").write_text(f'#!/bin/sh\ncat >/dev/null &\necho "{GOOD[0]}$PREFLIGHT" >&2\nprintf %s "{said}"\n')
     (tmp_path / "ssh").chmod(0o755)
-    rendered = ssh.render(
+    plan = ssh.render(
         Job("all_reduce_perf", ()), ssh.SshTarget((HostSlots("node1", 1),), "node1", 20000, (str(tmp_path / "ssh"),))
     )
-    watch = LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
+    callbacks = LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
     if "follows" in said:
-        assert ssh.submit(rendered, watch) == 0
+        assert ssh.submit(plan, callbacks) == 0
     else:
         with pytest.raises(BusbwError, match="process 0 on node1"):
-            ssh.submit(rendered, watch)
+            ssh.submit(plan, callbacks)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -
         ("ssh: connect to host node1 port 22: Connection refused", "-p PORT"),
         ("ssh: connect to host 10.255.255.1 port 22: Connection timed out", "reachable"),
         ("ssh: connect to host node1 port 22: No route to host", "reachable"),
-        ("Host key verification failed.", "connect once by hand"),
-        ("kex_exchange_identification: Connection closed by remote host", "log of its sshd"),
+        ("Host key verification failed.", "connect once with"),
+        ("kex_exchange_identification: Connection closed by remote host", "sshd log"),
     ],
 )
 def test_why_a_host_cannot_be_reached(said: str, remedy: str) -> None:
@@ -71,17 +71,17 @@ def test_a_changed_key_is_told_from_an_unknown_one() -> None:
 @pytest.mark.parametrize(
     ("ended", "lines", "trouble", "remedy"),
     [
-        (ExitStatus(143, was_terminated=True), [], "no answer in 60 s", "log in by hand"),
-        (ExitStatus(255), [], "exit code 255, without a word", "/bin/sh"),
+        (ExitStatus(143, was_terminated=True), [], "no answer in 60 s", "run `ssh"),
+        (ExitStatus(255), [], "exit code 255, without a message", "/bin/sh"),
         (ExitStatus(1), ["This account is not available.\n"], "This account is not available.", "/bin/sh"),
-        (ExitStatus(127), GOOD[:1], "neither where it is here nor in the PATH", "--program-path"),
+        (ExitStatus(127), GOOD[:1], "neither at its path on this machine nor in the PATH", "--program-path"),
         (
             ExitStatus(127),
             [*GOOD[:2], "all_reduce_perf: error while loading shared libraries: libfmt.so.9\n"],
             "/opt/bin/all_reduce_perf --version ends with exit code 127: all_reduce_perf: error while loading",
-            "install busbw there again",
+            "reinstall busbw there",
         ),
-        (ExitStatus(139), GOOD[:2], "ends with exit code 139", "install busbw there again"),
+        (ExitStatus(139), GOOD[:2], "ends with exit code 139", "reinstall busbw there"),
     ],
 )
 def test_other_troubles(ended: ExitStatus, lines: list[str], trouble: str, remedy: str) -> None:

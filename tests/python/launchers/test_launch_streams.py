@@ -1,4 +1,4 @@
-"""What comes from the processes of a job, taken apart and said to a person."""
+"""Output of the processes of a job, split into table, records and messages."""
 
 import os
 from pathlib import Path

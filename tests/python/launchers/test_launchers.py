@@ -16,19 +16,19 @@ JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), P
 
 HOSTS = (HostSlots("node1", 1), HostSlots("node2", 2))
 
-WHERE: dict[str, tuple[Any, ...]] = {
+TARGETS: dict[str, tuple[Any, ...]] = {
     "kubernetes": (kubernetes.KubernetesTarget(image="busbw:test"),),
     "mpirun": (mpirun.MpirunTarget(family="openmpi", hosts=HOSTS, store="tcp://node1:20001"),),
     "ssh": (ssh.SshTarget(hosts=HOSTS, root_address="node1", port=20001),),
 }
-"""For the launchers that can do nothing without being told where."""
+"""Targets of the launchers that require one."""
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
 def test_rendering_is_pure(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    where = WHERE.get(name, ())
-    assert LAUNCHERS[name].render(JOB, *where) == LAUNCHERS[name].render(JOB, *where)
+    target = TARGETS.get(name, ())
+    assert LAUNCHERS[name].render(JOB, *target) == LAUNCHERS[name].render(JOB, *target)
     assert not list(tmp_path.iterdir())
 
 
@@ -53,10 +53,10 @@ def test_a_launcher_is_one_place(name: str) -> None:
 def test_the_token_is_neither_shown_nor_on_a_command_line(name: str) -> None:
     token = "feedc0de" * 8
     job = replace(JOB, records=None, nodes=2, token=token)
-    rendered = LAUNCHERS[name].render(job, *WHERE.get(name, ()))
-    assert token not in rendered.text()
-    assert token not in repr(rendered)
-    assert not any(token in word for command in rendered.commands for word in command.words)
+    plan = LAUNCHERS[name].render(job, *TARGETS.get(name, ()))
+    assert token not in plan.text()
+    assert token not in repr(plan)
+    assert not any(token in word for command in plan.commands for word in command.words)
 
 
 def test_local_runs_the_program_itself() -> None:

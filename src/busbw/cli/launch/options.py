@@ -18,7 +18,7 @@ from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
-from busbw.launchers.job.job import PLACE
+from busbw.launchers.job.job import WORLD_VARIABLES
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
@@ -239,7 +239,7 @@ def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _VARIABLE.match(name):
         raise UsageError(f'--env "{text}" is no NAME=VALUE', remedy="write it as NCCL_DEBUG=INFO")
-    if name in PLACE:
+    if name in WORLD_VARIABLES:
         raise UsageError(f"--env {name} is set by the launcher", remedy="leave it out")
     if "\n" in value or "\0" in value:
         raise UsageError(f"the value of --env {name} has more than one line", remedy="give it in one line")

@@ -21,7 +21,7 @@ from busbw.launchers import slurm as launcher
 from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
-from busbw.launchers.slurm.allocation import Allocation, is_in_one
+from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
 from busbw.launchers.slurm.processors import NODES, processors
 from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, refuse_reserved
@@ -117,7 +117,7 @@ def slurm(
     **job_values: str | None,
 ) -> int:
     """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
-    is_batch = by == "sbatch" or only_script or (by == "auto" and not is_in_one(os.environ))
+    is_batch = by == "sbatch" or only_script or (by == "auto" and not has_allocation(os.environ))
     current_allocation = Allocation() if is_batch else Allocation.of(os.environ)
     given = tuple(f"--{name}={value}" for name, value in job_values.items() if value is not None)
     _check(current_allocation, (*given, *job_more), is_batch=is_batch)

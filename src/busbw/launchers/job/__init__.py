@@ -1,1 +1,1 @@
-"""What every launcher starts: a job on hosts, as processes whose output is handed on."""
+"""Parts that all launchers share: the job, its hosts, and child processes with forwarded output."""

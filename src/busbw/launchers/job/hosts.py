@@ -1,4 +1,4 @@
-"""Lists of hosts as people have them: on a command line, and in the files that mpirun takes."""
+"""Parses lists of hosts from command lines and from hostfiles of mpirun."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,22 +9,22 @@ from busbw.errors import UsageError
 _NAME = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)\Z"
 )
-"""A host's name or address, perhaps with a user before it; nothing that a program would take for an option."""
+"""Host name or address, optionally with a user before it. It cannot begin with a dash and look like an option."""
 _WITH_COUNT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<count>.*))?\Z")
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
 _SETTING = re.compile(r"(?P<name>[A-Za-z_-]+)\s*=\s*(?P<value>\S+)")
 _IGNORED = {"max_slots", "max-slots", "maxslots"}
-"""Of Open MPI's hostfiles: a limit that only matters to who starts more processes than there are slots."""
+"""Settings in hostfiles of Open MPI that matter only if more processes than slots are started."""
 
 _LOOPBACK = ("localhost", "127.", "::1")
 
 
 @dataclass(frozen=True)
 class HostSlots:
-    """Where processes are started."""
+    """A host and its number of processes."""
 
     name: str
-    """As it was typed: a name, an address, or an alias of the ssh configuration, perhaps with a user before it."""
+    """Name, address or alias of the ssh configuration as typed, optionally with a user before it."""
     processes: int
 
     @property
@@ -34,46 +34,48 @@ class HostSlots:
 
 
 def parse_hosts(text: str, *, processes: int) -> tuple[HostSlots, ...]:
-    """What `--hosts` names: `a,b:2,[fe80::1]:4`.
+    """Parses the value of `--hosts`, such as `a,b:2,[fe80::1]:4`.
 
     Args:
         text: The list.
-        processes: On a host without a count.
+        processes: Number of processes on a host without a count.
 
     Raises:
-        UsageError: Something in it is no host.
+        UsageError: An entry is not a host.
     """
     return merged(_host(word.strip(), f'--hosts "{text}"', processes) for word in text.split(","))
 
 
 def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, ...]:
-    """The hosts of a file, a line each: `host`, `host slots=8` (Open MPI) or `host:8` (MPICH); `#` begins a comment.
+    """Parses a hostfile. Its lines are `host`, `host slots=8` (Open MPI) or `host:8` (MPICH); `#` begins a comment.
 
     Args:
-        text: The file's content.
-        path: Its name, for errors.
-        processes: On a host without a count.
+        text: Content of the file.
+        path: Path of the file, for error messages.
+        processes: Number of processes on a host without a count.
 
     Raises:
-        UsageError: A line is none of these, or there is no host.
+        UsageError: A line has another format, or the file has no hosts.
     """
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].strip()
         if not words:
             continue
-        place = f"{path}:{number}"
+        location = f"{path}:{number}"
         name, _, settings = words.partition(" ") if "\t" not in words else _split(words)
-        host = _host(name, place, processes)
+        host = _host(name, location, processes)
         for word in _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings).split():
             setting, equals, value = word.partition("=")
             if setting == "slots" and _COUNT.match(value):
                 host = HostSlots(host.name, int(value))
             elif not equals or setting not in _IGNORED:
-                raise UsageError(f'{place}: "{word}" behind the host', remedy="write host, host slots=8 or host:8")
+                raise UsageError(
+                    f'{location}: unexpected "{word}" after the host', remedy="write host, host slots=8 or host:8"
+                )
         found.append(host)
     if not found:
-        raise UsageError(f"{path} names no host", remedy="write one on each line")
+        raise UsageError(f"{path} contains no host", remedy="write one host per line")
     return merged(found)
 
 
@@ -82,32 +84,33 @@ def _split(words: str) -> tuple[str, str, str]:
     return name, " ", rest[0] if rest else ""
 
 
-def _host(word: str, place: str, processes: int) -> HostSlots:
+def _host(word: str, location: str, processes: int) -> HostSlots:
     matched = _WITH_COUNT.match(word)
     if word.count(":") > 1 and not word.startswith("["):
-        matched = None  # an address of IPv6, where a count could not be told from a part of it
+        matched = None  # an IPv6 address without brackets: its last group looks like a count
         if _NAME.match(word):
             return HostSlots(word, processes)
     name = (matched["v6"] or matched["name"] or "") if matched else ""
     if not matched or not _NAME.match(name):
-        raise UsageError(f'{place}: "{word}" is no host', remedy="write host or host:8, with commas between")
+        raise UsageError(f'{location}: "{word}" is not a host', remedy="write host or host:8, separated by commas")
     if matched["count"] is None:
         return HostSlots(name, processes)
     if not _COUNT.match(matched["count"]):
         raise UsageError(
-            f'{place}: "{word}" has no number of processes behind the colon', remedy="write host:8, or the host alone"
+            f'{location}: "{word}" has no number of processes after the colon',
+            remedy="write host:8, or only the host",
         )
     return HostSlots(name, int(matched["count"]))
 
 
 def is_address(text: str) -> bool:
-    """Whether it is a name or an address without a user; one of IPv6 may stand in brackets."""
+    """True for a host name or an address without a user. An IPv6 address may be in brackets."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     return "@" not in bare and _NAME.match(bare) is not None
 
 
 def merged(hosts: Iterable[HostSlots]) -> tuple[HostSlots, ...]:
-    """Each host once, with the processes of all of its mentions, in the order of the first."""
+    """Merges repeated hosts and adds up their processes. Keeps the order of first occurrence."""
     counts: dict[str, int] = {}
     for host in hosts:
         counts[host.name] = counts.get(host.name, 0) + host.processes
@@ -115,30 +118,30 @@ def merged(hosts: Iterable[HostSlots]) -> tuple[HostSlots, ...]:
 
 
 def total(hosts: Sequence[HostSlots]) -> int:
-    """The processes on all of them."""
+    """Total number of processes."""
     return sum(host.processes for host in hosts)
 
 
 def root_address_by_name(hosts: Sequence[HostSlots], name: str) -> str:
-    """The address of process 0, where only the name of its host is known.
+    """Returns the address of process 0, given the name of its host.
 
     Args:
-        hosts: All of them.
-        name: Of the first one.
+        hosts: All hosts of the job.
+        name: Name of the first host.
 
     Raises:
-        UsageError: The others could not reach it by that name.
+        UsageError: The name is a loopback address, so the other hosts cannot reach process 0.
     """
     if len(hosts) == 1:
         return "127.0.0.1"
     if name.startswith(_LOOPBACK):
         raise UsageError(
-            f"the first host, {hosts[0].name}, is {name}, where the other hosts find only themselves",
-            remedy="name it as they know it, or give --root-address ADDRESS",
+            f"the first host, {hosts[0].name}, resolves to {name}, which other hosts cannot reach",
+            remedy="use a name that all hosts resolve, or set --root-address ADDRESS",
         )
     return name
 
 
 def in_url(address: str) -> str:
-    """An address as it stands before a port."""
+    """Address as written before a port in a URL, with brackets around IPv6."""
     return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -1,4 +1,4 @@
-"""What is to be started, and what starting it takes."""
+"""Data that all launchers share: the job, the launch plan with its commands, and the callbacks."""
 
 import shlex
 import shutil
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
 
 TOKEN_SHOWN = "<token>"
-"""Stands wherever a person sees what was rendered; the token itself is seen by nobody."""
+"""Placeholder for the token in every text shown to a user."""
 
 RECORDS_ON_STDOUT = "-"
-"""The engine's `--records -`: record lines begin with `{` and stand between the lines of the table, which never do."""
+"""Value of the engine's `--records`. Record lines begin with `{` and come between the table's lines, which never do."""
 
 
-PLACE = (
+WORLD_VARIABLES = (
     "BUSBW_LAUNCHER",
     "BUSBW_RANK",
     "BUSBW_SIZE",
@@ -28,49 +28,49 @@ PLACE = (
     "BUSBW_TOKEN",
     "BUSBW_TOKEN_FILE",
 )
-"""The variables that give a process its place in a job; a launcher sets them, and none is inherited beside those."""
+"""Variables that define a job and a process's rank in it. If a launcher sets one, none of the others is inherited."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one of the engine's programs, by one process or by many that become one job."""
+    """One run of an engine program, by one or more processes."""
 
     program: str | Path
-    """A path, or a bare name that is looked up where the process starts."""
+    """Path, or bare name that is searched on the node of the process."""
     arguments: tuple[str, ...]
-    """The engine's flags; neither `--records` nor anything else that a launcher adds."""
+    """Flags of the engine, without `--records`, which `command` adds."""
     records: Path | None = None
-    """A new file that the engine writes itself; None where they come on the stdout of process 0."""
+    """New file that the engine writes. None: process 0 prints the records on stdout."""
     name: str = "busbw"
-    """Unique among the jobs of its owner; lower-case letters, digits and dashes, at most 40, a letter first."""
+    """Unique among the jobs of its owner. At most 40 lower-case letters, digits and dashes; the first is a letter."""
     nodes: int = 1
     processes_per_node: int = 1
-    """A launcher that is given hosts with counts goes by those and not by these two."""
+    """Launchers with explicit host counts ignore `nodes` and `processes_per_node`."""
     ranks_per_process: int = 1
-    """Threads times GPUs per thread (-t, -g); the arguments say so too."""
+    """Threads times GPUs per thread, equal to `-t` times `-g` in the arguments."""
     environment: tuple[tuple[str, str], ...] = ()
-    """What every process gets besides what the launcher sets: tuning variables, the time limit of joining."""
+    """Variables of every process in addition to the launcher's: tuning, time limit of joining."""
     system: "MachineType | None" = None
-    """The machine type of the nodes, where it was named: devices, memory, what schedulers want to hear. Its variables
-    are in `environment` already."""
+    """Machine type of the nodes, if set: devices, memory, scheduler options. `environment` already contains its
+    variables."""
     token: str = field(default="", repr=False)
-    """What the processes show each other. It travels by environment, private file, secret or stdin, and never on a
-    command line, which everybody on a machine can read."""
+    """Shared secret of the processes. It is passed by environment, private file, Secret or stdin. It is never on a
+    command line, which every user of a machine can read."""
 
     @property
     def processes(self) -> int:
-        """How many processes the launcher starts."""
+        """Number of processes that the launcher starts."""
         return self.nodes * self.processes_per_node
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What each process runs."""
+        """Command line of each process."""
         return (str(self.program), *self.arguments, "--records", str(self.records or RECORDS_ON_STDOUT))
 
     def with_environment(self, variables: Mapping[str, str]) -> "Job":
-        """The job whose program sees these variables, while nothing that starts it does.
+        """Returns the job with variables that only the program sees, not the processes that start it.
 
-        A library that is preloaded has no business in a shell or in the process that watches.
+        Example: `LD_PRELOAD` must not load a library into a shell or a launcher.
         """
         assignments = tuple(f"{name}={value}" for name, value in variables.items())
         return replace(
@@ -80,13 +80,13 @@ class Job:
         )
 
     def shared_variables(self, *, store: str, processes: int | None = None) -> dict[str, str]:
-        """The variables that are the same in every process of a job whose places we give out, and `environment`.
+        """Returns `environment` and the variables that are equal in all processes if busbw assigns the ranks.
 
-        The token is not among them: how it travels is the launcher's business.
+        The token is not included, because each launcher passes it in its own way.
 
         Args:
-            store: `tcp://HOST:PORT` or `file:///FOLDER`.
-            processes: Where they are not nodes times processes per node.
+            store: Rendezvous, `tcp://HOST:PORT` or `file:///FOLDER`.
+            processes: Number of processes. None: nodes times processes per node.
         """
         size = self.processes if processes is None else processes
         return {**dict(self.environment), "BUSBW_LAUNCHER": "busbw", "BUSBW_SIZE": str(size), "BUSBW_RENDEZVOUS": store}
@@ -95,14 +95,14 @@ class Job:
 def process_variables(
     process: int, *, node: int = 0, local: int | None = None, local_size: int | None = None
 ) -> dict[str, str]:
-    """The variables in which processes of one job differ; what is not known is left out."""
+    """Returns the variables that differ between the processes of a job. Unknown values are omitted."""
     known = {"BUSBW_RANK": process, "BUSBW_LOCAL_RANK": local, "BUSBW_LOCAL_SIZE": local_size, "BUSBW_NODE": node}
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class PrivateFile:
-    """A file that is there before the commands run and goes after them; only its owner may read it."""
+    """A temporary file that exists while the commands run. Only its owner may read it."""
 
     path: Path
     text: str = field(repr=False)
@@ -114,18 +114,18 @@ class Command:
 
     words: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Variables that it gets besides ours."""
+    """Variables of the command in addition to our environment."""
     unset: tuple[str, ...] = ()
-    """Variables of ours that it does not get."""
+    """Variables of our environment that the command does not inherit."""
     stdin: str | None = field(default=None, repr=False)
-    """What it reads; its end stays open until the command has ended, so that it notices when we are gone."""
+    """Input of the command. The pipe stays open until the command ends, so that the command notices if we die."""
     process: int | str | None = None
-    """The job's process that this command is, or the host whose processes it is: its stderr is labelled with it."""
+    """Label of the command's stderr: its process number, or the host of its processes."""
     interrupt: str | int | None = None
-    """What it gets when the job is interrupted, in place of that signal: text on stdin, or another signal."""
+    """Replacement for the signal when the job is interrupted: text for stdin, or another signal."""
 
     def text(self) -> str:
-        """The command as a shell would take it."""
+        """The command in shell syntax."""
         dropped = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
         assignments = " ".join([*dropped, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
         command = shlex.join(self.words)
@@ -135,42 +135,42 @@ class Command:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """What a launcher made of a job; rendering touched nothing.
+    """Commands and files that a launcher rendered for a job. Rendering has no side effects.
 
-    A launcher whose `submit` must know more makes a subclass of it.
+    A launcher adds data for its `submit` in a subclass.
     """
 
     commands: tuple[Command, ...]
-    """In their order, or all at once: the launcher knows."""
+    """Each launcher decides whether they run in sequence or in parallel."""
     files: tuple[PrivateFile, ...] = ()
     cleanup: tuple[Command, ...] = ()
-    """What is run at the end, or when the job is interrupted."""
+    """Commands to run at the end or after an interrupt."""
     token: str = field(default="", repr=False)
-    """Hidden by `text`."""
+    """The job's token, which `text` hides."""
     remarks: tuple[str, ...] = ()
-    """Sentences on what was chosen; comments in the dry run."""
+    """Sentences about choices of the launcher. A dry run prints them as comments."""
 
     def text(self) -> str:
-        """What would be written and run, as a shell would take it, with the token hidden."""
+        """The files and commands in shell syntax, without the token."""
         parts = [f"# {remark}" for remark in self.remarks]
         for file in self.files:
             text = file.text.rstrip("\n")
             parts.append(f"install -m 600 /dev/stdin {shlex.quote(str(file.path))} <<'end'\n{text}\nend")
         parts += [command.text() for command in self.commands]
         if self.files or self.cleanup:
-            parts.append("# at the end, or when it is interrupted:")
+            parts.append("# at the end or after an interrupt:")
             parts += [command.text() for command in self.cleanup]
             parts += [f"rm -f {shlex.quote(str(file.path))}" for file in self.files]
         return redact_token("\n".join(parts), self.token)
 
 
 def redact_token(text: str, token: str) -> str:
-    """The text without the token."""
+    """Replaces the token in a text by a placeholder."""
     return text.replace(token, TOKEN_SHOWN) if token else text
 
 
 def as_pairs(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Variables as `Command` and `Job` keep them."""
+    """Variables in the form of `Command.environment` and `Job.environment`."""
     return tuple(variables.items())
 
 
@@ -184,18 +184,19 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class LaunchCallbacks:
-    """What is called while a job runs; always from the thread that called `submit`."""
+    """Callbacks of a running job. They are called from the thread that called `submit`."""
 
     on_line: Callable[[bytes], None]
-    """With each line of process 0's stdout, newline included. Raises BrokenPipeError when nobody reads any more:
-    the launcher then closes its end, or cancels a job whose output has no end to close."""
+    """Receives each line of process 0's stdout, with its newline. Raises BrokenPipeError if the reader has closed. The
+    launcher then closes its pipe, or cancels the job if there is no pipe."""
     on_wait: Callable[[], None]
-    """At least once a second."""
+    """Called at least once a second."""
     on_status: Callable[[str], None] = _ignore
-    """With what is waited for, in the scheduler's own words: "waiting: 2 of 4 tasks pending (Resources)"; with an
-    empty text when nothing is any more, which the first line of stdout says, too. The same text again is welcome."""
+    """Receives the reason of the current wait, such as "waiting: 2 of 4 tasks pending (Resources)". An empty text, or
+    the first line of stdout, ends the wait. Launchers may repeat a text."""
     on_error: Callable[[bytes, int | str | None], None] | None = None
-    """With each line of stderr and the process or the host that said it, None where nobody knows. Without it, stderr
-    is ours."""
+    """Receives each line of stderr and its process or host, None if unknown. Without this callback the processes
+    inherit our stderr."""
     is_backlogged: Callable[[], bool] = _never
-    """Whether the reader of what `on_line` got has paused: process 0 is kept waiting for it until an interrupt."""
+    """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
+    continues, or until an interrupt."""

@@ -1,4 +1,4 @@
-"""Runs commands of a launcher to their end: ONE WAY of starting a program, of passing on signals, of reading pipes."""
+"""Runs the commands of a launcher. All launchers start programs, forward signals and read pipes through this module."""
 
 import os
 import signal
@@ -10,58 +10,58 @@ from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, Term
 from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0
-"""How long processes may take to end by themselves after one has failed: they notice a lost one within 10 s."""
-_ORDERLY = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
-"""Exit codes of signals that the engine heeds, and of a reader that went away."""
+"""Grace period after a process failed. The others detect a lost process within 10 s and end by themselves."""
+_ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
+"""Exit codes of signals that the engine handles, and of SIGPIPE after the reader closed."""
 
 
-def run(command: Command, watch: LaunchCallbacks | None = None) -> int:
-    """Runs one command to its end and returns its exit code; without a watch its output goes where ours goes."""
-    return run_all([command], watch)[0].code
+def run(command: Command, callbacks: LaunchCallbacks | None = None) -> int:
+    """Runs one command to its end and returns its exit code. Without callbacks it inherits our output."""
+    return run_all([command], callbacks)[0].code
 
 
 def run_all(
     commands: Sequence[Command],
-    watch: LaunchCallbacks | None = None,
-    rules: TerminationPolicy | None = None,
+    callbacks: LaunchCallbacks | None = None,
+    policy: TerminationPolicy | None = None,
     *,
-    at_a_time: int | None = None,
+    max_connecting: int | None = None,
 ) -> list[ExitStatus]:
-    """Runs commands at once, to their end.
+    """Runs commands in parallel until all have ended.
 
-    Each gets a session of its own, so that a Ctrl-C reaches it once, from here, and not twice. Interrupts, hang-ups and
-    stops are passed on, and this function waits for the end of all whatever comes. Where there are several commands, or
-    one that is interrupted in another way than by a signal, the second interrupt ends them at once, and the third kills
-    them. One that came too late to end a command takes effect here afterwards, so that it is never lost.
+    Each command has its own session, so that Ctrl-C reaches it once, through this function. SIGINT, SIGTERM and SIGHUP
+    are forwarded; Ctrl-Z stops all commands. If there are several commands, or one with its own kind of interrupt, a
+    second signal ends them at once and a third one kills them. A signal that no command acted on is raised again at the
+    end.
 
     Args:
-        commands: The first one's stdout is the job's.
-        watch: Without it the output of the commands goes where ours goes; without `on_error` their stderr does.
-        rules: When and how they are ended; without any they end by themselves.
-        at_a_time: No more than so many of them have yet to say something when the next one is started.
+        commands: The stdout of the first command is the job's.
+        callbacks: None: the commands inherit our output. Without `on_error` they inherit our stderr.
+        policy: Termination policy. None: the commands end by themselves.
+        max_connecting: Maximum number of commands without any output when the next one starts.
 
     Returns:
-        How each ended, in their order.
+        The exit statuses, in the order of the commands.
 
     Raises:
-        BusbwError: One cannot be started; those that were are ended.
+        BusbwError: A command cannot be started. Those that run are killed.
     """
     raise_open_file_limit(len(commands))
-    with ChildProcesses(watch, rules or TerminationPolicy()) as children:
+    with ChildProcesses(callbacks, policy or TerminationPolicy()) as children:
         for command in commands:
-            if at_a_time is not None:
-                children.wait_for_slot(at_a_time)
+            if max_connecting is not None:
+                children.wait_for_slot(max_connecting)
             children.start(command)
         children.run_to_end()
-    return children.ended()
+    return children.statuses()
 
 
 @contextmanager
 def written_files(files: Sequence[PrivateFile]) -> Iterator[None]:
-    """Writes files that only their owner may read, and removes them in the end.
+    """Writes files that only their owner may read, and removes them on exit.
 
     Raises:
-        BusbwError: One cannot be written, or is there already.
+        BusbwError: A file exists or cannot be written.
     """
     with ExitStack() as undo:
         for file in files:
@@ -72,36 +72,36 @@ def written_files(files: Sequence[PrivateFile]) -> Iterator[None]:
                     stream.write(file.text)
             except OSError as error:
                 raise BusbwError(
-                    f"cannot write {file.path}: {error.strerror}", remedy="name a folder where you may write"
+                    f"cannot write {file.path}: {error.strerror}", remedy="choose a writable folder"
                 ) from error
         yield
 
 
-def job_exit_code(ended: Sequence[ExitStatus]) -> int:
-    """The exit code of a job of several processes: that of process 0, which knows how the run went.
+def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
+    """Returns the exit code of a job with several processes: that of process 0, which summarizes the run.
 
-    Where it was ended from here, or thinks that all is well, the first other that failed by itself decides. One that
-    was killed or crashed is a lost rank.
+    If we terminated process 0, or if it succeeded, the first other process that failed by itself decides. A process
+    that was killed or crashed counts as a lost rank.
     """
-    first = ended[0]
+    first = statuses[0]
     if not first.code or first.was_terminated:
-        first = next((each for each in ended if each.code and not each.was_terminated), first)
+        first = next((status for status in statuses if status.code and not status.was_terminated), first)
     return ExitCode.RANK_LOST if _crashed(first) else first.code
 
 
-def killed_message(ended: Sequence[ExitStatus]) -> str:
-    """What to say where nobody is left who could have said it: all were killed or have crashed. Empty otherwise."""
-    if not all(map(_crashed, ended)):
+def killed_message(statuses: Sequence[ExitStatus]) -> str:
+    """Error message if all processes were killed or crashed, so that none could report it. Empty otherwise."""
+    if not all(map(_crashed, statuses)):
         return ""
-    names = dict.fromkeys(_signal_name(each.code - SIGNALLED) for each in ended)
+    names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in statuses)
     return (
-        f"every process was killed or crashed ({', '.join(names)}); look at dmesg or the memory limit where it was "
-        "SIGKILL, or else repeat it with NCCL_DEBUG=INFO and report both"
+        f"every process was killed or crashed ({', '.join(names)}); after SIGKILL check dmesg and the memory limit, "
+        "otherwise repeat with NCCL_DEBUG=INFO and report its output"
     )
 
 
-def _crashed(each: ExitStatus) -> bool:
-    return each.code > SIGNALLED and each.code not in _ORDERLY and not each.was_terminated
+def _crashed(status: ExitStatus) -> bool:
+    return status.code > SIGNALLED and status.code not in _ORDERLY_CODES and not status.was_terminated
 
 
 def _signal_name(number: int) -> str:

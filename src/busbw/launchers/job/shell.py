@@ -4,29 +4,29 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 PROGRAM_MISSING = 127
-"""The exit code of a shell whose command is not there."""
+"""Exit code of a shell that does not find its command."""
 
 
 def find_program(programs: Sequence[str]) -> list[str]:
-    """Lines that set `program` to the first of the programs that is there, as a path or a name; else to nothing."""
+    """Returns lines that set `program` to the first existing path or name of `programs`, or to the empty string."""
     words = " ".join(map(shlex.quote, programs))
     return ["program=", f'for each in {words}; do [ -n "$program" ] || program=$(command -v "$each"); done']
 
 
-def run_forwarding_signals(command: str, signals: Mapping[str, str], *, outlived: str = "") -> list[str]:
-    """Lines that run a command beside the shell, hand signals on to it, and set `code` to its exit code.
+def run_forwarding_signals(command: str, signals: Mapping[str, str], *, absorbed: str = "") -> list[str]:
+    """Returns lines that run a command in the background, forward signals to it, and set `code` to its exit code.
 
-    A signal makes `wait` return before the command has ended, and a shell may have collected the command's exit code by
-    the time it is asked whether there still is such a process; so it waits once more after each signal. A `wait` after
-    the one that said the exit code ends with 127, in bash with -1 at times.
+    A signal makes `wait` return before the command has ended. The shell may also have reaped the command already, so
+    its process ID proves nothing. Therefore the lines call `wait` once more after each signal. A `wait` for a reaped
+    command returns 127, or -1 in some cases in bash; both are ignored.
 
     Args:
-        command: The words to run, as shell.
-        signals: What the shell gets, one name or several, and the signal that the command gets for it.
-        outlived: Names of signals that the shell outlives and hands on to nobody.
+        command: Shell words to run.
+        signals: Signals of the shell (one name or several), each with the signal to send to the command.
+        absorbed: Names of signals that the shell catches and does not forward.
     """
     traps = [
-        *([f"trap again=yes {outlived}"] if outlived else []),
+        *([f"trap again=yes {absorbed}"] if absorbed else []),
         f"{command} & pid=$!",
         *(f"trap 'again=yes; kill -{to} $pid 2>/dev/null' {names}" for names, to in signals.items()),
     ]

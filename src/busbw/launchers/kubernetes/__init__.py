@@ -1,9 +1,9 @@
-"""Starts the job in a Kubernetes cluster: one pod on each node, found by name, with no ssh and no MPI between them.
+"""Starts the job in a Kubernetes cluster, with one pod per node and without ssh or MPI between the pods.
 
-Process 0 is found by its pod's name in a headless Service; the token travels in a Secret. The workload (an Indexed Job
-unless JobSet or MPIJob is asked for) is created first, suspended, then the Secret and the Service with the workload as
-their owner, and then it is let go: so nothing is ever left that one delete of the workload would not remove, and who
-launches needs no right to read or change a Secret.
+Pods find process 0 by its pod's name in a headless Service. The token is in a Secret. The workload (an Indexed Job, a
+JobSet or an MPIJob) is created first, suspended if its kind allows it. The Secret and the Service follow, with the
+workload as their owner; then the workload is resumed. Deleting the workload therefore deletes everything, and the user
+needs no right to read or change Secrets.
 """
 
 from dataclasses import dataclass, field
@@ -24,113 +24,121 @@ from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
 from busbw.launchers.kubernetes.signal_log import logged_signals
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
-_ORDER = """\
-# The objects as they are in the end; `kubectl apply -f -` takes them, with a token of yours in place of <token>.
+_CREATION_COMMENT = """\
+# The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own.
 # busbw launch creates the {kind} first{how}, then the rest with it as their owner{then}:"""
-_WATCHED = """\
-# It looks at the pods until all is done (and at events and nodes while a pod waits), and reads the log of process 0:"""
-_UID_SHOWN = "<uid>"
-"""The cluster gives it when it takes the workload."""
-_REMOVED = "# In the end, or when it is interrupted, it deletes the {kind}, and with it the rest:"
+_POLL_COMMENT = """\
+# It polls the pods until the job ends (also events and nodes while a pod waits), and reads the log of process 0:"""
+_UID_PLACEHOLDER = "<uid>"
+"""Placeholder for the UID that the cluster assigns to the workload."""
+_DELETION_COMMENT = "# At the end or after an interrupt, it deletes the {kind}, and with it the rest:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesPlan(LaunchPlan):
-    """A job's objects, and the cluster that they are for."""
+    """Launch plan with the objects of a job and their target cluster."""
 
-    where: KubernetesTarget
-    made: Manifests = field(repr=False)
+    target: KubernetesTarget
+    job_manifests: Manifests = field(repr=False)
     program: str
-    watched: tuple[Command, ...]
-    """How it is looked at while it runs."""
+    poll_commands: tuple[Command, ...]
+    """Commands that observe the job while it runs."""
 
     def text(self) -> str:
-        """The objects as YAML, and as comments what is run."""
-        import yaml  # only a dry run waits for it
+        """The objects as YAML, with the commands as comments."""
+        import yaml  # slow to import, and only a dry run needs it
 
         lines = [f"# {remark}" for remark in self.remarks]
-        kind = self.made.workload["kind"]
+        kind = self.job_manifests.workload["kind"]
         start = (
-            {"how": ", suspended", "then": ", and lets it start"} if self.made.suspend_path else {"how": "", "then": ""}
+            {"how": ", suspended", "then": ", and resumes it"}
+            if self.job_manifests.suspend_path
+            else {"how": "", "then": ""}
         )
-        lines.append(_ORDER.format(kind=kind, **start))
-        lines += [f"#   {command.text()}{what}" for command, what in zip(self.commands, self._sent(), strict=False)]
+        lines.append(_CREATION_COMMENT.format(kind=kind, **start))
+        lines += [
+            f"#   {command.text()}{note}" for command, note in zip(self.commands, self._creation_notes(), strict=False)
+        ]
         lines += [f"#   {command.text()}" for command in self.commands[2:]]
-        lines += [_WATCHED, *(f"#   {command.text()}" for command in self.watched)]
+        lines += [_POLL_COMMENT, *(f"#   {command.text()}" for command in self.poll_commands)]
         if self.cleanup:
-            lines += [_REMOVED.format(kind=kind), *(f"#   {command.text()}" for command in self.cleanup)]
-        objects = [*self.made.owned, self.made.workload]
-        # As they are in the end: applied as they are sent, one stays suspended, the others go for want of an owner.
+            lines += [_DELETION_COMMENT.format(kind=kind), *(f"#   {command.text()}" for command in self.cleanup)]
+        objects = [*self.job_manifests.owned, self.job_manifests.workload]
+        # Shows the final objects. Those that are sent would not work by hand: suspended, or with an unknown owner.
         documents = yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True, width=110)
         return redact_token("\n".join([*lines, documents.rstrip("\n")]), self.token)
 
-    def _sent(self) -> tuple[str, str]:
-        """What the objects have besides when they are created."""
-        kind = self.made.workload["kind"]
-        extra = f", with {patch_text(suspension(self.made))}" if self.made.suspend_path else ""
-        (owner, *_) = owned_by(self.made.owned[0], self.made.workload, _UID_SHOWN)["metadata"]["ownerReferences"]
+    def _creation_notes(self) -> tuple[str, str]:
+        """Comments on the fields that objects have only at their creation."""
+        kind = self.job_manifests.workload["kind"]
+        extra = f", with {patch_text(suspension(self.job_manifests))}" if self.job_manifests.suspend_path else ""
+        (owner, *_) = owned_by(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)["metadata"][
+            "ownerReferences"
+        ]
         owned = {"metadata": {"ownerReferences": [owner]}}
         return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owned)}"
 
 
-def render(job: Job, where: KubernetesTarget) -> KubernetesPlan:
-    """The objects of the job.
+def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
+    """Returns the objects and commands of the job.
 
     Raises:
-        UsageError: It cannot be had of that kind of object.
+        UsageError: The workload kind does not support several processes per node.
     """
-    if job.processes_per_node != 1 and where.kind != "mpijob":
+    if job.processes_per_node != 1 and target.kind != "mpijob":
         raise UsageError(
-            f"{job.processes_per_node} processes per node need --kind mpijob: with {where.kind} a pod is one process",
-            remedy=f"give one process {job.processes_per_node} ranks with -t, or use --kind mpijob",
+            f"{job.processes_per_node} processes per node need --kind mpijob: with {target.kind} a pod is one process",
+            remedy=f"use one process with {job.processes_per_node} ranks (-t), or --kind mpijob",
         )
-    made = manifests(job, where)
-    kind = made.workload["kind"].lower()
+    job_manifests = manifests(job, target)
+    kind = job_manifests.workload["kind"].lower()
     selector = f"{INSTANCE}={job.name}"
-    change = resumption(made)
-    resumed = change and not where.queue
-    sent = (kubectl.CREATE, kubectl.CREATE, *((kubectl.patch(kind, job.name, change),) if resumed else ()))
-    look = ("get", "pods", "-l", selector, "-o", "json")
+    change = resumption(job_manifests)
+    resumes = change and not target.queue
+    sent = (kubectl.CREATE, kubectl.CREATE, *((kubectl.patch(kind, job.name, change),) if resumes else ()))
+    list_pods = ("get", "pods", "-l", selector, "-o", "json")
     follow = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
     return KubernetesPlan(
-        commands=tuple(Command(kubectl.request(where, *words)) for words in sent),
-        watched=(Command(kubectl.request(where, *look)), Command(kubectl.command(where, *follow))),
-        cleanup=() if where.keep else (Command(kubectl.request(where, *kubectl.delete(kind, job.name))),),
-        remarks=_remarks(where),
+        commands=tuple(Command(kubectl.request(target, *words)) for words in sent),
+        poll_commands=(Command(kubectl.request(target, *list_pods)), Command(kubectl.command(target, *follow))),
+        cleanup=() if target.keep else (Command(kubectl.request(target, *kubectl.delete(kind, job.name))),),
+        remarks=_remarks(target),
         token=job.token,
-        where=where,
-        made=made,
+        target=target,
+        job_manifests=job_manifests,
         program=str(job.program).rpartition("/")[2],
     )
 
 
-def _remarks(where: KubernetesTarget) -> tuple[str, ...]:
-    """What a container gets by capabilities, only a process of root has: nothing hands them on to another user."""
-    if not where.capabilities or (where.run_as_user == 0 and where.kind != "mpijob"):
+def _remarks(target: KubernetesTarget) -> tuple[str, ...]:
+    """Warns that capabilities of a container have an effect only for processes of root."""
+    if not target.capabilities or (target.run_as_user == 0 and target.kind != "mpijob"):
         return ()
-    names = " and ".join(where.capabilities)
-    locked = (
-        "; for others to lock memory, have the nodes' container runtime run with LimitMEMLOCK=infinity"
-        if "IPC_LOCK" in where.capabilities
+    names = " and ".join(target.capabilities)
+    lock_hint = (
+        "; to lock memory as another user, set LimitMEMLOCK=infinity for the nodes' container runtime"
+        if "IPC_LOCK" in target.capabilities
         else ""
     )
-    if where.kind == "mpijob":
+    if target.kind == "mpijob":
         return (
-            f"{names}: has an effect only where the image's sshd starts processes as root; busbw's does not{locked}",
+            f"{names}: has an effect only if the image's sshd starts processes as root; busbw's does not{lock_hint}",
         )
-    whose = f"user {where.run_as_user}" if where.run_as_user is not None else "the image's user, 1000 in busbw's own"
-    return (f"{names}: has an effect only for root (--run-as-user 0), and none for {whose}{locked}",)
+    user = (
+        f"user {target.run_as_user}" if target.run_as_user is not None else "the image's user (1000 in busbw's image)"
+    )
+    return (f"{names}: has an effect only for root (--run-as-user 0), not for {user}{lock_hint}",)
 
 
-def submit(rendered: KubernetesPlan, watch: LaunchCallbacks) -> int:
-    """Runs it to its end and returns the exit code of process 0.
+def submit(plan: KubernetesPlan, callbacks: LaunchCallbacks) -> int:
+    """Runs the job to its end and returns its exit code.
 
     Raises:
-        BusbwError: The cluster refuses it, or it can never start; nothing of it stays there.
+        BusbwError: The cluster rejects the job, or the job can never start. Unless `keep` is set, it is deleted.
     """
     kubectl.check_kubectl()
     with logged_signals() as received:
-        return JobFollower(rendered.where, rendered.made, rendered.program, watch, received).run()
+        return JobFollower(plan.target, plan.job_manifests, plan.program, callbacks, received).run()
 
 
 __all__ = ["KubernetesPlan", "KubernetesTarget", "render", "submit"]

@@ -1,7 +1,7 @@
-"""Talks to the cluster by kubectl.
+"""Calls the cluster's API through kubectl.
 
-So what a person's kubeconfig says of contexts, proxies, certificates and plugins that log in is true here too. A dry
-run shows calls with the words that they are made with; it leaves out those that only explain a wait or a failure.
+So contexts, proxies, certificates and login plugins of the user's kubeconfig apply. A dry run shows these calls word
+for word, except those that only explain a wait or a failure.
 """
 
 import json
@@ -26,32 +26,32 @@ KUBECTL = "kubectl"
 _TICK_S = 0.25
 _REQUEST_LIMIT_S = 20
 _LIMIT_S = 60.0
-"""More than a request may take: a plugin that logs in may ask a person."""
+"""Limit of a call. It is longer than that of a request, because a login plugin may prompt the user."""
 _INTERRUPTED_LIMIT_S = 5.0
-"""For a call during which the job was interrupted: what follows it, the deletion, must not wait for long."""
+"""Limit of a call during an interrupt, because the deletion of the job must follow soon."""
 _SECOND_SIGNAL_LIMIT_S = 1.0
-"""After a second interrupt: long enough for a deletion that a cluster takes, and no wait for one that it does not."""
+"""Limit of a call after a second interrupt: long enough for a cluster that responds."""
 _KILLED_S = 1.0
-"""How long the pipes of a killed kubectl may take to close; one who inherited them may have left its group."""
+"""How long to wait for the pipes of a killed kubectl. A process outside its group may have inherited them."""
 
-Answered = TypeVar("Answered")
+Decoded = TypeVar("Decoded")
 
-# What kubectl says, in part, and what a person can do about it; the first that fits.
+# Parts of kubectl's messages, each with a remedy; the first match applies.
 _REMEDIES = (
     (
         ("no matches for kind", "doesn't have a resource type"),
-        "the cluster lacks that kind: have its operator installed, or use --kind job",
+        "install the operator of this kind, or use --kind job",
     ),
     (
         ("(Forbidden)", "is forbidden"),
-        "ask for the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context",
+        "request the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context",
     ),
     (
         ("(Unauthorized)", "You must be logged in", "getting credentials"),
-        "log in again; `kubectl get pods` must work first",
+        "log in again, until `kubectl get pods` works",
     ),
-    (("does not exist",), "`kubectl config get-contexts` lists what there is"),
-    (("namespaces",), "name one that is there with --namespace, or make it: kubectl create namespace NAME"),
+    (("does not exist",), "choose a context from `kubectl config get-contexts`"),
+    (("namespaces",), "use an existing --namespace, or create it: kubectl create namespace NAME"),
     (
         ("was refused", "connection refused", "no such host", "Unable to connect"),
         "choose a cluster with --context, or check that it can be reached: kubectl cluster-info",
@@ -65,16 +65,16 @@ _PREAMBLE = re.compile(
 
 
 class RefusedError(BusbwError):
-    """The cluster, or kubectl itself, refused a call."""
+    """The cluster or kubectl itself rejected a call."""
 
 
 class InterruptedCallError(BusbwError):
-    """A signal came, and the call did not end soon after it."""
+    """A call was abandoned because it did not end soon after a signal."""
 
 
 @dataclass(frozen=True)
 class KubectlResult:
-    """What a call came to."""
+    """Exit code and output of a kubectl call."""
 
     code: int
     out: bytes
@@ -82,7 +82,7 @@ class KubectlResult:
 
     @property
     def error_line(self) -> str:
-        """What kubectl says last, without what it puts before."""
+        """The last line of stderr without its prefix."""
         lines = [
             line for line in self.err.splitlines() if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
         ]
@@ -90,44 +90,43 @@ class KubectlResult:
         return _PREAMBLE.sub("", text).partition("; if you choose to ignore")[0].strip()
 
 
-def command(where: KubernetesTarget, *words: str) -> tuple[str, ...]:
-    """A call of kubectl in the job's context and namespace."""
-    context = ("--context", where.context) if where.context else ()
-    namespace = ("--namespace", where.namespace) if where.namespace else ()
+def command(target: KubernetesTarget, *words: str) -> tuple[str, ...]:
+    """Returns a kubectl command line with the job's context and namespace."""
+    context = ("--context", target.context) if target.context else ()
+    namespace = ("--namespace", target.namespace) if target.namespace else ()
     return (KUBECTL, *context, *namespace, *words)
 
 
-def request(where: KubernetesTarget, *words: str) -> tuple[str, ...]:
-    """The same for a call that is answered at once: kubectl itself gives up a request that hangs."""
-    return (*command(where, *words), f"--request-timeout={_REQUEST_LIMIT_S}s")
+def request(target: KubernetesTarget, *words: str) -> tuple[str, ...]:
+    """Returns a command line as `command` does, with a time limit for the request."""
+    return (*command(target, *words), f"--request-timeout={_REQUEST_LIMIT_S}s")
 
 
 CREATE = ("create", "-f", "-", "-o", "json")
-"""The words of a call that creates what it reads from stdin."""
+"""Arguments that create the objects on stdin."""
 
 
 def patch(kind: str, name: str, change: dict[str, Any]) -> tuple[str, ...]:
-    """The words of one that merges a change into an object."""
+    """Returns arguments that merge a change into an object."""
     return ("patch", kind, name, "--type=merge", "-p", patch_text(change), "-o", "name")
 
 
 def delete(kind: str, name: str) -> tuple[str, ...]:
-    """The words of one that deletes an object, and with it all that it owns; fine when it is gone already."""
+    """Returns arguments that delete an object and everything that it owns. A missing object is no error."""
     return ("delete", kind, name, "--ignore-not-found", "--cascade=background", "--wait=false")
 
 
 def start(call: Sequence[str], *, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
-    """Runs kubectl in a process group of its own.
+    """Starts kubectl in its own process group.
 
-    Ctrl-C then reaches this program alone, which knows what to do about the job, and `end` reaches whatever kubectl
-    has started.
+    Ctrl-C then reaches only this program, which handles the job. `end` also kills processes that kubectl has started.
     """
     return subprocess.Popen(call, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def end(process: "subprocess.Popen[bytes]") -> bytes:
-    """Ends kubectl and what it started, and returns what is left of its stderr. Waits for nobody who holds a pipe."""
-    if process.returncode is None:  # not reaped, so that the group's number is still its own
+    """Kills kubectl and its children and returns the rest of its stderr. Does not wait for other users of its pipes."""
+    if process.returncode is None:  # not reaped yet, so the group ID is not reused
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     try:
@@ -143,33 +142,36 @@ def end(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 def check_kubectl() -> None:
-    """Raises a BusbwError where there is none."""
+    """Raises BusbwError if kubectl is not installed."""
     if not shutil.which(KUBECTL):
         raise BusbwError(
-            "there is no kubectl in PATH, and busbw talks to the cluster by it",
-            remedy="install it (https://kubernetes.io/docs/tasks/tools); --dry-run works without",
+            "kubectl is not in the PATH",
+            remedy="install it (https://kubernetes.io/docs/tasks/tools), or use --dry-run",
         )
 
 
 class KubectlClient:
-    """Calls of the API, during which the one who waits is kept informed, and can leave.
+    """Runs kubectl calls, reports slow calls, and abandons them after signals.
 
     Args:
-        where: The cluster.
-        on_tick: Called while a call takes its time, with its verb and the seconds since its start.
-        received: The signals that came so far. After the first a call ends within seconds, but for the deletion, which
-            is what it asks for; after the second that, too.
+        target: The cluster.
+        on_tick: Called while a call runs, with its verb and the seconds since its start.
+        received: The signals received so far. After the first one, calls other than a deletion end within seconds.
+        After
+            the second one, a deletion ends as well.
     """
 
-    def __init__(self, where: KubernetesTarget, on_tick: Callable[[str, float], None], received: Sequence[int]) -> None:
-        self.where = where
+    def __init__(
+        self, target: KubernetesTarget, on_tick: Callable[[str, float], None], received: Sequence[int]
+    ) -> None:
+        self.target = target
         self._on_tick = on_tick
         self._received = received
 
     def create(self, manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Creates objects and returns what the cluster made of the last one."""
+        """Creates objects and returns the last one as the cluster stored it."""
         text = "\n".join(json.dumps(manifest) for manifest in manifests)
-        created = self._good(self.answer(*CREATE, stdin=text), "create the job")
+        created = self._checked_output(self.run(*CREATE, stdin=text), "create the job")
         document: dict[str, Any] = {}
         end, at = len(created), 0
         decoder, decoded = json.JSONDecoder(), created.decode()
@@ -180,67 +182,67 @@ class KubectlClient:
 
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Merges a change into an object."""
-        self._good(self.answer(*patch(kind, name, change)), "let the job start")
+        self._checked_output(self.run(*patch(kind, name, change)), "resume the job")
 
     def delete(self, kind: str, name: str) -> None:
-        """Deletes an object, and with it all that it owns; fine when it is gone already."""
-        self._good(self.answer(*delete(kind, name)), "delete the job")
+        """Deletes an object and everything that it owns. A missing object is no error."""
+        self._checked_output(self.run(*delete(kind, name)), "delete the job")
 
-    def get(self, form: type[Answered], kind: str, *words: str) -> Answered:
-        """Objects of a kind.
+    def get(self, form: type[Decoded], kind: str, *words: str) -> Decoded:
+        """Returns objects of a kind.
 
         Raises:
-            RefusedError: The cluster does not answer, or not with those.
+            RefusedError: The cluster does not answer, or its answer has another form.
         """
-        found = self._good(self.answer("get", kind, *words, "-o", "json"), f"look at the {kind}")
+        found = self._checked_output(self.run("get", kind, *words, "-o", "json"), f"list {kind}")
         try:
             return msgspec.json.decode(found, type=form)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RefusedError(
-                f"kubectl get {kind} answered with something else: {error}", remedy="run it by hand"
+                f"kubectl get {kind} printed unexpected output: {error}", remedy="run it by hand"
             ) from error
 
-    def answer(self, *words: str, stdin: str = "") -> KubectlResult:
-        """Runs kubectl to its end.
+    def run(self, *words: str, stdin: str = "") -> KubectlResult:
+        """Runs kubectl to its end and returns its result.
 
         Raises:
-            RefusedError: It does not end.
-            InterruptedCallError: Nor does it soon after a signal.
+            RefusedError: The call exceeds its limit.
+            InterruptedCallError: The call exceeds the shorter limit after a signal.
         """
-        process = start(request(self.where, *words), stdin=subprocess.PIPE)
+        process = start(request(self.target, *words), stdin=subprocess.PIPE)
         start_s = monotonic()
-        given: bytes | None = stdin.encode()
+        input_bytes: bytes | None = stdin.encode()
         try:
             while True:
                 try:
-                    out, err = process.communicate(given, timeout=_TICK_S)
+                    out, err = process.communicate(input_bytes, timeout=_TICK_S)
                     return KubectlResult(process.returncode, out, err.decode(errors="replace"))
                 except subprocess.TimeoutExpired:
-                    given = None
+                    input_bytes = None
                     elapsed_s = monotonic() - start_s
                     self._on_tick(words[0], elapsed_s)
-                    self._give_up(words, elapsed_s)
+                    self._check_limit(words, elapsed_s)
         finally:
             if process.returncode is None:
                 end(process)
 
-    def _give_up(self, words: Sequence[str], elapsed_s: float) -> None:
-        """Raises when a call has taken too long."""
-        what = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(words[:3])}"
+    def _check_limit(self, words: Sequence[str], elapsed_s: float) -> None:
+        """Raises if a call exceeds its limit."""
+        message = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(words[:3])}"
         if len(self._received) > 1 and elapsed_s > _SECOND_SIGNAL_LIMIT_S:
-            raise InterruptedCallError(what, remedy="see what it left: kubectl get all")
+            raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
         if self._received and words[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
-            raise InterruptedCallError(what, remedy="see what it left: kubectl get all")
+            raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
         if elapsed_s > _LIMIT_S:
-            raise RefusedError(what, remedy="check that the cluster can be reached: kubectl cluster-info")
+            raise RefusedError(message, remedy="check that the cluster can be reached: kubectl cluster-info")
 
-    def _good(self, answer: KubectlResult, what: str) -> bytes:
-        if answer.code == 0:
-            return answer.out
+    def _checked_output(self, result: KubectlResult, action: str) -> bytes:
+        if result.code == 0:
+            return result.out
         remedy = next(
-            (remedy for said, remedy in _REMEDIES if any(words in answer.err for words in said)),
-            "run it by hand: see --dry-run",
+            (remedy for patterns, remedy in _REMEDIES if any(pattern in result.err for pattern in patterns)),
+            "run the command by hand: see --dry-run",
         )
-        if "strict decoding error" in answer.err or "is invalid" in answer.err:
-            raise UsageError(f"the cluster cannot {what}: {answer.error_line}", remedy="correct what was asked for")
-        raise RefusedError(f"the cluster cannot {what}: {answer.error_line}", remedy=remedy)
+        if "strict decoding error" in result.err or "is invalid" in result.err:
+            raise UsageError(f"the cluster cannot {action}: {result.error_line}", remedy="correct the options")
+        raise RefusedError(f"the cluster cannot {action}: {result.error_line}", remedy=remedy)

@@ -1,45 +1,45 @@
-"""A pod's log, each line once: it is read again from where a connection was lost.
+"""Removes repeated lines from a pod's log, which is read again after a lost connection.
 
-The API stamps each line with the time at which it was written (to the nanosecond) and can be asked for what came since
-a time (to the second). So after a reconnection some lines come again; they are known by their stamps.
+The API gives each line a timestamp in nanoseconds, but accepts only whole seconds as a start time. So some lines
+arrive again after a reconnection. Their timestamps identify them.
 """
 
 import re
 
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
+_TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
 
 
 class LogDeduplicator:
-    """Takes the stamped lines of one reading after the other and gives out each line once, without its stamp."""
+    """Returns each line of a log once and without its timestamp, across several connections."""
 
     def __init__(self) -> None:
         self.since = ""
-        """What to ask for next: the stamp of the last line; empty at the beginning."""
+        """Start time of the next connection: the timestamp of the last line. Empty before the first line."""
         self._last = b""
         self._taken_with_last = 0
-        self._met_with_last = 0
+        self._seen_with_last = 0
 
     def reconnected(self) -> None:
-        """A new reading begins, from `since`."""
-        self._met_with_last = 0
+        """Notes that a new connection delivers lines from `since` on."""
+        self._seen_with_last = 0
 
     def take(self, line: bytes) -> bytes | None:
-        """The line as the program wrote it; None when it has been given out before.
+        """Returns the line as the program wrote it, or None if it was returned before.
 
-        A line without a stamp is something that the API itself says, and is passed on as it is.
+        A line without a timestamp is a message of the API itself and is returned unchanged.
         """
-        found = _STAMP.match(line)
+        found = _TIMESTAMP.match(line)
         if not found:
             return line
-        stamp = b"%s.%s%s" % (found[1], (found[2] or b"").ljust(9, b"0"), found[3])
-        if stamp < self._last:
+        timestamp = b"%s.%s%s" % (found[1], (found[2] or b"").ljust(9, b"0"), found[3])
+        if timestamp < self._last:
             return None
-        if stamp == self._last:
-            self._met_with_last += 1
-            if self._met_with_last <= self._taken_with_last:
+        if timestamp == self._last:
+            self._seen_with_last += 1
+            if self._seen_with_last <= self._taken_with_last:
                 return None
         else:
-            self._last, self._taken_with_last, self._met_with_last = stamp, 0, 1
+            self._last, self._taken_with_last, self._seen_with_last = timestamp, 0, 1
             self.since = found[0].decode().strip()
         self._taken_with_last += 1
         return line[found.end() :]

@@ -1,59 +1,59 @@
-"""When the pod of process 0 counts as lost although the cluster still lists it: its node has gone silent.
+"""Decides when the leader pod counts as lost although the cluster still lists it, because its node is silent.
 
-A node that is cut off cannot say that its pods ended, and the cluster, which waits for that word, lists them for ever.
+A disconnected node cannot report the end of its pods, so the cluster keeps listing them.
 """
 
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.log_reader import LogReader
 
 _FAILURES = 3
-"""A kubelet that is there serves the log of a pod that is being deleted until the pod is gone."""
+"""Failed log connections after which a pod in deletion is lost. A live kubelet serves its log until the pod is gone."""
 
 
 class LossDetector:
-    """What speaks for a loss, and since when."""
+    """Tracks how long the leader pod's node has been silent."""
 
-    def __init__(self, patience_s: int) -> None:
-        self._patience_s = patience_s
+    def __init__(self, pending_limit_s: int) -> None:
+        self._pending_limit_s = pending_limit_s
         self._silent_since_s: float | None = None
 
     def on_line(self) -> None:
-        """Its log brought a line, so it lives."""
+        """Notes a log line: the pod is alive."""
         self._silent_since_s = None
 
-    def lost_reason(self, pod: objects.Pod, reading: LogReader | None, now_s: float) -> str:
-        """Why it is lost; empty as long as it may not be.
+    def lost_reason(self, pod: objects.Pod, reader: LogReader | None, now_s: float) -> str:
+        """Returns the reason why the pod is lost, or the empty string if it may be alive.
 
         Args:
-            pod: As the cluster lists it now.
-            reading: Of its log; None where that has not begun.
-            now_s: Of the monotonic clock.
+            pod: The current state of the pod.
+            reader: Reader of the pod's log. None before the log exists.
+            now_s: Time of the monotonic clock.
         """
         if status.has_ended(pod):
             return ""
         unreachable = status.unreachable_message(pod)
         if status.is_node_lost(pod):
             return unreachable
-        failures = reading.failures if reading else 0
+        failures = reader.failures if reader else 0
         if pod.metadata.deletion_timestamp and failures >= _FAILURES:
-            return unreachable or f"it is being deleted, and node {pod.spec.node_name} does not give its log"
+            return unreachable or f"it is being deleted, and node {pod.spec.node_name} does not serve its log"
         if not unreachable:
             self._silent_since_s = None
             return ""
         if self._silent_since_s is None:
             self._silent_since_s = now_s
-        is_over = self._patience_s and now_s > self._silent_since_s + self._patience_s
+        is_over = self._pending_limit_s and now_s > self._silent_since_s + self._pending_limit_s
         return unreachable if is_over else ""
 
 
-def suspicion_text(pod: objects.Pod | None, reading: LogReader | None) -> str:
-    """What is waited for while it may be lost; empty when nothing speaks for that."""
+def suspicion_text(pod: objects.Pod | None, reader: LogReader | None) -> str:
+    """Status text for a pod that may be lost. Empty without a sign of loss."""
     if pod is None or status.has_ended(pod):
         return ""
     if unreachable := status.unreachable_message(pod):
         return f"pod {pod.metadata.name}: {unreachable}"
-    if reading is not None and reading.failures and not reading.is_connected:
-        return f"the log of pod {pod.metadata.name} cannot be read: {reading.words or 'kubectl does not say why'}"
+    if reader is not None and reader.failures and not reader.is_connected:
+        return f"the log of pod {pod.metadata.name} cannot be read: {reader.error_text or 'kubectl gives no reason'}"
     if pod.metadata.deletion_timestamp:
         return f"pod {pod.metadata.name} is being deleted"
     return ""

@@ -1,8 +1,8 @@
-"""The objects that make up a job in the cluster: pure functions of what runs and where.
+"""Builds the Kubernetes objects of a job: pure functions of the job and the target.
 
-Three kinds of workload, each the owner of whatever else belongs to it:
-- an Indexed Job, which every cluster has, with a headless Service that gives its pods names;
-- a JobSet, which makes its Service itself;
+The workload owns all other objects of the job. It has one of three kinds:
+- an Indexed Job, which every cluster supports, with a headless Service for the names of its pods;
+- a JobSet, which creates its Service itself;
 - an MPIJob, in which mpirun starts the processes over ssh.
 """
 
@@ -16,7 +16,7 @@ from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Mani
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
-"""Pods start minutes apart where some nodes have the image and others pull it."""
+"""Time limit of joining. Pods start minutes apart if some nodes must pull the image."""
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _RANKS = "ranks"
 _HOSTFILE = "/etc/mpi/hostfile"
@@ -24,52 +24,52 @@ _HOSTFILE = "/etc/mpi/hostfile"
 
 @dataclass(frozen=True)
 class Manifests:
-    """All that a job is in the cluster."""
+    """All objects of a job."""
 
     workload: Manifest
-    """Owns the others: deleting it deletes them and its pods."""
+    """Owner of the other objects: deleting it deletes them and its pods."""
     owned: tuple[Manifest, ...]
     suspend_path: tuple[str, ...]
-    """Where the workload says that it must not start yet; empty for one that starts at once."""
+    """Path of the field that suspends the workload. Empty if it starts at once."""
     pods: int
-    """How many pods it makes."""
+    """Number of pods of the workload."""
     requests: Mapping[str, str]
-    """What each of the pods that measure asks for."""
+    """Resource requests of each measuring pod."""
 
 
-def manifests(job: Job, where: KubernetesTarget) -> Manifests:
-    """The objects of a job."""
-    make = {"job": _job, "jobset": _jobset, "mpijob": _mpijob}[where.kind]
-    workload, services, suspend_path, count = make(job, where)
-    return Manifests(workload, (*services, _secret(job, where)), suspend_path, count, pods.requests(where))
+def manifests(job: Job, target: KubernetesTarget) -> Manifests:
+    """Builds the objects of a job."""
+    make = {"job": _job, "jobset": _jobset, "mpijob": _mpijob}[target.kind]
+    workload, services, suspend_path, count = make(job, target)
+    return Manifests(workload, (*services, _secret(job, target)), suspend_path, count, pods.requests(target))
 
 
-def suspended(made: Manifests) -> Manifest:
-    """The workload as it is created: nothing that needs its Secret and Service starts before they are there."""
-    if not made.suspend_path:
-        return made.workload
-    return _with(made.workload, made.suspend_path, True)
+def suspended(job_manifests: Manifests) -> Manifest:
+    """The workload at its creation, suspended so that no pod starts before the Secret and the Service exist."""
+    if not job_manifests.suspend_path:
+        return job_manifests.workload
+    return _with(job_manifests.workload, job_manifests.suspend_path, True)
 
 
-def suspension(made: Manifests) -> Manifest:
-    """What `suspended` adds."""
-    return _with({}, made.suspend_path, True)
+def suspension(job_manifests: Manifests) -> Manifest:
+    """The fields that `suspended` adds."""
+    return _with({}, job_manifests.suspend_path, True)
 
 
-def resumption(made: Manifests) -> Manifest:
-    """The patch that lets it start; empty for one that has started."""
-    if not made.suspend_path:
+def resumption(job_manifests: Manifests) -> Manifest:
+    """The patch that resumes the workload. Empty if it was not suspended."""
+    if not job_manifests.suspend_path:
         return {}
-    return _with({}, made.suspend_path, False)
+    return _with({}, job_manifests.suspend_path, False)
 
 
 def patch_text(change: Manifest) -> str:
-    """A change as `kubectl patch -p` takes it."""
+    """A change in the syntax of `kubectl patch -p`."""
     return json.dumps(change, separators=(",", ":"))
 
 
 def owned_by(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
-    """The object with the workload as its owner, so that it goes when the workload goes."""
+    """The object with the workload as its owner, so that both are deleted together."""
     owner = {
         "apiVersion": workload["apiVersion"],
         "kind": workload["kind"],
@@ -79,43 +79,43 @@ def owned_by(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def _job(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _job(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(job.name, job, where),
+        "metadata": _metadata(job.name, job, target),
         "spec": {
             "clusterIP": "None",
-            # Ranks look for each other before their pods count as ready.
+            # Ranks connect to each other before their pods count as ready.
             "publishNotReadyAddresses": True,
             "selector": {INSTANCE: job.name},
-            "ports": [{"name": "rendezvous", "port": where.port}],
+            "ports": [{"name": "rendezvous", "port": target.port}],
         },
     }
     workload = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(job.name, job, where, is_workload=True),
-        "spec": _indexed(job, where, root=f"{job.name}-0.{job.name}", subdomain=job.name)
-        | {"ttlSecondsAfterFinished": where.ttl_s},
+        "metadata": _metadata(job.name, job, target, is_workload=True),
+        "spec": _indexed(job, target, root=f"{job.name}-0.{job.name}", subdomain=job.name)
+        | {"ttlSecondsAfterFinished": target.ttl_s},
     }
     return workload, [service], ("spec", "suspend"), job.nodes
 
 
-def _jobset(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _jobset(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     workload = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": _metadata(job.name, job, where, is_workload=True),
+        "metadata": _metadata(job.name, job, target, is_workload=True),
         "spec": {
             "network": {"enableDNSHostnames": True, "subdomain": job.name, "publishNotReadyAddresses": True},
             "failurePolicy": {"maxRestarts": 0},
-            "ttlSecondsAfterFinished": where.ttl_s,
+            "ttlSecondsAfterFinished": target.ttl_s,
             "replicatedJobs": [
                 {
                     "name": _RANKS,
                     "replicas": 1,
-                    "template": {"spec": _indexed(job, where, root=f"{job.name}-{_RANKS}-0-0.{job.name}")},
+                    "template": {"spec": _indexed(job, target, root=f"{job.name}-{_RANKS}-0-0.{job.name}")},
                 }
             ],
         },
@@ -123,53 +123,53 @@ def _jobset(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest]
     return workload, [], ("spec", "suspend"), job.nodes
 
 
-def _mpijob(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _mpijob(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     per_node = str(job.processes_per_node)
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
         **dict(job.environment),
         "BUSBW_LAUNCHER": "openmpi",
-        "BUSBW_RENDEZVOUS": f"tcp://{job.name}-worker-0.{job.name}:{where.port}",
+        "BUSBW_RENDEZVOUS": f"tcp://{job.name}-worker-0.{job.name}:{target.port}",
     }
-    # By name only: mpirun takes the values from its own environment, so none stands on a command line.
-    passed_on = [word for name in (*environment, "BUSBW_TOKEN") for word in ("-x", name)]
+    # Only names: mpirun takes the values from its environment, so the token is not on a command line.
+    exported = [word for name in (*environment, "BUSBW_TOKEN") for word in ("-x", name)]
     mpirun = ["mpirun", "-np", str(job.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
-    root_may = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    allow_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launcher = pods.pod_template(
         job,
-        where,
+        target,
         {
             "name": CONTAINER,
-            **pods.image(where),
-            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(pods.escape_variables, job.command)],
-            "env": pods.env({**environment, **root_may}, job),
+            **pods.image(target),
+            "command": [*mpirun, "--hostfile", _HOSTFILE, *exported, *map(pods.escape_variables, job.command)],
+            "env": pods.env({**environment, **allow_root}, job),
         },
         measures=False,
     )
     worker = pods.pod_template(
         job,
-        where,
+        target,
         {
             "name": CONTAINER,
-            **pods.image(where),
-            **pods.resources(where),
-            **pods.worker_security(where),
-            **pods.mounts(where),
+            **pods.image(target),
+            **pods.resources(target),
+            **pods.worker_security(target),
+            **pods.mounts(target),
         },
         measures=True,
     )
     workload = {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
-        "metadata": _metadata(job.name, job, where, is_workload=True),
+        "metadata": _metadata(job.name, job, target, is_workload=True),
         "spec": {
             "slotsPerWorker": job.processes_per_node,
-            "sshAuthMountPath": where.ssh_folder,
+            "sshAuthMountPath": target.ssh_folder,
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {
                 "cleanPodPolicy": "Running",
                 "backoffLimit": 0,
-                "ttlSecondsAfterFinished": where.ttl_s,
+                "ttlSecondsAfterFinished": target.ttl_s,
             },
             "mpiReplicaSpecs": {
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
@@ -177,55 +177,55 @@ def _mpijob(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest]
             },
         },
     }
-    # Not suspended: the operator would make the launcher at once then, and resume it whether its workers run or not. It
-    # makes it last, and only the launcher needs the Secret.
+    # Not suspended: otherwise the operator creates the launcher pod at once, and resumes it without waiting for the
+    # workers. Unsuspended, it creates the launcher last, and only the launcher needs the Secret.
     return workload, [], (), job.nodes + 1
 
 
-def _indexed(job: Job, where: KubernetesTarget, *, root: str, subdomain: str = "") -> Manifest:
-    """An Indexed Job's specification: a pod for each node, which knows its number and where number 0 listens."""
+def _indexed(job: Job, target: KubernetesTarget, *, root: str, subdomain: str = "") -> Manifest:
+    """Specification of an Indexed Job with one pod per node. Each pod gets its index and the address of index 0."""
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
         **dict(job.environment),
         "BUSBW_LAUNCHER": "kubernetes",
         "BUSBW_SIZE": str(job.nodes),
-        "BUSBW_RENDEZVOUS": f"tcp://{root}:{where.port}",
+        "BUSBW_RENDEZVOUS": f"tcp://{root}:{target.port}",
     }
     container = {
         "name": CONTAINER,
-        **pods.image(where),
+        **pods.image(target),
         "command": [pods.escape_variables(job.command[0])],
         "args": [pods.escape_variables(word) for word in job.command[1:]],
         "env": pods.env(environment, job),
-        **pods.resources(where),
-        **pods.security(where),
-        **pods.mounts(where),
+        **pods.resources(target),
+        **pods.security(target),
+        **pods.mounts(target),
     }
     return {
         "completionMode": "Indexed",
         "completions": job.nodes,
         "parallelism": job.nodes,
-        # A pod that fails is not tried again, and the others are left to say what they know and to end by themselves:
-        # a limit for the whole job (backoffLimit 0) would kill them, and their logs, at once.
+        # Failed pods are not retried, and the other pods keep running to report their results. A limit for the whole
+        # job (backoffLimit 0) would kill them and delete their logs at once.
         "backoffLimitPerIndex": 0,
-        "template": pods.pod_template(job, where, container, measures=True, subdomain=subdomain),
+        "template": pods.pod_template(job, target, container, measures=True, subdomain=subdomain),
     }
 
 
-def _secret(job: Job, where: KubernetesTarget) -> Manifest:
+def _secret(job: Job, target: KubernetesTarget) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": _metadata(job.name, job, where),
+        "metadata": _metadata(job.name, job, target),
         "type": "Opaque",
         "immutable": True,
         "stringData": {TOKEN_KEY: job.token},
     }
 
 
-def _metadata(name: str, job: Job, where: KubernetesTarget, *, is_workload: bool = False) -> Manifest:
-    labels = pods.labels(job) | ({_QUEUE: where.queue} if is_workload and where.queue else {})
-    return {"name": name} | ({"namespace": where.namespace} if where.namespace else {}) | {"labels": labels}
+def _metadata(name: str, job: Job, target: KubernetesTarget, *, is_workload: bool = False) -> Manifest:
+    labels = pods.labels(job) | ({_QUEUE: target.queue} if is_workload and target.queue else {})
+    return {"name": name} | ({"namespace": target.namespace} if target.namespace else {}) | {"labels": labels}
 
 
 def _with(manifest: Manifest, path: tuple[str, ...], value: object) -> Manifest:

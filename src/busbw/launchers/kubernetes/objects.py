@@ -1,10 +1,10 @@
-"""What the API answers: the fields of its objects that this launcher looks at, and no others."""
+"""Kubernetes API objects, reduced to the fields that this launcher reads."""
 
 import msgspec
 
 
 class Terminated(msgspec.Struct, rename="camel", frozen=True):
-    """How a container ended."""
+    """State of a terminated container."""
 
     exit_code: int
     reason: str = ""
@@ -12,14 +12,14 @@ class Terminated(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Waiting(msgspec.Struct, rename="camel", frozen=True):
-    """Why a container does not run yet."""
+    """State of a container that does not run yet."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(msgspec.Struct, rename="camel", frozen=True):
-    """One of three, or none of them."""
+    """State of a container. At most one of the three fields is set."""
 
     waiting: Waiting | None = None
     running: dict[str, str] | None = None
@@ -27,14 +27,14 @@ class ContainerState(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
-    """What the kubelet says of a container."""
+    """Status of a container, as the kubelet reports it."""
 
     name: str
     state: ContainerState = msgspec.field(default_factory=ContainerState)
 
 
 class Condition(msgspec.Struct, rename="camel", frozen=True):
-    """One of the things that may be true of a pod or a job."""
+    """A condition of a pod or a job."""
 
     type: str
     status: str
@@ -43,7 +43,7 @@ class Condition(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Metadata(msgspec.Struct, rename="camel", frozen=True):
-    """What every object has."""
+    """Metadata of an object."""
 
     name: str
     uid: str = ""
@@ -53,13 +53,13 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
 
 
 class PodSpec(msgspec.Struct, rename="camel", frozen=True):
-    """Where a pod runs."""
+    """Specification of a pod: its node."""
 
     node_name: str = ""
 
 
 class PodStatus(msgspec.Struct, rename="camel", frozen=True):
-    """How far a pod has got."""
+    """Status of a pod."""
 
     phase: str = ""
     reason: str = ""
@@ -69,7 +69,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Pod(msgspec.Struct, rename="camel", frozen=True):
-    """A pod, as far as this launcher looks."""
+    """A pod."""
 
     metadata: Metadata
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
@@ -77,20 +77,20 @@ class Pod(msgspec.Struct, rename="camel", frozen=True):
 
 
 class PodList(msgspec.Struct, rename="camel", frozen=True):
-    """What `kubectl get pods -o json` answers."""
+    """Output of `kubectl get pods -o json`."""
 
     items: tuple[Pod, ...]
 
 
 class InvolvedObject(msgspec.Struct, rename="camel", frozen=True):
-    """What an event is about."""
+    """The object that an event refers to."""
 
     kind: str = ""
     name: str = ""
 
 
 class Event(msgspec.Struct, rename="camel", frozen=True):
-    """One remark of a controller, the scheduler or a kubelet."""
+    """An event of a controller, the scheduler or a kubelet."""
 
     reason: str | None = None
     message: str | None = None
@@ -99,31 +99,31 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
     last_timestamp: str | None = None
     event_time: str | None = None
 
-    def when(self) -> str:
-        """For sorting; both are times of the same form."""
+    def time(self) -> str:
+        """Time of the event, as a sort key. Both fields have the same format."""
         return self.last_timestamp or self.event_time or ""
 
 
 class EventList(msgspec.Struct, rename="camel", frozen=True):
-    """What `kubectl get events -o json` answers."""
+    """Output of `kubectl get events -o json`."""
 
     items: tuple[Event, ...]
 
 
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
-    """What a node has."""
+    """Status of a node: its allocatable resources."""
 
     allocatable: dict[str, str] = {}
 
 
 class Node(msgspec.Struct, rename="camel", frozen=True):
-    """A node, as far as this launcher looks."""
+    """A node."""
 
     metadata: Metadata
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
 class NodeList(msgspec.Struct, rename="camel", frozen=True):
-    """What `kubectl get nodes -o json` answers."""
+    """Output of `kubectl get nodes -o json`."""
 
     items: tuple[Node, ...]

@@ -1,4 +1,4 @@
-"""A pod of the job: its container, what it asks for and where it may run; pure functions of what runs and where."""
+"""Builds the pods of a job: container, resources and placement. Pure functions of the job and the target."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,48 +11,48 @@ Manifest = dict[str, Any]
 CONTAINER = "busbw"
 TOKEN_KEY = "token"
 INSTANCE = "app.kubernetes.io/instance"
-"""The label that all objects of one job carry, with its name."""
+"""Label with the job's name on all objects of a job."""
 
 _MEMORY_FOR_HUGE_PAGES = "1Gi"
 
 
 def pod_template(
-    job: Job, where: KubernetesTarget, container: Manifest, *, measures: bool, subdomain: str = ""
+    job: Job, target: KubernetesTarget, container: Manifest, *, measures: bool, subdomain: str = ""
 ) -> Manifest:
-    """A pod with this container; `measures`: it is one of those that the job is about, not MPIJob's launcher."""
-    spec: Manifest = {} if where.kind == "mpijob" else {"restartPolicy": "Never"}  # there the replicas say so
+    """Returns a pod template with this container. `measures` is false only for the launcher pod of an MPIJob."""
+    spec: Manifest = {} if target.kind == "mpijob" else {"restartPolicy": "Never"}  # an MPIJob sets it per replica type
     spec |= {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
     }
     if subdomain:
         spec["subdomain"] = subdomain
-    if where.service_account:
-        spec["serviceAccountName"] = where.service_account
-    if where.priority_class:
-        spec["priorityClassName"] = where.priority_class
-    if where.pull_secret:
-        spec["imagePullSecrets"] = [{"name": where.pull_secret}]
-    if where.host_network and measures:
+    if target.service_account:
+        spec["serviceAccountName"] = target.service_account
+    if target.priority_class:
+        spec["priorityClassName"] = target.priority_class
+    if target.pull_secret:
+        spec["imagePullSecrets"] = [{"name": target.pull_secret}]
+    if target.host_network and measures:
         spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
-    if where.node_selector and measures:
-        spec["nodeSelector"] = dict(where.node_selector)
-    if where.tolerations:
-        spec["tolerations"] = [one.manifest() for one in where.tolerations]
-    if measures and not where.share_nodes and job.nodes > 1:
-        spec["affinity"] = _one_per_node(job, where)
-    if where.run_as_user is not None:
-        spec["securityContext"] = {"runAsUser": where.run_as_user, "runAsNonRoot": where.run_as_user != 0}
+    if target.node_selector and measures:
+        spec["nodeSelector"] = dict(target.node_selector)
+    if target.tolerations:
+        spec["tolerations"] = [one.manifest() for one in target.tolerations]
+    if measures and not target.share_nodes and job.nodes > 1:
+        spec["affinity"] = _one_per_node(job, target)
+    if target.run_as_user is not None:
+        spec["securityContext"] = {"runAsUser": target.run_as_user, "runAsNonRoot": target.run_as_user != 0}
     spec["containers"] = [container]
-    if where.shm and measures:
-        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": where.shm}}]
+    if target.shm and measures:
+        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": target.shm}}]
     return {"metadata": {"labels": labels(job)}, "spec": spec}
 
 
-def _one_per_node(job: Job, where: KubernetesTarget) -> Manifest:
+def _one_per_node(job: Job, target: KubernetesTarget) -> Manifest:
     selector: Manifest = {"matchLabels": {INSTANCE: job.name}}
-    if where.kind == "mpijob":
-        # The launcher measures nothing and may stand beside a worker.
+    if target.kind == "mpijob":
+        # The launcher measures nothing and may share a node with a worker.
         expression = {"key": "training.kubeflow.org/job-role", "operator": "In", "values": ["worker"]}
         selector["matchExpressions"] = [expression]
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
@@ -60,41 +60,41 @@ def _one_per_node(job: Job, where: KubernetesTarget) -> Manifest:
 
 
 def env(environment: Mapping[str, str], job: Job) -> list[Manifest]:
-    """The container's variables, and the token from the job's Secret."""
+    """Environment of the container, with the token from the job's Secret."""
     plain = [{"name": name, "value": escape_variables(value)} for name, value in environment.items()]
     secret = {"secretKeyRef": {"name": job.name, "key": TOKEN_KEY}}
     return [*plain, {"name": "BUSBW_TOKEN", "valueFrom": secret}]
 
 
 def escape_variables(text: str) -> str:
-    """The text as a manifest says it: there `$(NAME)` is a variable's value, and `$$` is `$`."""
+    """Escapes a text for a manifest, where `$(NAME)` expands a variable and `$$` is `$`."""
     return text.replace("$", "$$")
 
 
-def image(where: KubernetesTarget) -> Manifest:
-    """Which image, and when it is pulled."""
-    return {"image": where.image} | ({"imagePullPolicy": where.pull_policy} if where.pull_policy else {})
+def image(target: KubernetesTarget) -> Manifest:
+    """Image and pull policy of a container."""
+    return {"image": target.image} | ({"imagePullPolicy": target.pull_policy} if target.pull_policy else {})
 
 
-def requests(where: KubernetesTarget) -> dict[str, str]:
-    """What a container asks for, by the names of its resources."""
-    asked = dict(where.resources)
-    if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
-        asked["memory"] = _MEMORY_FOR_HUGE_PAGES  # the API refuses huge pages without either
-    return asked
+def requests(target: KubernetesTarget) -> dict[str, str]:
+    """Resource requests of a container by resource name."""
+    requested = dict(target.resources)
+    if any(name.startswith("hugepages-") for name in requested) and not {"cpu", "memory"} & requested.keys():
+        requested["memory"] = _MEMORY_FOR_HUGE_PAGES  # the API rejects huge pages without a CPU or memory request
+    return requested
 
 
-def resources(where: KubernetesTarget) -> Manifest:
-    """The same as a container says it; empty where it asks for nothing."""
-    asked = requests(where)
-    return {"resources": {"limits": asked, "requests": dict(asked)}} if asked else {}
+def resources(target: KubernetesTarget) -> Manifest:
+    """Resource section of a container. Empty without requests."""
+    requested = requests(target)
+    return {"resources": {"limits": requested, "requests": dict(requested)}} if requested else {}
 
 
-def security(where: KubernetesTarget) -> Manifest:
-    """What a container may do: nothing but what was asked for."""
+def security(target: KubernetesTarget) -> Manifest:
+    """Security context with only the requested capabilities."""
     capabilities: Manifest = {"drop": ["ALL"]}
-    if where.capabilities:
-        capabilities["add"] = list(where.capabilities)
+    if target.capabilities:
+        capabilities["add"] = list(target.capabilities)
     return {
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -104,16 +104,16 @@ def security(where: KubernetesTarget) -> Manifest:
     }
 
 
-def worker_security(where: KubernetesTarget) -> Manifest:
-    """For workers of MPIJob: only added, since an image's sshd that runs as root needs what is there by default."""
-    return {"securityContext": {"capabilities": {"add": list(where.capabilities)}}} if where.capabilities else {}
+def worker_security(target: KubernetesTarget) -> Manifest:
+    """Security context of MPIJob workers. Drops no capability, because an sshd run by root needs the defaults."""
+    return {"securityContext": {"capabilities": {"add": list(target.capabilities)}}} if target.capabilities else {}
 
 
-def mounts(where: KubernetesTarget) -> Manifest:
-    """Where /dev/shm comes from, if its size was given."""
-    return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if where.shm else {}
+def mounts(target: KubernetesTarget) -> Manifest:
+    """Volume mount of /dev/shm. Empty without a size."""
+    return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if target.shm else {}
 
 
 def labels(job: Job) -> dict[str, str]:
-    """By which all objects of a job, and of all jobs of busbw, are found."""
+    """Labels that select the objects of this job, or of all busbw jobs."""
     return {"app.kubernetes.io/name": "busbw", INSTANCE: job.name}

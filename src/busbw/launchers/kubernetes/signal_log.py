@@ -1,4 +1,4 @@
-"""Signals while a job runs in a cluster: remembered, and looked at where something can be done about them."""
+"""Records signals while a job runs in a cluster. The follower reads them between its calls."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from busbw.termination_signals import handled_by
 
 @contextmanager
 def logged_signals() -> Iterator[list[int]]:
-    """The numbers of the signals that came so far, in their order."""
+    """Yields the list of signal numbers received so far, in order."""
     received: list[int] = []
     with handled_by(lambda number, _frame: received.append(number)):
         yield received

@@ -1,4 +1,4 @@
-"""Why a job does not run yet, said while it is waited for; and when waiting is in vain."""
+"""Explains why a job does not run yet, and ends the wait for a problem that does not resolve."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -12,99 +12,103 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _NODES_AGAIN_S = 30.0
 _NO_POD_S = 10.0
-"""A workload without any pod for so long is one that nobody looks after."""
+"""A workload without pods for this time has no running operator."""
 
 
 class WaitExplainer:
-    """Explains what the pods of one job are at, and keeps in mind since when."""
+    """Explains the state of one job's pods and tracks how long a problem lasts."""
 
-    def __init__(self, where: KubernetesTarget, made: Manifests, calls: KubectlClient, watch: LaunchCallbacks) -> None:
-        self._where = where
-        self._made = made
-        self._calls = calls
-        self._watch = watch
-        self._trouble_since_s: float | None = None
+    def __init__(
+        self, target: KubernetesTarget, job_manifests: Manifests, client: KubectlClient, callbacks: LaunchCallbacks
+    ) -> None:
+        self._target = target
+        self._job_manifests = job_manifests
+        self._client = client
+        self._callbacks = callbacks
+        self._problem_since_s: float | None = None
         self._stage = ""
         self._no_pod_since_s: float | None = None
-        self._nodes_at_s = 0.0
+        self._next_nodes_s = 0.0
         self._never_fits: status.PodProblem | None = None
         self._may_see_nodes = True
         self._may_see_events = True
 
     def explain(self, pods: Sequence[objects.Pod], remark: str = "") -> None:
-        """Says what is waited for, or that nothing is.
+        """Updates the status text of the wait.
 
         Args:
-            pods: Of the job.
-            remark: What to say when all of them run.
+            pods: Pods of the job.
+            remark: Status text if all pods run.
 
         Raises:
-            BusbwError: It does not heal by waiting, for as long as the patience lasts.
+            BusbwError: A problem is certain, or lasted longer than the target's `pending_limit_s`.
         """
         events = self._events(pods)
-        words = status.waiting_message(pods, self._made.pods, events) or remark
-        if self._where.queue and not pods:
-            words = f"the queue {self._where.queue} has not let it start"
-        self._watch.on_status(f"waiting: {words}" if words else "")
-        trouble = (
-            status.find_problem(pods, self._made.pods, events)
+        text = status.waiting_message(pods, self._job_manifests.pods, events) or remark
+        if self._target.queue and not pods:
+            text = f"the queue {self._target.queue} has not started it yet"
+        self._callbacks.on_status(f"waiting: {text}" if text else "")
+        problem = (
+            status.find_problem(pods, self._job_manifests.pods, events)
             or self._unschedulable(pods, events)
             or self._operator_problem(pods)
         )
-        if trouble is None:
-            self._trouble_since_s = None
+        if problem is None:
+            self._problem_since_s = None
             return
-        if self._trouble_since_s is None or trouble.stage != self._stage:
-            self._trouble_since_s, self._stage = monotonic(), trouble.stage
-        patience_s = self._where.pending_limit_s
-        if trouble.is_certain or (patience_s and monotonic() > self._trouble_since_s + patience_s):
-            raise BusbwError(trouble.words, remedy=trouble.remedy)
+        if self._problem_since_s is None or problem.stage != self._stage:
+            self._problem_since_s, self._stage = monotonic(), problem.stage
+        pending_limit_s = self._target.pending_limit_s
+        if problem.is_certain or (pending_limit_s and monotonic() > self._problem_since_s + pending_limit_s):
+            raise BusbwError(problem.text, remedy=problem.remedy)
 
     def _operator_problem(self, pods: Sequence[objects.Pod]) -> status.PodProblem | None:
-        """A kind whose operator does not run is accepted, and then nothing happens."""
-        kind = self._made.workload["kind"]
-        if pods or self._where.queue or kind == "Job":
+        """Problem of a workload that the cluster accepted although the operator of its kind does not run."""
+        kind = self._job_manifests.workload["kind"]
+        if pods or self._target.queue or kind == "Job":
             self._no_pod_since_s = None
             return None
         self._no_pod_since_s = self._no_pod_since_s or monotonic()
         if monotonic() < self._no_pod_since_s + _NO_POD_S:
             return None
         return status.PodProblem(
-            f"the cluster took the {kind} and made no pod of it", "have its operator started, or use --kind job"
+            f"the cluster accepted the {kind} but created no pod", "start the operator of this kind, or use --kind job"
         )
 
     def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.PodProblem | None:
         waiting = [pod for pod in pods if status.is_unschedulable(pod)]
         if not waiting or not self._may_see_nodes:
             return None
-        if monotonic() > self._nodes_at_s:
-            self._nodes_at_s = monotonic() + _NODES_AGAIN_S
+        if monotonic() > self._next_nodes_s:
+            self._next_nodes_s = monotonic() + _NODES_AGAIN_S
             try:
-                nodes = self._calls.get(objects.NodeList, "nodes").items
+                nodes = self._client.get(objects.NodeList, "nodes").items
             except RefusedError:
-                self._may_see_nodes = False  # not everybody may; then the scheduler's words must do
+                self._may_see_nodes = False  # no right to list nodes: rely on the scheduler
                 return None
             self._never_fits = status.never_fits(
-                self._made.requests,
-                dict(self._where.node_selector),
+                self._job_manifests.requests,
+                dict(self._target.node_selector),
                 nodes,
-                wanted=1 if self._where.share_nodes else self._made.pods - (self._where.kind == "mpijob"),
+                wanted=1 if self._target.share_nodes else self._job_manifests.pods - (self._target.kind == "mpijob"),
                 scheduler=status.why_pending(waiting[0])[1],
                 events=events,
             )
         return self._never_fits
 
     def _events(self, pods: Sequence[objects.Pod]) -> tuple[objects.Event, ...]:
-        """What is said of the workload while pods are missing, and of one pod that is not running."""
+        """Events of one pending pod, and of the workload while pods are missing."""
         if not self._may_see_events:
             return ()
         pending = [pod.metadata.name for pod in pods if status.is_pending(pod)]
-        names = pending[:1] + ([self._made.workload["metadata"]["name"]] if len(pods) < self._made.pods else [])
+        names = pending[:1] + (
+            [self._job_manifests.workload["metadata"]["name"]] if len(pods) < self._job_manifests.pods else []
+        )
         found: list[objects.Event] = []
         try:
             for name in names:
-                words = ("--field-selector", f"involvedObject.name={name}")
-                found += self._calls.get(objects.EventList, "events", *words).items
+                selector = ("--field-selector", f"involvedObject.name={name}")
+                found += self._client.get(objects.EventList, "events", *selector).items
         except RefusedError:
             self._may_see_events = False
         return tuple(found)

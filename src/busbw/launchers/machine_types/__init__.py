@@ -1,1 +1,1 @@
-"""ADD A MACHINE TYPE HERE: one TOML file each, and `systems`, which reads them."""
+"""ADD A MACHINE TYPE HERE: one TOML file per machine type, and `machine_type.py`, which reads them."""

@@ -1,7 +1,7 @@
-"""ADD A MACHINE TYPE HERE: what a kind of node needs so that a job can be launched on it.
+"""ADD A MACHINE TYPE HERE: settings that a job needs on one type of node.
 
-The descriptions are data, src/busbw/launchers/machine_types/*.toml, and each value names where it is from. `load` gives the one of a name,
-an alias or a file. What the node's wires carry is said elsewhere: `expectation` is a name of busbw.system.
+The descriptions are data, src/busbw/launchers/machine_types/*.toml. Each value names its source. `load` finds a machine
+type by name, alias or file. Link speeds belong to busbw.system; `expectation` is a name there.
 """
 
 from typing import Annotated, Any, Literal
@@ -11,17 +11,17 @@ from msgspec import Meta, Struct
 
 from busbw.catalog import Catalog
 from busbw.errors import UsageError
-from busbw.launchers.job.job import PLACE
+from busbw.launchers.job.job import WORLD_VARIABLES
 from busbw.units import plain as shown
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-"""Controls, among them those that turn the direction of writing: what is shown must be what is there."""
+"""Control characters, including those that change the writing direction and so could disguise a shown value."""
 Text = Annotated[str, Meta(min_length=1, pattern=rf"\A[^{_CONTROL}]*\Z")]
 """One line of text."""
 Source = Annotated[str, Meta(min_length=1)]
-"""In a file a key of its table `sources`; once it is loaded the text of that source."""
+"""In a file: a key of its table `sources`. After loading: the text of that source."""
 MemoryQuantity = Annotated[str, Meta(pattern=r"\A[1-9][0-9]*(Ki|Mi|Gi|Ti)\Z")]
-"""A size as Kubernetes writes it: 64Gi."""
+"""Memory size in the syntax of Kubernetes, such as 64Gi."""
 
 
 class _Sourced(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -29,39 +29,39 @@ class _Sourced(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class SourcedCount(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """How many there are of something."""
+    """A count with its source."""
 
     value: Annotated[int, Meta(ge=1)]
 
 
 class SourcedRate(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Gb/s, one way."""
+    """A rate in Gb/s per direction, with its source."""
 
     value: Annotated[float, Meta(gt=0)]
 
 
 class SourcedAmount(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """How much memory."""
+    """An amount of memory with its source."""
 
     value: MemoryQuantity
 
 
 class HugePages(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Huge pages that a pod asks for."""
+    """Huge pages that a pod requests."""
 
     page: MemoryQuantity
     amount: MemoryQuantity
 
 
 class Resource(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A device that a pod asks for, by the name that its device plugin gives it."""
+    """A device that a pod requests, with its device plugin's resource name."""
 
     name: Annotated[str, Meta(pattern=r"\A[a-z0-9.-]+/[A-Za-z0-9._-]+\Z")]
     count: Annotated[int, Meta(ge=1)]
 
 
 class EnvironmentVariable(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A variable of the environment."""
+    """An environment variable with the reason for its value."""
 
     name: Annotated[str, Meta(pattern=r"\A[A-Z][A-Z0-9_]*\Z")]
     value: Text
@@ -69,20 +69,20 @@ class EnvironmentVariable(_Sourced, kw_only=True, frozen=True, forbid_unknown_fi
 
 
 class TopologyFile(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The file on the node that NCCL_TOPO_FILE names."""
+    """A topology file on the node, for NCCL_TOPO_FILE."""
 
     path: Annotated[str, Meta(pattern=rf"\A/[^{_CONTROL}]+\Z")]
 
 
 class Label(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What marks the nodes of this kind in a Kubernetes cluster."""
+    """A node label of this machine type in Kubernetes."""
 
     name: Text
     value: Text
 
 
 class Toleration(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A taint of these nodes that a pod accepts."""
+    """A toleration for a taint of these nodes."""
 
     key: Text
     operator: Literal["Equal", "Exists"]
@@ -91,7 +91,7 @@ class Toleration(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class Capability(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A capability that a container needs, by its name without CAP_."""
+    """A Linux capability that a container needs, without the prefix CAP_."""
 
     name: Annotated[str, Meta(pattern=r"\A[A-Z_]+\Z")]
     reason: Text
@@ -105,101 +105,101 @@ class SlurmOption(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 
 class Requirement(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What must be there beside what a launcher can ask for."""
+    """A requirement that a launcher cannot request from the scheduler."""
 
     what: Text
 
 
 class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What a kind of node needs. What no source says is absent, and nothing is assumed in its place."""
+    """Description of a machine type. A value without a source is absent; no default replaces it."""
 
     title: Text
     aliases: list[Text] = []
     expectation: Text | None = None
-    """The name of its description in busbw.system, for `busbw expect --system`."""
+    """Name of the matching system in busbw.system, for `busbw expect --system`."""
     gpus_per_node: SourcedCount | None = None
     nics_per_node: SourcedCount | None = None
     nic_gbit: SourcedRate | None = None
     environment: list[EnvironmentVariable] = []
-    """What it takes to work, or to fail where it does not."""
+    """Variables that are necessary for correct operation, or that turn a silent fallback into an error."""
     tuning: list[EnvironmentVariable] = []
-    """What it takes to be fast."""
+    """Variables that improve performance."""
     topology_file: TopologyFile | None = None
     resources: list[Resource] = []
     memory: SourcedAmount | None = None
     shm: SourcedAmount | None = None
-    """The size of /dev/shm."""
+    """Size of /dev/shm."""
     huge_pages: HugePages | None = None
     capabilities: list[Capability] = []
     node_labels: list[Label] = []
     tolerations: list[Toleration] = []
     slurm_job: list[SlurmOption] = []
-    """Options of the job: sbatch or salloc."""
+    """Options of sbatch or salloc."""
     slurm_step: list[SlurmOption] = []
-    """Options of the step: srun."""
+    """Options of srun."""
     requires: list[Requirement] = []
     notes: list[Text] = []
     sources: dict[str, Text] = {}
     name: str = ""
-    """Of the file; given when it is read."""
+    """Name of the file, set when it is loaded."""
 
     @property
     def nics_text(self) -> str:
-        """As people write it, 8 x 400 Gb/s; empty where it is not known."""
+        """NICs of a node as text, such as "8 x 400 Gb/s". Empty if unknown."""
         if self.nics_per_node is None or self.nic_gbit is None:
             return ""
         return f"{self.nics_per_node.value} x {self.nic_gbit.value:g} Gb/s"
 
     @property
     def variables(self) -> dict[str, str]:
-        """Everything that a process finds in its environment: environment, tuning and the topology file."""
+        """All environment variables of a process: environment, tuning and the topology file."""
         found = {setting.name: setting.value for setting in [*self.environment, *self.tuning]}
         return found | ({"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {})
 
 
-_REMEDY = "compare it with what `busbw launch systems NAME` shows of a known one"
+_REMEDY = "compare with a known type: `busbw launch systems NAME`"
 
 
-def _with_sources(system: MachineType, name: str) -> MachineType:
-    """The description with each source's text in place of its key.
+def _with_sources(machine_type: MachineType, name: str) -> MachineType:
+    """Returns the description with each source key replaced by its text.
 
     Raises:
-        UsageError: A source is named that is not there, is there and not named, or a variable is set twice.
+        UsageError: A source is unknown or unused, or a variable is set twice or reserved.
     """
     named: set[str] = set()
 
-    def resolved(value: Any, where: str) -> Any:
+    def resolved(value: Any, path: str) -> Any:
         if isinstance(value, list):
-            return [resolved(item, f"{where}[{index}]") for index, item in enumerate(value)]
+            return [resolved(item, f"{path}[{index}]") for index, item in enumerate(value)]
         if not isinstance(value, dict):
             return value
-        found = {key: resolved(item, f"{where}.{key}") for key, item in value.items() if key != "source"}
+        found = {key: resolved(item, f"{path}.{key}") for key, item in value.items() if key != "source"}
         if "source" in value:
-            if value["source"] not in system.sources:
-                what = f'{name}.toml: {where} names the source "{value["source"]}", which its [sources] lack'
-                raise UsageError(what, remedy=_REMEDY)
+            if value["source"] not in machine_type.sources:
+                message = f'{name}.toml: {path} names the source "{value["source"]}", which [sources] does not define'
+                raise UsageError(message, remedy=_REMEDY)
             named.add(value["source"])
-            found["source"] = system.sources[value["source"]]
+            found["source"] = machine_type.sources[value["source"]]
         return found
 
-    plain = msgspec.to_builtins(system)
+    plain = msgspec.to_builtins(machine_type)
     complete = {key: value if key == "sources" else resolved(value, key) for key, value in plain.items()}
-    if unused := sorted(system.sources.keys() - named):
-        raise UsageError(f"{name}.toml: no value names the source {', '.join(unused)}", remedy=_REMEDY)
-    variables = [setting.name for setting in [*system.environment, *system.tuning]]
-    variables += ["NCCL_TOPO_FILE"] if system.topology_file else []
-    if ours := sorted(set(variables) & set(PLACE)):
-        raise UsageError(f"{name}.toml sets {', '.join(ours)}, which the launcher sets", remedy="leave it out")
+    if unused := sorted(machine_type.sources.keys() - named):
+        raise UsageError(f"{name}.toml: no value uses the source {', '.join(unused)}", remedy=_REMEDY)
+    variables = [setting.name for setting in [*machine_type.environment, *machine_type.tuning]]
+    variables += ["NCCL_TOPO_FILE"] if machine_type.topology_file else []
+    if reserved := sorted(set(variables) & set(WORLD_VARIABLES)):
+        raise UsageError(f"{name}.toml sets {', '.join(reserved)}, which the launcher sets", remedy="remove it")
     if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
         raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
     return msgspec.convert(complete | {"name": shown(name)}, MachineType)
 
 
 def _remedy_unknown(known: list[str]) -> str:
-    return f"give a .toml file or one of {', '.join(known)}"
+    return f"use a .toml file or one of {', '.join(known)}"
 
 
-_SHELF = Catalog(
+_CATALOG = Catalog(
     "busbw.launchers",
     MachineType,
     folder="machine_types",
@@ -211,23 +211,23 @@ _SHELF = Catalog(
 
 
 def systems() -> dict[str, MachineType]:
-    """Every machine type that comes with the program, by name."""
-    return _SHELF.all
+    """All built-in machine types by name."""
+    return _CATALOG.all
 
 
 def names() -> list[str]:
-    """The names of the machine types that come with the program."""
-    return list(_SHELF.all)
+    """Names of the built-in machine types."""
+    return list(_CATALOG.all)
 
 
 def load(name: str) -> MachineType:
-    """The machine type of that name or alias, in upper or lower case, or of the TOML file of that path.
+    """Returns the machine type with this name or alias (case-insensitive), or reads the TOML file at this path.
 
     Raises:
-        UsageError: There is none, or the file holds something else.
+        UsageError: No machine type has this name, or the file is invalid.
     """
     wanted = name.lower()
-    for system in _SHELF.all.values():
-        if wanted in {system.name.lower(), *(alias.lower() for alias in system.aliases)}:
-            return system
-    return _SHELF.find(name)
+    for machine_type in _CATALOG.all.values():
+        if wanted in {machine_type.name.lower(), *(alias.lower() for alias in machine_type.aliases)}:
+            return machine_type
+    return _CATALOG.find(name)

@@ -1,8 +1,8 @@
-"""Starts the job through Slurm: as a batch job whose output lies in files, or by srun, whose output comes to us.
+"""Starts the job through Slurm: as a batch job that writes its output to files, or with srun from this machine.
 
-srun without MPI starts the processes either way, and they find each other by what Slurm tells each of them. A batch
-job goes on when the connection to this machine is lost, and its files let one come back to it; that takes a folder
-which the nodes share with this machine. Within an allocation, and where no folder is shared, srun is run from here.
+In both cases srun starts the processes without MPI, and they find each other by the variables that Slurm sets. A batch
+job continues if the connection to this machine is lost, and `busbw launch attach` reads its files later. This requires
+a folder that the nodes share with this machine. Within an allocation, or without a shared folder, srun runs from here.
 """
 
 import json
@@ -19,171 +19,172 @@ import msgspec
 
 from busbw.errors import SIGNALLED, BusbwError, UsageError
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import PLACE, Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
+from busbw.launchers.job.job import WORLD_VARIABLES, Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
 
 SCRIPT = "job.sbatch"
 JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
-"""Holds the folders of jobs, where nobody named one."""
+"""Default parent of the job folders."""
 MAX_STEPS = 10_000
-_OF_THE_CLUSTER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
-"""Variables that lead to it and do not stem from a job."""
-_NOT_BY_DEFAULT = tuple(
+_CLUSTER_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+"""Slurm variables that select the cluster and do not belong to a job."""
+_REMOVED_DEFAULTS = tuple(
     f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")
 )
 DETACHED = SIGNALLED + signal.SIGHUP
-"""The exit code where the terminal went away and the job goes on."""
+"""Exit code if the terminal was lost and the job continues."""
 
 
 @dataclass(frozen=True)
 class SlurmPlan(LaunchPlan):
-    """With what following the job takes."""
+    """Launch plan with the data to follow the job."""
 
     folder: Path | None = None
-    """Where a batch job's files lie; None: srun is run from here."""
+    """Folder with the files of a batch job. None: srun runs from this machine."""
     name: str = ""
     collective: str = ""
     job: str = ""
-    """The id of a batch job that was submitted before."""
+    """ID of a batch job that was submitted before. Empty otherwise."""
     steps: int = 1
     step: int = 1
-    """The one that `submit` waits for; the first one's `submit` starts the job."""
+    """Step that `submit` waits for. `submit` of step 1 also starts the job."""
 
     def of_step(self, step: int) -> "SlurmPlan":
-        """The same job, to wait for another of its steps."""
+        """Returns the plan for another step of the same job."""
         return replace(self, step=step, remarks=())
 
     def text(self) -> str:
-        """With the folder that the job's files need."""
-        made = f"mkdir -p -m 700 {shlex.quote(str(self.folder))}\n" if self.folder else ""
-        return made + super().text()
+        """The plan in shell syntax, including the creation of the folder."""
+        make_folder = f"mkdir -p -m 700 {shlex.quote(str(self.folder))}\n" if self.folder else ""
+        return make_folder + super().text()
 
 
-def render(job: Job, where: SlurmTarget | None = None) -> SlurmPlan:
-    """A batch script and sbatch where there is a folder, else srun."""
-    where = where or SlurmTarget()
-    remarks = (f"{where.steps} steps, one after the other, each a run of its own",) if where.steps > 1 else ()
-    if where.folder is not None:
-        batch = PrivateFile(where.folder / SCRIPT, script.script(job, where))
-        command = Command(script.sbatch(job, where, batch.path))
+def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
+    """Returns a batch script with its sbatch command if the target has a folder, and an srun command otherwise."""
+    target = target or SlurmTarget()
+    remarks = (f"{target.steps} steps in sequence, each with its own run",) if target.steps > 1 else ()
+    if target.folder is not None:
+        batch = PrivateFile(target.folder / SCRIPT, script.script(job, target))
+        command = Command(script.sbatch(job, target, batch.path))
         return SlurmPlan(
             (command,),
             (batch,),
             remarks=remarks,
-            folder=where.folder,
+            folder=target.folder,
             name=job.name,
             collective=script.collective_of(job),
-            steps=where.steps,
+            steps=target.steps,
         )
-    first = where.hosts[0].name if where.hosts else ""
+    first = target.hosts[0].name if target.hosts else ""
     files: tuple[PrivateFile, ...] = ()
-    environment = {**script.variables(job, where, first_host=first), "BUSBW_TOKEN": job.token}
-    if where.hosts:
-        path = where.scratch / f"{job.name}.hosts"
-        files = (PrivateFile(path, "".join(f"{host.name}\n" * host.processes for host in where.hosts)),)
+    environment = {**script.variables(job, target, first_host=first), "BUSBW_TOKEN": job.token}
+    if target.hosts:
+        path = target.scratch / f"{job.name}.hosts"
+        files = (PrivateFile(path, "".join(f"{host.name}\n" * host.processes for host in target.hosts)),)
         environment["SLURM_HOSTFILE"] = str(path)
-    command = Command(script.srun(job, where), as_pairs(environment), unset=script.OF_THE_OUTPUT)
-    return SlurmPlan((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
+    command = Command(script.srun(job, target), as_pairs(environment), unset=script.OUTPUT_VARIABLES)
+    return SlurmPlan((command,), files, token=job.token, remarks=remarks, name=job.name, steps=target.steps)
 
 
-def submit(rendered: SlurmPlan, watch: LaunchCallbacks, unread: list[int] | None = None) -> int:
-    """Starts the job, or a further step's wait, and returns the program's exit code.
+def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None = None) -> int:
+    """Starts the job (for step 1), follows the step, and returns the program's exit code.
 
     Args:
-        rendered: The job, and the step.
-        watch: Gets what it says.
-        unread: Gets the step, where its files may hold more than they have shown.
+        plan: The job and the step.
+        callbacks: Receive the output.
+        unread: The step is appended if its files may contain more than was read.
 
     Raises:
-        BusbwError: Slurm refuses the job, it can never start, or the program was not started.
+        BusbwError: Slurm rejects the job, the job can never start, or the program did not start.
     """
-    if rendered.folder is None:
-        return srun.run_srun(rendered.commands[0], rendered.files, rendered.name, watch)
-    # From here on, so that an interrupt cannot fall between the job's submission and its id.
+    if plan.folder is None:
+        return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks)
+    # Before the submission, so that an interrupt cannot come before the job's ID is known.
     with follower.signals() as received:
-        if not rendered.job and rendered.step == 1:
-            job = start(rendered)
-            watch.on_status(f"job {job} is submitted")
+        if not plan.job and plan.step == 1:
+            job = start(plan)
+            callbacks.on_status(f"job {job} submitted")
         else:
-            job = rendered.job or load_submitted(rendered.folder).job
-        output = follower.Follower(rendered.folder, job, rendered.step, watch)
+            job = plan.job or load_submitted(plan.folder).job
+        output = follower.Follower(plan.folder, job, plan.step, callbacks)
         try:
             return output.follow(received)
         except follower.DetachedError:
             return DETACHED
         finally:
             if unread is not None and not output.is_complete:
-                unread.append(rendered.step)
+                unread.append(plan.step)
 
 
-def start(rendered: SlurmPlan) -> str:
-    """Submits the batch job, writes down its id in the folder, and returns it.
+def start(plan: SlurmPlan) -> str:
+    """Submits the batch job, saves its ID in the folder, and returns the ID.
 
     Raises:
-        BusbwError: The folder cannot be made, or Slurm refuses the job.
+        BusbwError: The folder cannot be created, or Slurm rejects the job.
     """
-    assert rendered.folder is not None
+    assert plan.folder is not None
     try:
-        rendered.folder.mkdir(mode=0o700, parents=True)
+        plan.folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise BusbwError(
-            f"cannot make the folder {rendered.folder}: {error.strerror}", remedy="name another one: --folder"
+            f"cannot create the folder {plan.folder}: {error.strerror}", remedy="set another --folder"
         ) from error
     environment = {name: value for name, value in os.environ.items() if _is_exported(name)}
     try:
-        with processes.written_files(rendered.files):
-            job = commands.submit(rendered.commands[0].words, environment, name=rendered.name)
+        with processes.written_files(plan.files):
+            job = commands.submit(plan.commands[0].words, environment, name=plan.name)
     except BusbwError:
-        remove_folder(rendered.folder)
+        remove_folder(plan.folder)
         raise
-    content = {"job": job, "steps": rendered.steps, "collective": rendered.collective}
-    (rendered.folder / JOB_FILE).write_text(json.dumps(content) + "\n")
+    content = {"job": job, "steps": plan.steps, "collective": plan.collective}
+    (plan.folder / JOB_FILE).write_text(json.dumps(content) + "\n")
     return job
 
 
 def _is_exported(name: str) -> bool:
-    """Whether a variable goes to the batch job.
+    """True if a variable is exported to the batch job.
 
-    A place in another job is nothing to this one, be it ours or an allocation of Slurm's around this shell; nothing of
-    ours is left where others may ask Slurm for it. And what a site or a user has sbatch do by default must not change
-    what was settled here.
+    Variables of another job are not exported: neither busbw's nor those of an allocation around this shell. This also
+    keeps tokens out of Slurm's copy of the environment. Defaults of sbatch that would override our options are removed.
     """
-    return name not in (*PLACE, *_NOT_BY_DEFAULT) and (not name.startswith("SLURM_") or name in _OF_THE_CLUSTER)
+    return name not in (*WORLD_VARIABLES, *_REMOVED_DEFAULTS) and (
+        not name.startswith("SLURM_") or name in _CLUSTER_VARIABLES
+    )
 
 
 def load_submitted(folder: Path) -> SlurmPlan:
-    """The job whose files lie in the folder, as it takes to wait for it.
+    """Returns a plan that follows the submitted job with this folder.
 
     Raises:
-        UsageError: It is no such folder.
+        UsageError: The folder does not belong to a job.
     """
     try:
         found = msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile)
     except (OSError, msgspec.MsgspecError) as error:
-        raise UsageError(f"{folder} holds no job of Slurm", remedy="name the folder that the job was given") from error
+        raise UsageError(f"{folder} is not the folder of a Slurm job", remedy="use the --folder of the job") from error
     return SlurmPlan((), folder=folder.absolute(), job=found.job, steps=found.steps, collective=found.collective)
 
 
 class _JobFile(msgspec.Struct):
-    """What a batch job's folder says of it; a batch script that is submitted by hand writes the same."""
+    """Content of `job.json` in a batch job's folder. A batch script submitted by hand writes the same file."""
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\Z")]
     steps: Annotated[int, msgspec.Meta(ge=1, le=MAX_STEPS)]
     collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
 
 
-def cancel(rendered: SlurmPlan) -> str:
-    """Cancels a batch job that was submitted; why it did not work, empty where it did."""
-    if rendered.folder is None:
+def cancel(plan: SlurmPlan) -> str:
+    """Cancels a submitted batch job. Returns the error, or the empty string on success."""
+    if plan.folder is None:
         return ""
-    return commands.cancel(rendered.job or load_submitted(rendered.folder).job)
+    return commands.cancel(plan.job or load_submitted(plan.folder).job)
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes the folder of a job that has ended and whose output has been taken over."""
-    shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep what the job still has open
+    """Removes the folder of a job that has ended, after its output was read."""
+    shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep files that the job still has open
     if folder.parent.name == FOLDERS:
-        with suppress(OSError):  # another job's folder is in it
+        with suppress(OSError):  # it contains another job's folder
             folder.parent.rmdir()

@@ -1,4 +1,4 @@
-"""The job of Slurm that a shell is in, by the variables that Slurm sets there."""
+"""The Slurm allocation of the current shell, read from the variables that Slurm sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from busbw.errors import UsageError
 
 _JOB = ("SLURM_JOB_ID", "SLURM_JOBID")
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID)."""
+"""First ID of steps that srun did not start: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID)."""
 
 
-def is_in_one(environment: Mapping[str, str]) -> bool:
-    """Whether there is one."""
+def has_allocation(environment: Mapping[str, str]) -> bool:
+    """True within an allocation."""
     return any(map(environment.get, _JOB))
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """What is known of it; 0 and empty where it says nothing, or where there is none."""
+    """Properties of the allocation. Unknown values are 0 or empty, also if there is no allocation."""
 
     job: str = ""
     nodes: int = 0
@@ -28,10 +28,10 @@ class Allocation:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Allocation":
-        """The one that the variables tell of.
+        """Reads the allocation from the environment.
 
         Raises:
-            UsageError: It is a heterogeneous job.
+            UsageError: The allocation is a heterogeneous job.
         """
         job = next((environment[name] for name in _JOB if environment.get(name)), "")
         if not job:
@@ -43,26 +43,25 @@ class Allocation:
 
         if (parts := number("SLURM_HET_SIZE")) > 1:
             raise UsageError(
-                f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), and one of them alone would be "
-                "measured",
-                remedy="launch in an allocation of one component, or give --by sbatch for a job of its own",
+                f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), but only one can be measured",
+                remedy="use an allocation with one component, or --by sbatch",
             )
         nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
-        gpus_of_the_job = _gpus(environment.get("SLURM_GPUS", ""))
+        job_gpus = _gpu_count(environment.get("SLURM_GPUS", ""))
         return cls(
             job,
             nodes,
             environment.get("SLURM_JOB_NODELIST", ""),
             bool(environment.get("SLURM_STEP_ID")) and number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
             number("SLURM_NTASKS_PER_NODE"),
-            # The first is of the node that this shell is on; in an salloc on a login node there is none.
+            # SLURM_GPUS_ON_NODE describes this shell's node; it is unset in an salloc on a login node.
             number("SLURM_GPUS_ON_NODE")
-            or _gpus(environment.get("SLURM_GPUS_PER_NODE", ""))
-            or gpus_of_the_job // max(1, nodes),
+            or _gpu_count(environment.get("SLURM_GPUS_PER_NODE", ""))
+            or job_gpus // max(1, nodes),
         )
 
 
-def _gpus(text: str) -> int:
-    """How many are asked for by 8, h100:8 or h100:4,a100:4; 0 where it says something else."""
+def _gpu_count(text: str) -> int:
+    """Number of GPUs in `8`, `h100:8` or `h100:4,a100:4`. 0 for another format."""
     counts = [kind.rpartition(":")[2] for kind in text.split(",")]
     return sum(map(int, counts)) if all(count.isdecimal() for count in counts) else 0

@@ -1,4 +1,4 @@
-"""Ends a batch job that is not wanted any more: its ranks in good order, then all of it, until Slurm has taken it."""
+"""Cancels a batch job after an interrupt: first interrupts its ranks, then cancels it, with retries."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -8,54 +8,54 @@ from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import commands
 
 _ORDERLY_S = 10.0
-"""How long ranks may take to end after an interrupt, before Slurm ends them."""
-_AGAIN_S = 15.0
-"""Then the job is cancelled once more, if it has still not ended."""
+"""How long ranks may take to end after an interrupt, before the job is canceled."""
+_RETRY_S = 15.0
+"""Interval between cancellations of a job that does not end."""
 
 
 class JobCancellation:
-    """What Slurm is told of it, and is told again while it does not answer."""
+    """Cancellation of one job. Failed requests are repeated while Slurm does not answer."""
 
-    def __init__(self, job: str, watch: LaunchCallbacks, say: Callable[[str], None]) -> None:
-        """Gets, as well, what says a sentence that stays, between the lines of a table that goes on."""
+    def __init__(self, job: str, callbacks: LaunchCallbacks, on_message: Callable[[str], None]) -> None:
+        """Creates a cancellation; `on_message` prints a permanent line between the lines of the table."""
         self.is_requested = False
         self.slurm_error = ""
-        """Why Slurm did not take it the last time; empty where it did."""
+        """Error of the last request. Empty if it succeeded."""
         self._job = job
-        self._watch = watch
-        self._say = say
-        self.runs = False
-        """Whether the job is known to run; asking may take long while Slurm is away."""
-        self._at_once = False
-        self._next_s = 0.0
+        self._callbacks = callbacks
+        self._on_message = on_message
+        self.is_running = False
+        """True if the job is known to run. A query may take long while Slurm is unreachable."""
+        self._is_immediate = False
+        self._retry_at_s = 0.0
 
     def interrupt(self) -> None:
-        """The ranks end in good order; where nothing runs yet, or they do not, or this comes again, it is cancelled."""
-        self._at_once = self.is_requested
+        """Interrupts the ranks. On a second call, or if no rank runs yet, cancels the job."""
+        self._is_immediate = self.is_requested
         self.is_requested = True
-        self._tell()
+        self._send_cancel()
 
     def retry_if_due(self) -> None:
-        """On every look."""
-        if self.is_requested and monotonic() >= self._next_s:
-            self._tell()
+        """Repeats the request if it is due. Call at every poll."""
+        if self.is_requested and monotonic() >= self._retry_at_s:
+            self._send_cancel()
 
-    def _tell(self) -> None:
-        signal = "" if self._at_once or not self._runs() else "INT"
-        self._watch.on_status(f"interrupted: Slurm is told to end job {self._job}")
-        self._watch.on_wait()
+    def _send_cancel(self) -> None:
+        signal = "" if self._is_immediate or not self._check_running() else "INT"
+        self._callbacks.on_status(f"interrupted: asking Slurm to end job {self._job}")
+        self._callbacks.on_wait()
         before = self.slurm_error
         self.slurm_error = commands.cancel(self._job, signal=signal)
         if self.slurm_error:
             if self.slurm_error != before:
-                self._say(f"interrupted, but job {self._job} goes on: {self.slurm_error}; Slurm is told again")
+                self._on_message(f"interrupted, but job {self._job} continues: {self.slurm_error}; retrying")
             return
-        self._next_s = monotonic() + (_ORDERLY_S if signal else _AGAIN_S)
-        self._at_once = True
-        self._watch.on_status(f"interrupted: job {self._job} is ending; again cancels it at once")
+        self._retry_at_s = monotonic() + (_ORDERLY_S if signal else _RETRY_S)
+        self._is_immediate = True
+        self._callbacks.on_status(f"interrupted: job {self._job} is ending; Ctrl-C again cancels it at once")
 
-    def _runs(self) -> bool:
-        if self.runs:
+    def _check_running(self) -> bool:
+        if self.is_running:
             return True
         try:
             status = commands.status(self._job)

@@ -1,4 +1,4 @@
-"""Asks Slurm and tells it things: one function for each command, and nothing that decides."""
+"""Runs Slurm's commands: one function per command, without decisions about the job."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -7,98 +7,100 @@ from busbw.errors import BusbwError
 from busbw.launchers.slurm import error_text
 from busbw.launchers.slurm.status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
 
-_ANSWERS_WITHIN_S = 60.0
-_STEP_WITHIN_S = 10.0
-"""The same where a Ctrl-C waits for it, and can be passed on in another way."""
-_FORGOTTEN = "Invalid job id"
-_ALREADY_ENDED = (_FORGOTTEN, "already completing or completed")
+_ANSWER_LIMIT_S = 60.0
+_STEP_ANSWER_LIMIT_S = 10.0
+"""Limit of a query during a Ctrl-C, which has another way to end the job."""
+_UNKNOWN_JOB = "Invalid job id"
+_ALREADY_ENDED = (_UNKNOWN_JOB, "already completing or completed")
 _HEALTHY_STATES = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
 
 
 class SlurmUnreachableError(BusbwError):
-    """Slurm could not be asked; it may answer later."""
+    """Slurm did not answer; it may answer later."""
 
 
 def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -> str:
-    """Runs `sbatch --parsable` and returns the job's id.
+    """Runs `sbatch --parsable` and returns the job's ID.
 
     Args:
-        words: The command.
-        environment: All of its variables.
-        name: The job's, by which it is cancelled where sbatch does not say in time that there is one.
+        words: The command line.
+        environment: The complete environment of the command.
+        name: Name of the job. A job without an answer in time is canceled by this name.
 
     Raises:
-        BusbwError: Slurm refused the job; in its own words, with a remedy.
-        NoAnswerError: It does not answer; a job that it took is cancelled, if it hears that.
+        BusbwError: Slurm rejected the job. The message is Slurm's, with a remedy.
+        SlurmUnreachableError: Slurm did not answer. A job that it accepted is canceled, if Slurm accepts that.
     """
     try:
         done = _run(words, environment)
     except SlurmUnreachableError as error:
-        why_not = cancel_named(name)
-        told = f"job {name} may wait or run: {why_not}" if why_not else f"a job {name} of which Slurm knew is cancelled"
+        cancel_error = cancel_named(name)
+        outcome = (
+            f"job {name} may wait or run: {cancel_error}" if cancel_error else f"job {name} is canceled if it exists"
+        )
         raise SlurmUnreachableError(
-            f"{error.what}; {told}", remedy=f"should it come later: scancel --name={name}"
+            f"{error.what}; {outcome}", remedy=f"if the job appears later: scancel --name={name}"
         ) from error
     if done.returncode != 0:
-        said = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"Slurm took no job: {said}", remedy=error_text.remedy_for(done.stderr))
+        message = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"Slurm rejected the job: {message}", remedy=error_text.remedy_for(done.stderr))
     return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
 
 
 def status(job: str) -> JobStatus | None:
-    """What Slurm knows of a job; None where it has forgotten it.
+    """Returns the status of a job. None if Slurm no longer knows the job.
 
     Raises:
-        NoAnswerError: It does not answer.
+        SlurmUnreachableError: Slurm did not answer.
     """
     waiting = _run(["squeue", "--noheader", f"--jobs={job}", f"--format={SQUEUE_FORMAT}"])
     if waiting.returncode == 0 and (found := parse_squeue(waiting.stdout)) and not found.has_ended:
         return found
-    kept = _run(["scontrol", "--oneliner", "show", "job", job])
-    if kept.returncode == 0:
-        return parse_scontrol(kept.stdout)
-    if _FORGOTTEN in kept.stderr:
+    shown = _run(["scontrol", "--oneliner", "show", "job", job])
+    if shown.returncode == 0:
+        return parse_scontrol(shown.stdout)
+    if _UNKNOWN_JOB in shown.stderr:
         return None
-    raise SlurmUnreachableError(error_text.error_line(kept.stderr), remedy=error_text.remedy_for(kept.stderr))
+    raise SlurmUnreachableError(error_text.error_line(shown.stderr), remedy=error_text.remedy_for(shown.stderr))
 
 
 def cancel(job: str, *, signal: str = "") -> str:
     """Cancels a job, or sends a signal to its steps.
 
     Returns:
-        Why it did not work; empty where it did, or where there is nothing left to cancel.
+        The error. Empty on success, or if the job has already ended.
     """
-    return _tell(["scancel", *([f"--signal={signal}"] if signal else []), job])
+    return _run_cancel(["scancel", *([f"--signal={signal}"] if signal else []), job])
 
 
 def cancel_named(name: str) -> str:
-    """Cancels our jobs of that name.
+    """Cancels our jobs with this name.
 
     Returns:
-        Why it did not work; empty where it did, or where there is none.
+        The error. Empty on success, or if no job has this name.
     """
-    return _tell(["scancel", f"--name={name}"])
+    return _run_cancel(["scancel", f"--name={name}"])
 
 
 def step_named(name: str) -> str:
-    """The id of the running step of that name, 12.3; empty where there is none.
+    """Returns the ID of the running step with this name, such as 12.3. Empty if no such step runs.
 
     Raises:
-        NoAnswerError: Slurm does not answer.
+        SlurmUnreachableError: Slurm did not answer.
     """
-    done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_WITHIN_S)
+    done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_ANSWER_LIMIT_S)
     if done.returncode != 0:
         raise SlurmUnreachableError(error_text.error_line(done.stderr), remedy=error_text.remedy_for(done.stderr))
     return next((line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
 def nodes_down(node_list: str) -> tuple[str, ...]:
-    """Those of the nodes that do not work, each with Slurm's words: n2 is down: Not responding."""
+    """Returns the failed nodes of a list with Slurm's reason, such as "n2 is down: Not responding"."""
     if not node_list:
         return ()
-    said = _run(["sinfo", "--noheader", "--Node", f"--nodes={node_list}", "--format=%N|%T|%E"]).stdout
+    output = _run(["sinfo", "--noheader", "--Node", f"--nodes={node_list}", "--format=%N|%T|%E"]).stdout
     found = []
-    for line in dict.fromkeys(said.splitlines()):
+    for line in dict.fromkeys(output.splitlines()):
         name, _, rest = line.partition("|")
         state, _, reason = rest.partition("|")
         if state.rstrip("*~#!%$@^-+") not in _HEALTHY_STATES or state.endswith("*"):
@@ -107,19 +109,19 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
 
 
 def read(words: Sequence[str]) -> str:
-    """What one of Slurm's commands prints.
+    """Runs a command of Slurm and returns its stdout.
 
     Raises:
-        BusbwError: It failed.
+        BusbwError: The command failed.
     """
     done = _run(words)
     if done.returncode != 0:
-        said = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"{' '.join(words)}: {said}", remedy=error_text.remedy_for(done.stderr))
+        message = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"{' '.join(words)}: {message}", remedy=error_text.remedy_for(done.stderr))
     return done.stdout
 
 
-def _tell(words: Sequence[str]) -> str:
+def _run_cancel(words: Sequence[str]) -> str:
     try:
         done = _run(words)
     except BusbwError as error:
@@ -132,8 +134,8 @@ def _tell(words: Sequence[str]) -> str:
 def _run(
     words: Sequence[str], environment: Mapping[str, str] | None = None, *, limit_s: float | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """A session of its own keeps a Ctrl-C from it; a signal to us waits until it has answered."""
-    limit_s = _ANSWERS_WITHIN_S if limit_s is None else limit_s
+    """Runs a command in its own session, so that Ctrl-C does not reach it."""
+    limit_s = _ANSWER_LIMIT_S if limit_s is None else limit_s
     try:
         return subprocess.run(
             words,
@@ -146,8 +148,8 @@ def _run(
             timeout=limit_s,
         )
     except FileNotFoundError as error:
-        raise BusbwError(f"there is no {words[0]} here", remedy="run it where Slurm's commands are") from error
+        raise BusbwError(f"{words[0]} not found", remedy="launch on a machine with Slurm's commands") from error
     except OSError as error:
-        raise BusbwError(f"cannot start {words[0]}: {error.strerror}", remedy="look at its file") from error
+        raise BusbwError(f"cannot run {words[0]}: {error.strerror}", remedy="check its path and permissions") from error
     except subprocess.TimeoutExpired as error:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {limit_s:g} s") from error

@@ -1,4 +1,4 @@
-"""Whether a folder takes anything more: a disk that is full, or a quota that is used up."""
+"""Detects a full disk or an exhausted quota in a folder."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ _PROBE_BYTES = 16384
 
 
 def is_full(folder: Path) -> bool:
-    """Tries it with a small file, since nothing but writing knows of a quota."""
+    """True if a small test file cannot be written. Only a write detects an exhausted quota."""
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             probe.write(bytes(_PROBE_BYTES))

@@ -1,4 +1,4 @@
-"""How a run in Slurm ended: the program's exit code, told from what srun makes of it."""
+"""Determines the program's exit code of a run in Slurm, which srun may replace by its own."""
 
 import signal
 from contextlib import suppress
@@ -9,78 +9,78 @@ from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, error_line, remedy_for
 
-_KEPT_LINES = 50
-_NOT_RUN = {126, 127}
-"""What a shell ends with that finds no program, or none that may be run."""
+_MAX_ERRORS = 50
+_NOT_RUN_CODES = {126, 127}
+"""Exit codes of a shell if its program is missing or not executable."""
 
 
 class _EndRecord(msgspec.Struct, tag_field="kind", tag="end"):
-    """The record's last line; the program on the nodes may be of another version."""
+    """Last line of the record, reduced to one field because the program on the nodes may have another version."""
 
     exit_code: int
 
 
 class StepOutput:
-    """Hands lines on, and keeps what tells how the run ended."""
+    """Forwards the output of a step and collects the evidence of how it ended."""
 
-    def __init__(self, watch: LaunchCallbacks) -> None:
-        self._watch = watch
+    def __init__(self, callbacks: LaunchCallbacks) -> None:
+        self._callbacks = callbacks
         self.lines = 0
         self.recorded_exit_code: int | None = None
-        """What the record's last line says; process 0 knows best."""
-        self.complaints: list[str] = []
-        """Lines of stderr that say that the program was not started."""
+        """Exit code in the record's last line, from process 0. None before that line."""
+        self.start_errors: list[str] = []
+        """Lines of stderr that show that the program did not start."""
 
     def take(self, line: bytes) -> None:
-        """Takes a line of process 0's stdout."""
+        """Forwards a line of process 0's stdout."""
         if not self.lines:
-            self._watch.on_status("")
+            self._callbacks.on_status("")
         self.lines += 1
         if line.startswith(b"{") and b'"end"' in line:
             with suppress(msgspec.MsgspecError):
                 self.recorded_exit_code = msgspec.json.decode(line, type=_EndRecord).exit_code
-        self._watch.on_line(line)
+        self._callbacks.on_line(line)
 
     def take_error(self, line: bytes) -> None:
-        """Takes a line of stderr; nobody knows which process said it."""
+        """Forwards a line of stderr. Its process is unknown."""
         if NO_BINDING in line:
-            return  # we asked for none
-        if NOT_STARTED.search(line) and len(self.complaints) < _KEPT_LINES:
-            self.complaints.append(line.decode(errors="replace").rstrip())
-        if self._watch.on_error:
-            self._watch.on_error(line, None)
+            return  # our option --cpu-bind=none caused it
+        if NOT_STARTED.search(line) and len(self.start_errors) < _MAX_ERRORS:
+            self.start_errors.append(line.decode(errors="replace").rstrip())
+        if self._callbacks.on_error:
+            self._callbacks.on_error(line, None)
 
-    def say(self, sentence: str, *, by: str = "busbw: ") -> None:
-        """Says something in the same place."""
-        if self._watch.on_error:
-            self._watch.on_error(f"{by}{sentence}\n".encode(), None)
+    def print_error(self, sentence: str, *, by: str = "busbw: ") -> None:
+        """Prints a message between the lines of stderr."""
+        if self._callbacks.on_error:
+            self._callbacks.on_error(f"{by}{sentence}\n".encode(), None)
 
 
-def resolve_exit_code(code: int, heard: StepOutput) -> int:
-    """The program's exit code.
+def resolve_exit_code(code: int, output: StepOutput) -> int:
+    """Returns the program's exit code.
 
-    srun ends with the greatest of all tasks' codes, 128 + the signal's number for one that a signal ended, and with 1
-    or 2 where it fails itself; so process 0's own word goes first.
+    srun returns the maximum of all tasks' codes, which is 128 + the signal's number after a signal. It returns 1 or 2
+    if it fails itself. Therefore the exit code in the record of process 0 has priority.
 
     Args:
-        code: srun's.
-        heard: What came of the run.
+        code: Exit code of srun.
+        output: Output of the step.
 
     Raises:
-        BusbwError: The program was not started.
+        BusbwError: The program did not start.
     """
-    if heard.recorded_exit_code:
-        return heard.recorded_exit_code
-    if heard.complaints and not heard.lines:
-        said = "\n".join(heard.complaints)
-        raise BusbwError(f"Slurm did not start the program: {error_line(said)}", remedy=remedy_for(said))
-    if code in _NOT_RUN and not heard.lines:
-        raise BusbwError("the program is not there on the nodes", remedy="name its path or its folder: --program-path")
-    if code == ExitCode.WRONG_DATA and heard.recorded_exit_code is None:
-        raise BusbwError("srun failed (exit code 1)", remedy="see what it says above")
+    if output.recorded_exit_code:
+        return output.recorded_exit_code
+    if output.start_errors and not output.lines:
+        text = "\n".join(output.start_errors)
+        raise BusbwError(f"Slurm did not start the program: {error_line(text)}", remedy=remedy_for(text))
+    if code in _NOT_RUN_CODES and not output.lines:
+        raise BusbwError("program not found on the nodes", remedy="set --program-path")
+    if code == ExitCode.WRONG_DATA and output.recorded_exit_code is None:
+        raise BusbwError("srun failed (exit code 1)", remedy="see its messages above")
     if code in {*ExitCode, SIGNALLED + signal.SIGTERM}:
         return code
-    heard.say(f"{_name(code)}: a process of the job was lost")
+    output.print_error(f"{_name(code)}: a process of the job was lost")
     return ExitCode.RANK_LOST
 
 

@@ -1,4 +1,4 @@
-"""What the files of a batch job's step show by now, in a folder that may lag behind what the nodes wrote."""
+"""Reads the growing files of a batch job's step. A network file system may show them with a delay."""
 
 import os
 from collections.abc import Callable
@@ -10,22 +10,22 @@ from busbw.launchers.slurm.script import BATCH_LOG, step_file
 
 
 class StepFiles:
-    """The files of one step, read as they grow."""
+    """The files of one step, read incrementally."""
 
-    def __init__(self, folder: Path, step: int, heard: StepOutput) -> None:
+    def __init__(self, folder: Path, step: int, output: StepOutput) -> None:
         self.code: int | None = None
-        """What srun ended with; all that the step says was read before."""
+        """Exit code of srun. None until all output of the step was read."""
         self.has_log = False
-        """Whether the batch script has begun, as far as the folder shows."""
+        """True if the folder shows that the batch script has started."""
         self._folder = folder
         self._code = folder / step_file(step, "code")
         self._tails = (
-            FileTail(folder / step_file(step, "out"), heard.take),
-            FileTail(folder / step_file(step, "err"), heard.take_error),
+            FileTail(folder / step_file(step, "out"), output.take),
+            FileTail(folder / step_file(step, "err"), output.take_error),
         )
 
     def read(self, *, at_end: bool = False) -> None:
-        """Hands on what came since the last look."""
+        """Forwards new output."""
         names = self._names()
         self.has_log = BATCH_LOG in names
         code = self._read_code() if self._code.name in names else None
@@ -35,10 +35,10 @@ class StepFiles:
         self.code = code
 
     def _names(self) -> set[str]:
-        """What lies in the folder.
+        """Names of the files in the folder.
 
-        Opening it has a network file system ask anew what is in it. A file that is opened before it is there would be
-        taken for missing for as long as NFS trusts what it knows of a folder, by default up to a minute.
+        Listing a folder refreshes the cache of a network file system. An attempt to open a missing file would make NFS
+        report it as missing until its cache expires, by default up to a minute.
         """
         try:
             with os.scandir(self._folder) as entries:
@@ -54,7 +54,7 @@ class StepFiles:
 
 
 class FileTail:
-    """The lines of a file that grows; it need not be there yet."""
+    """Reads the lines of a growing file, which may not exist yet."""
 
     def __init__(self, path: Path, take: Callable[[bytes], None]) -> None:
         self.path = path
@@ -63,18 +63,18 @@ class FileTail:
         self._pending = b""
 
     def read(self, *, at_end: bool = False) -> None:
-        """Hands on the whole lines that came since; at the end also half a line.
+        """Forwards new complete lines; with `at_end` also an incomplete last line.
 
         Raises:
-            BusbwError: It is shorter than before: another run writes over the one that was read.
+            BusbwError: The file is shorter than before, because another run overwrites it.
         """
         try:
-            # Opened anew each time: that is when a network file system looks for what others have written.
+            # A network file system looks for writes of other machines only when a file is opened.
             with self.path.open("rb") as stream:
                 if os.fstat(stream.fileno()).st_size < self._offset:
                     raise BusbwError(
-                        f"{self.path} got shorter: Slurm has started the job anew, and its output would be mixed",
-                        remedy="what was read is kept; look at the job with squeue, end it with scancel, measure again",
+                        f"{self.path} became shorter: Slurm restarted the job, which overwrites its output",
+                        remedy="cancel the job with scancel and measure again; the output so far is kept",
                     )
                 stream.seek(self._offset)
                 new = stream.read()

@@ -1,4 +1,4 @@
-"""Nodes in the order of the switches that they hang on: neighbours in the order are neighbours in the network."""
+"""Orders nodes by their network switches, so that neighbors in the order are neighbors in the network."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def parse_hostlist(text: str) -> list[str]:
-    """The names in Slurm's short form: `n[1-3,07],gpu-a[01-02]-x`."""
+    """Expands a host list of Slurm, such as `n[1-3,07],gpu-a[01-02]-x`."""
     names: list[str] = []
     for item in _split_outside_brackets(text):
         names += _expanded(item)
@@ -42,13 +42,13 @@ def _expanded(item: str) -> list[str]:
 
 
 def by_switch(topology: str) -> list[str]:
-    """Every node of the cluster, switch by switch.
+    """Returns all nodes of the cluster, ordered by switch.
 
-    Switches that hang on the same switch follow each other, and so do the nodes of a leaf; within a switch they are in
-    the order of their numbers.
+    Switches below the same switch are adjacent, and so are the nodes of a leaf switch. Within a switch, nodes are in
+    numeric order.
 
     Args:
-        topology: What `scontrol show topology` prints, or the lines of topology.conf. Blocks count like leaves.
+        topology: Output of `scontrol show topology`, or the lines of topology.conf. A block counts as a leaf switch.
     """
     nodes: dict[str, list[str]] = {}
     below: dict[str, list[str]] = {}
@@ -63,7 +63,7 @@ def by_switch(topology: str) -> list[str]:
 
     def walk(switch: str, path: frozenset[str]) -> None:
         if switch in path:
-            return  # a circle, which no tree has
+            return  # a cycle: invalid in a tree
         for inner in sorted(below.get(switch, []), key=_natural_key):
             walk(inner, path | {switch})
         order.update(dict.fromkeys(sorted(nodes.get(switch, []), key=_natural_key)))
@@ -75,11 +75,11 @@ def by_switch(topology: str) -> list[str]:
 
 
 def in_order(nodes: Sequence[str], order: Sequence[str]) -> list[str]:
-    """The nodes as they stand in the order; those that it lacks come last."""
-    place = {name: index for index, name in enumerate(order)}
-    return sorted(nodes, key=lambda name: (place.get(name, len(place)), _natural_key(name)))
+    """Sorts the nodes by their position in the order. Nodes without a position come last."""
+    position = {name: index for index, name in enumerate(order)}
+    return sorted(nodes, key=lambda name: (position.get(name, len(position)), _natural_key(name)))
 
 
 def _natural_key(name: str) -> list[tuple[int, int | str]]:
-    """n2 before n10."""
+    """Sort key that places n2 before n10."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part]

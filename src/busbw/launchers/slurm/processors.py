@@ -1,4 +1,4 @@
-"""How many processors the nodes have that a job may get: a pure function of what Slurm's commands print."""
+"""Processor counts of the nodes available to a job: a pure function of the output of Slurm's commands."""
 
 import re
 from collections.abc import Sequence
@@ -6,35 +6,37 @@ from collections.abc import Sequence
 from busbw.launchers.slurm.node_order import parse_hostlist
 
 NODES = ("sinfo", "--noheader", "--Node", "--format=%N %P")
-"""Prints each node with each partition that it is in; an asterisk marks the default one."""
+"""Command that prints each node with each of its partitions. An asterisk marks the default partition."""
 
 
 def processors(nodes: str, partitions: str, options: Sequence[str]) -> list[int]:
-    """The processors of each node that a job with these options may get, without those that Slurm keeps for itself.
+    """Returns the processor count of each node available to a job with these options.
+
+    Processors reserved for Slurm itself are not counted.
 
     Args:
-        nodes: What `scontrol --oneliner show node` prints.
-        partitions: What NODES prints.
-        options: Of the job; only the partition and a list of nodes are looked at.
+        nodes: Output of `scontrol --oneliner show node`.
+        partitions: Output of NODES.
+        options: Options of the job. Only the partition and the node list are used.
     """
     wanted = _value(options, "partition", "p").split(",")
-    may = {
+    allowed = {
         name
         for name, _, partition in (line.partition(" ") for line in partitions.splitlines())
         if partition.rstrip("*") in wanted or (wanted == [""] and partition.endswith("*"))
     }
     if named := parse_hostlist(_value(options, "nodelist", "w")):
-        may &= set(named)
+        allowed &= set(named)
     found = (dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line)) for line in nodes.splitlines())
-    return [_of(node) for node in found if node.get("NodeName") in may]
+    return [_processor_count(node) for node in found if node.get("NodeName") in allowed]
 
 
 def _value(options: Sequence[str], name: str, letter: str) -> str:
-    """The last one counts."""
+    """Value of an option; the last occurrence applies."""
     found = [re.fullmatch(rf"(?:--{name}=|-{letter} ?)(.*)", option) for option in options]
     return next((match[1] for match in reversed(found) if match), "")
 
 
-def _of(node: dict[str, str]) -> int:
+def _processor_count(node: dict[str, str]) -> int:
     text = node.get("CPUEfctv") or node.get("CPUTot", "")
     return int(text) if text.isdecimal() else 0

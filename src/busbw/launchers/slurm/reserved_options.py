@@ -1,4 +1,4 @@
-"""Options of Slurm that a launch settles by itself, and refuses to be given."""
+"""Rejects Slurm options that the launcher sets itself."""
 
 import re
 from collections.abc import Iterable
@@ -7,27 +7,26 @@ from busbw.errors import UsageError
 
 RESERVED = (("output", "error", "array", "clusters", "wait", "test-only"), "oeaMW")
 RESERVED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
-"""Options that a launch cannot do with, by their long names and their letters."""
+"""Long names and letters of options that a user cannot set: RESERVED with sbatch, RESERVED_BY_SRUN with srun."""
 
 
 def refuse_reserved(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
-    """Looks at what was given by the option `name`.
+    """Checks the Slurm options that the user passed with the option `name`.
 
     Raises:
-        UsageError: One is among those of these names and letters.
+        UsageError: One of them has a reserved name or letter.
     """
     for option in options:
-        if _is_settled(option, names, letters):
+        if _is_reserved(option, names, letters):
             raise UsageError(
-                f"{name}={option}: where the output goes, on which cluster and how often a job runs, and who "
-                "waits for it, is settled here",
-                remedy="use --folder, --steps, --detach, and SLURM_CLUSTERS for a cluster",
+                f"{name}={option}: busbw sets the options for output, cluster, repetition and waiting itself",
+                remedy="use --folder, --steps, --detach, or SLURM_CLUSTERS",
             )
 
 
-def _is_settled(option: str, names: tuple[str, ...], letters: str) -> bool:
-    """Whether it is one of those: a long name may be cut short, and letters without a value may stand before one."""
+def _is_reserved(option: str, names: tuple[str, ...], letters: str) -> bool:
+    """True for a reserved option. Long names may be abbreviated, and letters without a value may precede a letter."""
     if option.startswith("--"):
-        given = option[2:].partition("=")[0]
-        return any(given and name.startswith(given) for name in names)
+        name_part = option[2:].partition("=")[0]
+        return any(name_part and name.startswith(name_part) for name in names)
     return re.match(f"-[hHkOQsv]*[{letters}]", option) is not None

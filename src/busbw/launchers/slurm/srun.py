@@ -1,4 +1,4 @@
-"""Runs srun from here: within an allocation as a step of it, elsewhere as a job of its own."""
+"""Runs srun from this machine: as a step of the current allocation, or as a new job."""
 
 import re
 import signal
@@ -17,158 +17,161 @@ from busbw.launchers.slurm.status import waiting_message
 _QUEUED = re.compile(rb"job (\d+) queued")
 _ASK_EVERY_S = 5.0
 _ORDERLY_S = 10.0
-"""How long ranks may take to end after an interrupt, before Slurm ends them."""
+"""How long ranks may take to end after an interrupt, before the step is canceled."""
 
 
-def run_srun(command: Command, files: Sequence[PrivateFile], name: str, watch: LaunchCallbacks) -> int:
-    """Runs it to its end; the program's exit code.
+def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callbacks: LaunchCallbacks) -> int:
+    """Runs srun to its end and returns the program's exit code.
 
     Args:
-        command: srun.
-        files: What it needs.
-        name: Of the job or step.
-        watch: Gets the lines.
+        command: The srun command.
+        files: Temporary files for it.
+        name: Name of the job or step.
+        callbacks: Receive the output.
     """
-    step = _SrunStep(name, watch)
+    step = _SrunStep(name, callbacks)
     with processes.written_files(files):
-        inner = replace(watch, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
-        # srun takes SIGTERM for "end the step at once"; killed, it would leave its step behind.
-        rules = processes.TerminationPolicy(
+        filtered = replace(callbacks, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
+        # srun ends the step at once on SIGTERM. After SIGKILL the step would keep running.
+        policy = processes.TerminationPolicy(
             on_interrupt=step.interrupt,
             end_signal=signal.SIGTERM,
             should_end=lambda: step.must_end,
-            first_end_signal=step.last_signal,
-            signal_to_send=step.asks_for,
+            first_end_signal=step.first_end_signal,
+            signal_to_send=step.signal_to_send,
         )
-        code = processes.run_all([command], inner, rules)[0].code
+        code = processes.run_all([command], filtered, policy)[0].code
     if step.interrupted_code is None:
-        return resolve_exit_code(code, step.heard)
+        return resolve_exit_code(code, step.output)
     step.end(is_orderly=code == ExitCode.INTERRUPTED)
     return step.interrupted_code
 
 
 class _SrunStep:
-    """What srun's own words tell, and how it is ended: it takes one Ctrl-C for a question."""
+    """Interprets srun's messages and ends its step. srun itself answers one Ctrl-C only with a status report."""
 
-    def __init__(self, name: str, watch: LaunchCallbacks) -> None:
-        self.heard = StepOutput(watch)
+    def __init__(self, name: str, callbacks: LaunchCallbacks) -> None:
+        self.output = StepOutput(callbacks)
         self.interrupted_code: ExitCode | None = None
         self.must_end = False
-        """Whether srun itself is to be told, since Slurm does not take it."""
-        self._was_cancelled = False
-        self._has_found = False
-        """Whether Slurm knew what to end, the last time."""
+        """True if srun itself must be signaled, because Slurm cannot end the step."""
+        self._was_canceled = False
+        self._found_target = False
+        """True if the last cancellation found a step or a queued job."""
         self._name = name
-        self._watch = watch
-        self._queued = ""
+        self._callbacks = callbacks
+        self._queued_job = ""
         self._ask_at_s = 0.0
-        self._kill_at_s: float | None = None
-        self._asks_for: int | None = None
+        self._cancel_at_s: float | None = None
+        self._signal: int | None = None
 
     def take(self, line: bytes) -> None:
-        """Takes a line of process 0's stdout."""
+        """Forwards a line of process 0's stdout."""
         try:
-            self.heard.take(line)
+            self.output.take(line)
         except BrokenPipeError:
             self.interrupted_code = ExitCode.OUTPUT_CLOSED
             self._start_ending()
-            self._asks_for = signal.SIGUSR1  # ranks run, since one has said something
+            self._signal = signal.SIGUSR1  # output shows that ranks run
             raise
 
     def take_error(self, line: bytes, _process: object) -> None:
-        """Takes a line of stderr; those on waiting become a status."""
+        """Forwards a line of stderr, or shows it as a status if it is about waiting."""
         if not WAITS.search(line):
-            self.heard.take_error(line)
+            self.output.take_error(line)
             return
         if queued := _QUEUED.search(line):
-            self._queued, self._ask_at_s = queued[1].decode(), 0.0
+            self._queued_job, self._ask_at_s = queued[1].decode(), 0.0
         elif b"allocated" in line or b"Step created" in line:
-            self._queued = ""
-        self._watch.on_status(line.decode(errors="replace").strip())
+            self._queued_job = ""
+        self._callbacks.on_status(line.decode(errors="replace").strip())
 
     def wait(self) -> None:
-        """At least once a second."""
+        """Polls Slurm and enforces time limits. Called at least once a second."""
         now_s = monotonic()
-        if self._queued and not self.heard.lines and now_s >= self._ask_at_s:
+        if self._queued_job and not self.output.lines and now_s >= self._ask_at_s:
             self._ask_at_s = now_s + _ASK_EVERY_S
-            self._say_reason()
-        if self._kill_at_s is not None and now_s > self._kill_at_s:
-            self._kill_at_s = None if self._was_cancelled else now_s + _ORDERLY_S
-            if why_not := "it did not end" if self._was_cancelled else self._cancel():
-                self._end_srun(why_not)
-            self._was_cancelled = True
-        self._watch.on_wait()
+            self._show_reason()
+        if self._cancel_at_s is not None and now_s > self._cancel_at_s:
+            self._cancel_at_s = None if self._was_canceled else now_s + _ORDERLY_S
+            if slurm_error := "it did not end" if self._was_canceled else self._cancel():
+                self._end_srun(slurm_error)
+            self._was_canceled = True
+        self._callbacks.on_wait()
 
-    def _say_reason(self) -> None:
+    def _show_reason(self) -> None:
         try:
-            status = commands.status(self._queued)
+            status = commands.status(self._queued_job)
         except commands.SlurmUnreachableError as error:
-            self._watch.on_status(f"Slurm does not answer: {error.what}")
+            self._callbacks.on_status(f"Slurm does not answer: {error.what}")
             return
         if status is not None and status.is_pending:
-            self._watch.on_status(waiting_message(self._queued, status))
+            self._callbacks.on_status(waiting_message(self._queued_job, status))
 
-    def asks_for(self) -> int | None:
-        """An interrupt for the ranks, once, where nobody reads what they say any more."""
-        number, self._asks_for = self._asks_for, None
+    def signal_to_send(self) -> int | None:
+        """Returns SIGUSR1 once, to interrupt the ranks after the reader of the output closed."""
+        number, self._signal = self._signal, None
         return number
 
-    def last_signal(self) -> int:
-        """What srun gets that does not end: it hands SIGUSR2 on to ranks that run, whose shells then kill them.
+    def first_end_signal(self) -> int:
+        """Returns the signal for an srun that does not end.
 
-        SIGTERM would be for srun itself, which kills nothing while its controller is away (seen with Slurm 22.05).
+        If ranks run, it is SIGUSR2: srun forwards it, and the wrapper shells kill the ranks. SIGTERM does not work
+        while the controller is unreachable (seen with Slurm 22.05).
         """
-        return signal.SIGUSR2 if self.heard.lines else signal.SIGTERM
+        return signal.SIGUSR2 if self.output.lines else signal.SIGTERM
 
     def end(self, *, is_orderly: bool) -> None:
-        """Nothing of it goes on, even where srun itself was killed."""
-        why_not = self._cancel() or commands.cancel_named(self._name)
-        if not why_not:
+        """Cancels the step or job, so that nothing keeps running even if srun was killed."""
+        slurm_error = self._cancel() or commands.cancel_named(self._name)
+        if not slurm_error:
             return
         if not is_orderly or self.must_end:
-            self.heard.say(f"srun has ended, but Slurm was not heard ({why_not}); `squeue --steps` says what goes on")
+            self.output.print_error(
+                f"srun has ended, but Slurm did not answer ({slurm_error}); check `squeue --steps` for running steps"
+            )
         else:
-            self.heard.say(
-                f"all processes have ended, but Slurm was not heard ({why_not}) and may keep their nodes until it is: "
+            self.output.print_error(
+                f"all processes have ended, but Slurm did not answer ({slurm_error}) and may keep nodes; run later: "
                 f"scancel --name={self._name}"
             )
 
     def interrupt(self) -> int | None:
-        """The ranks end in good order; where none runs yet, what waits is cancelled; where Slurm is away, srun ends.
+        """Interrupts the ranks. If none runs yet, cancels the step or job; if Slurm does not answer, ends srun.
 
         Returns:
-            The signal that srun hands to ranks that are known to run, whether or not its controller answers.
+            The signal that srun forwards to ranks that run, even without its controller. None if none is known to run.
         """
         self.interrupted_code = self.interrupted_code or ExitCode.INTERRUPTED
         self._start_ending()
-        if self.heard.lines:
+        if self.output.lines:
             return signal.SIGUSR1
-        self._tell_slurm()
+        self._interrupt_by_slurm()
         return None
 
     def _start_ending(self) -> None:
-        self._watch.on_status("interrupted: the processes are ending; again ends srun at once")
-        self._kill_at_s = monotonic() + _ORDERLY_S
+        self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends srun at once")
+        self._cancel_at_s = monotonic() + _ORDERLY_S
 
-    def _tell_slurm(self) -> None:
-        if why_not := self._cancel(how="INT"):
-            self._end_srun(why_not)
-        elif not self._has_found:
+    def _interrupt_by_slurm(self) -> None:
+        if slurm_error := self._cancel(signal_name="INT"):
+            self._end_srun(slurm_error)
+        elif not self._found_target:
             self._end_srun("it has no step yet")
 
-    def _cancel(self, *, how: str = "") -> str:
-        """Cancels the step, or gives it a signal, or cancels what waits for nodes; why it did not work."""
+    def _cancel(self, *, signal_name: str = "") -> str:
+        """Cancels or signals the running step, or cancels the queued job. Returns the error, or the empty string."""
         try:
             running = commands.step_named(self._name)
         except BusbwError as error:
             return error.what
-        self._has_found = bool(running or self._queued)
+        self._found_target = bool(running or self._queued_job)
         if running:
-            return commands.cancel(running, signal=how)
-        if self._queued:
-            return commands.cancel(self._queued)
+            return commands.cancel(running, signal=signal_name)
+        if self._queued_job:
+            return commands.cancel(self._queued_job)
         return commands.cancel_named(self._name)
 
-    def _end_srun(self, why: str) -> None:
+    def _end_srun(self, reason: str) -> None:
         self.must_end = True
-        self._watch.on_status(f"interrupted, and srun is ended: {why}")
+        self._callbacks.on_status(f"interrupted; ending srun: {reason}")

@@ -1,111 +1,113 @@
-"""What Slurm says of a job, and the sentence on what it waits for: pure functions of what its commands print."""
+"""Job status in Slurm and messages about it: pure functions of the output of Slurm's commands."""
 
 import re
 from dataclasses import dataclass
 
 SQUEUE_FORMAT = "%T|%S|%D|%N|%r"
-"""State, expected start, nodes, their names, reason. The reason comes last: it is free text."""
+"""State, expected start, number of nodes, node list, reason. The reason comes last because it is free text."""
 
-_RUNS = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"}
-_WAITS = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING"}
-_BY_ITSELF = {"COMPLETED", "FAILED"}
-_NOT_SAID = {"", "N/A", "Unknown", "None", "(null)"}
+_RUNNING_STATES = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"}
+_PENDING_STATES = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING"}
+_SELF_ENDED_STATES = {"COMPLETED", "FAILED"}
+_EMPTY_VALUES = {"", "N/A", "Unknown", "None", "(null)"}
 
 
 @dataclass(frozen=True)
 class JobStatus:
-    """A job as Slurm sees it."""
+    """Status of a job."""
 
     state: str
-    """Slurm's own word: PENDING, RUNNING, NODE_FAIL, ..."""
+    """Slurm's state: PENDING, RUNNING, NODE_FAIL, ..."""
     reason: str = ""
-    """Why it waits, or why it ended; Slurm's own words."""
+    """Slurm's reason for waiting or for the end."""
     nodes: str = ""
-    """How many it is to get."""
+    """Number of requested nodes."""
     node_list: str = ""
-    """Which ones it has: n[1-2]."""
+    """Allocated nodes, such as n[1-2]. Empty before the start."""
     starts: str = ""
-    """When Slurm expects to start it, 2026-11-21T17:43:35 in the cluster's time; empty where it says nothing."""
+    """Expected start in the cluster's time, such as 2026-11-21T17:43:35. Empty if unknown."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether it has not begun."""
-        return self.state in _WAITS
+        """True if the job has not started."""
+        return self.state in _PENDING_STATES
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return self.state not in _WAITS | _RUNS
+        """True if no part of the job runs any more."""
+        return self.state not in _PENDING_STATES | _RUNNING_STATES
 
     @property
     def has_run_to_its_end(self) -> bool:
-        """Whether its batch script ended by itself."""
-        return self.state in _BY_ITSELF
+        """True if the batch script ended by itself."""
+        return self.state in _SELF_ENDED_STATES
 
 
 def parse_squeue(text: str) -> JobStatus | None:
-    """The status from squeue with SQUEUE_FORMAT; None where it has no line on the job."""
-    parts = text.strip().partition("\n")[0].split("|", 4)
-    if len(parts) < 5:
+    """Parses the output of squeue with SQUEUE_FORMAT. None if it does not list the job."""
+    fields = text.strip().partition("\n")[0].split("|", 4)
+    if len(fields) < 5:
         return None
-    state, starts, nodes, node_list, reason = (_said(part) for part in parts)
+    state, starts, nodes, node_list, reason = (_value(part) for part in fields)
     return JobStatus(state, reason, nodes, node_list, starts)
 
 
 def parse_scontrol(text: str) -> JobStatus | None:
-    """The status from `scontrol --oneliner show job`; None where it has no such job."""
+    """Parses the output of `scontrol --oneliner show job`. None if it does not list the job."""
     fields = dict(re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", text))
     if "JobState" not in fields:
         return None
     nodes = fields.get("NumNodes", "").partition("-")[0]
-    return JobStatus(fields["JobState"], _said(fields.get("Reason", "")), nodes, _said(fields.get("NodeList", "")))
+    return JobStatus(fields["JobState"], _value(fields.get("Reason", "")), nodes, _value(fields.get("NodeList", "")))
 
 
-def _said(text: str) -> str:
-    return "" if text.strip() in _NOT_SAID else text.strip()
+def _value(text: str) -> str:
+    return "" if text.strip() in _EMPTY_VALUES else text.strip()
 
 
 @dataclass(frozen=True)
 class _ReasonText:
-    words: str
+    explanation: str
     remedy: str = ""
     never_ends: bool = False
-    """Whether waiting cannot help, whatever others do."""
+    """True if waiting cannot help."""
 
 
 _MEANINGS = {
     "Resources": _ReasonText("its nodes are in use"),
     "Priority": _ReasonText("other jobs are before it"),
     "Dependency": _ReasonText("another job must end first"),
-    "BeginTime": _ReasonText("its begin was set for later"),
-    "Reservation": _ReasonText("its reservation has not begun"),
+    "BeginTime": _ReasonText("its begin time is later"),
+    "Reservation": _ReasonText("its reservation has not started"),
     "ReqNodeNotAvail": _ReasonText(
-        "nodes that it asks for are down, drained or reserved", "name other ones: --nodelist"
+        "requested nodes are down, drained or reserved", "choose other nodes with --nodelist"
     ),
-    "Nodes required for job are DOWN, DRAINED or reserved": _ReasonText("", "`sinfo -R` says why"),
-    "PartitionDown": _ReasonText("the partition takes no jobs now", "`sinfo -s` lists the others: --partition"),
-    "PartitionInactive": _ReasonText("the partition starts no jobs now", "`sinfo -s` lists the others: --partition"),
+    "Nodes required for job are DOWN, DRAINED or reserved": _ReasonText("", "see `sinfo -R` for the reasons"),
+    "PartitionDown": _ReasonText("the partition accepts no jobs now", "choose another --partition from `sinfo -s`"),
+    "PartitionInactive": _ReasonText("the partition starts no jobs now", "choose another --partition from `sinfo -s`"),
     "PartitionNodeLimit": _ReasonText(
-        "more nodes than the partition gives to one job, or has", "`sinfo -s` says how many: --nodes"
+        "more nodes than the partition allows or has", "reduce --nodes; `sinfo -s` shows the limit"
     ),
     "PartitionConfig": _ReasonText(
-        "the partition's nodes, as they are now, cannot be what it asks for",
-        "`sinfo -N -l` says how they are; ask for less",
+        "the partition's current nodes do not match the request",
+        "request less; `sinfo -N -l` shows the nodes",
     ),
     "PartitionTimeLimit": _ReasonText(
-        "more time than the partition gives to one job", "`sinfo -s` says how much: --time"
+        "more time than the partition allows", "reduce --time; `sinfo -s` shows the limit"
     ),
-    "JobHeldUser": _ReasonText("", "`scontrol release {job}` lets it go"),
-    "JobHeldAdmin": _ReasonText("an administrator holds it", "ask who runs the cluster"),
+    "JobHeldUser": _ReasonText("", "release it: `scontrol release {job}`"),
+    "JobHeldAdmin": _ReasonText("an administrator holds it", "ask the administrator"),
     "BadConstraints": _ReasonText(
-        "no node can ever be like that", "ask for less or for something else", never_ends=True
+        "no node satisfies the constraints", "change the requested resources", never_ends=True
     ),
-    "DependencyNeverSatisfied": _ReasonText("the job before it failed", "leave the dependency out", never_ends=True),
-    "InvalidAccount": _ReasonText("the account is not valid", "name another one: --account", never_ends=True),
-    "InvalidQOS": _ReasonText("the quality of service is not valid", "name another one: --qos", never_ends=True),
-    "ReservationDeleted": _ReasonText("its reservation is gone", "leave --reservation out", never_ends=True),
+    "DependencyNeverSatisfied": _ReasonText(
+        "the job that it depends on failed", "remove the dependency", never_ends=True
+    ),
+    "InvalidAccount": _ReasonText("the account is not valid", "set another --account", never_ends=True),
+    "InvalidQOS": _ReasonText("the quality of service is not valid", "set another --qos", never_ends=True),
+    "ReservationDeleted": _ReasonText("its reservation was deleted", "remove --reservation", never_ends=True),
 }
-"""Reasons of pending jobs, https://slurm.schedmd.com/job_reason_codes.html; those that need no words have none."""
+"""Reasons of pending jobs (https://slurm.schedmd.com/job_reason_codes.html), explained unless self-evident."""
 
 
 def _meaning(reason: str) -> _ReasonText:
@@ -113,20 +115,20 @@ def _meaning(reason: str) -> _ReasonText:
     if found := _MEANINGS.get(name) or _MEANINGS.get(reason.strip("()")):
         return found
     if name.startswith(("Assoc", "QOS")):
-        return _ReasonText("a limit of the account or of the quality of service", "wait, or ask for less")
+        return _ReasonText("a limit of the account or of the quality of service", "wait, or request less")
     return _ReasonText("")
 
 
 def waiting_message(job: str, status: JobStatus) -> str:
-    """What a job waits for: "job 12 waits for 2 nodes: Resources (its nodes are in use), expected ..."."""
+    """Message about a pending job: "job 12 waits for 2 nodes: Resources (its nodes are in use), expected ..."."""
     if status.state == "CONFIGURING":
-        return f"job {job} has {status.node_list or 'its nodes'}, which are made ready (CONFIGURING)"
-    what = "a node" if status.nodes in {"", "1"} else f"{status.nodes} nodes"
-    text = f"job {job} waits for {what}"
+        return f"job {job} has {status.node_list or 'its nodes'}, which are being prepared (CONFIGURING)"
+    nodes = "a node" if status.nodes in {"", "1"} else f"{status.nodes} nodes"
+    text = f"job {job} waits for {nodes}"
     reason = status.reason or (status.state if status.state != "PENDING" else "")
     if reason:
         meaning = _meaning(reason)
-        text += f": {reason}" + (f" ({meaning.words})" if meaning.words else "")
+        text += f": {reason}" + (f" ({meaning.explanation})" if meaning.explanation else "")
         text += f"; {meaning.remedy.format(job=job)}" if meaning.remedy else ""
     if status.starts:
         text += f", expected to start {status.starts.replace('T', ' ')[:16]}"
@@ -134,34 +136,34 @@ def waiting_message(job: str, status: JobStatus) -> str:
 
 
 def never_starts(status: JobStatus) -> tuple[str, str] | None:
-    """What a job waits for in vain, and the remedy; None where waiting may help."""
+    """Reason and remedy for a job that can never start. None if waiting may help."""
     meaning = _meaning(status.reason)
     if not status.is_pending or not meaning.never_ends:
         return None
-    return f"{status.reason} ({meaning.words})", meaning.remedy
+    return f"{status.reason} ({meaning.explanation})", meaning.remedy
 
 
-_ENDS = {
+_END_REASONS = {
     "NODE_FAIL": "a node failed",
-    "TIMEOUT": "its time was used up; ask for more with --time",
-    "OUT_OF_MEMORY": "a node's memory was used up; measure with fewer ranks on each node or a smaller -e",
+    "TIMEOUT": "its time limit passed; raise --time",
+    "OUT_OF_MEMORY": "a node ran out of memory; use fewer ranks per node or a smaller -e",
     "PREEMPTED": "another job took its nodes",
-    "CANCELLED": "it was cancelled",
+    "CANCELLED": "it was canceled",
     "BOOT_FAIL": "a node did not boot",
     "DEADLINE": "its deadline passed",
 }
 
 
 def ended_message(job: str, status: JobStatus | None, down: tuple[str, ...] = ()) -> str:
-    """The sentence on a job that ended before its program did.
+    """Message about a job that ended without an exit code of the program.
 
     Args:
-        job: Its id.
-        status: None where Slurm has forgotten it.
-        down: Its nodes that do not answer.
+        job: ID of the job.
+        status: Final status. None if Slurm no longer knows the job.
+        down: Failed nodes of the job with Slurm's reasons.
     """
     if status is None:
-        return f"Slurm knows nothing of job {job} any more, and its program left no exit code"
-    why = _ENDS.get(status.state, "its batch script ended")
+        return f"Slurm no longer knows job {job}, and its program left no exit code"
+    reason = _END_REASONS.get(status.state, "its batch script ended")
     nodes = f" ({', '.join(down)})" if down else f" on {status.node_list}" if status.node_list else ""
-    return f"Slurm ended job {job}: {status.state}{nodes}, {why}"
+    return f"Slurm ended job {job}: {status.state}{nodes}, {reason}"

@@ -1,4 +1,4 @@
-"""Starts the job on hosts that are reached by ssh: one connection to each host, and nothing but the programs on it."""
+"""Starts the job on hosts over ssh, with one connection to each host. The hosts need only the engine's programs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,64 +11,66 @@ from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, p
 from busbw.launchers.ssh import preflight, scripts
 
 OPTIONS = (
-    ("BatchMode", "yes"),  # nobody could answer a question
+    ("BatchMode", "yes"),  # no user can answer a prompt
     ("ConnectTimeout", "10"),
-    ("ServerAliveInterval", "5"),  # a host that is gone is noticed within 15 s
+    ("ServerAliveInterval", "5"),  # detects a lost host within 15 s
     ("ServerAliveCountMax", "3"),
     ("LogLevel", "ERROR"),
 )
-"""Of OpenSSH's client; the first of several settings of an option counts, so what a user gives goes before these."""
+"""Options of OpenSSH's client. OpenSSH uses the first value of an option, so the user's options override these."""
 
 _JOIN_TIMEOUT = "BUSBW_JOIN_TIMEOUT_S"
 _JOIN_TIMEOUT_S = 60
-"""The engine's own (rendezvous/world.cpp), for hosts that are connected to at once; a second more for each other."""
+"""The engine's default (rendezvous/world.cpp), for MAX_CONNECTING hosts. Each further host adds one second."""
 
 LOST = 255
-"""The exit code of ssh itself; no program of ours has it."""
+"""Exit code of ssh itself; our programs never use it."""
 
 
 @dataclass(frozen=True)
 class SshTarget:
-    """The hosts, and how they are reached."""
+    """The hosts, and the ssh command that reaches them."""
 
     hosts: tuple[HostSlots, ...]
-    """The first one has process 0."""
+    """The first host runs process 0."""
     root_address: str
-    """By which all of them reach the first one."""
+    """Address at which all hosts reach the first one."""
     port: int
-    """Where process 0 listens there."""
+    """Port on which process 0 listens."""
     ssh: tuple[str, ...] = ("ssh",)
     programs: tuple[str, ...] = ()
-    """Where the program may be on a host, in order; the job's own where it is empty."""
+    """Paths or names to try on each host, in this order. Empty: the job's own program."""
 
 
 @dataclass(frozen=True)
 class SshPlan(LaunchPlan):
-    """With what is looked at before anything starts."""
+    """Launch plan with the checks that run before the job."""
 
     checks: tuple[Command, ...] = ()
 
     def text(self) -> str:
-        """What would be run: the checks, and then the commands, a few connections at a time."""
-        looks = "\n".join(check.text() for check in self.checks)
-        return f"# a look at every host:\n{looks}\n# the job:\n{super().text()}"
+        """The checks and the commands in shell syntax."""
+        checks = "\n".join(check.text() for check in self.checks)
+        return f"# check of every host:\n{checks}\n# the job:\n{super().text()}"
 
 
-def render(job: Job, where: SshTarget) -> SshPlan:
-    """One command for each host; the script and the token go in by stdin."""
-    programs = where.programs or (str(job.program),)
+def render(job: Job, target: SshTarget) -> SshPlan:
+    """Returns one command for each host, which reads its script and the token from stdin."""
+    programs = target.programs or (str(job.program),)
     common = job.shared_variables(
-        store=f"tcp://{in_url(where.root_address)}:{where.port}", processes=total(where.hosts)
+        store=f"tcp://{in_url(target.root_address)}:{target.port}", processes=total(target.hosts)
     )
-    if (later := len(where.hosts) - preflight.AT_A_TIME) > 0:
-        # Process 0 waits for all from its own start on, while the others' connections are made a few at a time.
-        common = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + later), **common}
+    if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
+        # Process 0 starts its time limit while other hosts still connect, MAX_CONNECTING at a time.
+        common = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + extra_hosts), **common}
     commands, checks, first = [], [], 0
-    for node, host in enumerate(where.hosts):
+    for node, host in enumerate(target.hosts):
         ranks = range(first, first + host.processes)
-        places = [process_variables(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks]
-        script = scripts.start(programs, job.command[1:], common, places)
-        words = remote_words(where.ssh, host)
+        per_process = [
+            process_variables(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks
+        ]
+        script = scripts.start(programs, job.command[1:], common, per_process)
+        words = remote_words(target.ssh, host)
         commands.append(
             Command(
                 words,
@@ -83,55 +85,55 @@ def render(job: Job, where: SshTarget) -> SshPlan:
 
 
 def remote_words(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
-    """The command line that runs a script on a host."""
+    """Returns the command line that runs a script on a host."""
     options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
     return (*ssh, *options, "-T", host.name, scripts.READ_SCRIPT)
 
 
-def submit(rendered: SshPlan, watch: LaunchCallbacks) -> int:
-    """Looks at every host, then starts the job and stays until it has ended; the exit code is process 0's.
+def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
+    """Checks every host, runs the job to its end, and returns the exit code of process 0.
 
     Raises:
-        BusbwError: A host cannot be reached, has no program, or has one of another version than the first host; or
-            nothing came of process 0, which says that all is well.
+        BusbwError: A host cannot be reached, lacks the program, or has another version than the first host. Also if
+            process 0 succeeded but its output did not arrive.
     """
-    watch.on_status(f"connecting to {len(rendered.checks)} hosts" if len(rendered.checks) > 1 else "connecting")
-    preflight.check(rendered.checks, watch)
-    watch.on_status("starting")
-    after_mark = _MarkerFilter(watch)
-    inner = replace(watch, on_line=after_mark.take)
-    rules = processes.TerminationPolicy(grace_s=processes.GRACE_S)
-    ended = processes.run_all(rendered.commands, inner, rules, at_a_time=preflight.AT_A_TIME)
+    callbacks.on_status(f"connecting to {len(plan.checks)} hosts" if len(plan.checks) > 1 else "connecting")
+    preflight.check(plan.checks, callbacks)
+    callbacks.on_status("starting")
+    marker_filter = _MarkerFilter(callbacks)
+    filtered = replace(callbacks, on_line=marker_filter.take)
+    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
+    ended = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
     code = processes.job_exit_code(
-        [_exit_status(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
+        [_exit_status(command, each, callbacks) for command, each in zip(plan.commands, ended, strict=True)]
     )
-    if code == ExitCode.GOOD and not after_mark.has_come:
-        host = rendered.commands[0].words[-2]
+    if code == ExitCode.GOOD and not marker_filter.has_passed:
+        host = plan.commands[0].words[-2]
         raise BusbwError(
-            f"nothing of what process 0 on {host} said came through",
-            remedy=f"look at what ssh {host} /bin/sh does with a script's output; its shell's start files may take it",
+            f"the output of process 0 on {host} did not arrive",
+            remedy=f"run `ssh {host} /bin/sh` by hand; shell start files may redirect its output",
         )
     return code
 
 
-def _exit_status(command: Command, ended: ExitStatus, watch: LaunchCallbacks) -> ExitStatus:
-    """A connection that broke is a lost rank; ssh has said why, if it knew."""
+def _exit_status(command: Command, ended: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
+    """Maps a broken connection to the exit code for a lost rank. ssh itself has printed the reason, if it knew it."""
     if ended.code != LOST or ended.was_terminated:
         return ended
-    if watch.on_error:
+    if callbacks.on_error:
         host = command.words[-2]
-        watch.on_error(f"busbw: the connection to {host} was lost; its processes end with it\n".encode(), None)
+        callbacks.on_error(f"busbw: the connection to {host} was lost; its processes end too\n".encode(), None)
     return replace(ended, code=ExitCode.RANK_LOST)
 
 
 class _MarkerFilter:
-    """Drops what a login shell printed before our first line."""
+    """Drops lines that a login shell printed before the mark."""
 
-    def __init__(self, watch: LaunchCallbacks) -> None:
-        self._watch = watch
-        self.has_come = False
+    def __init__(self, callbacks: LaunchCallbacks) -> None:
+        self._callbacks = callbacks
+        self.has_passed = False
 
     def take(self, line: bytes) -> None:
-        if self.has_come:
-            self._watch.on_line(line)
-        self.has_come = self.has_come or scripts.is_mark(line.decode(errors="replace"))
+        if self.has_passed:
+            self._callbacks.on_line(line)
+        self.has_passed = self.has_passed or scripts.is_mark(line.decode(errors="replace"))

@@ -1,6 +1,6 @@
-"""What runs on a host that is reached by ssh: POSIX shell, read from stdin.
+"""POSIX shell scripts that run on hosts over ssh.
 
-So no secret stands on a command line, and a login shell of any kind can start it.
+A host reads its script from stdin. So no secret is on a command line, and the login shell need not be POSIX.
 """
 
 import shlex
@@ -14,28 +14,28 @@ READ_SCRIPT = (
     'exec /bin/sh -c \'n=$(printf "\\nx"); n=${n%x}; s=; '
     f'while IFS= read -r l && [ "$l" != "{_END_OF_SCRIPT}" ]; do s=$s$l$n; done; eval "$s"\''
 )
-"""The remote command: reads a script up to its last line and runs it, with the rest of stdin left to the script. `read`
-takes no byte more than its line. Quoted so that csh and fish understand it as well as sh does."""
+"""Remote command: reads a script up to its last line and runs it. `read` consumes no byte after its line, so the script
+gets the rest of stdin. The quoting works in sh, csh and fish."""
 
 MARK = "busbw-output-follows"
-"""A line before the first of ours: whatever a login shell's start files print comes before it."""
-_SAY_MARK = f"printf '\\n%s\\n' {MARK}"
-"""On a line of its own, also where what was printed before has no end of line, such as a terminal's title."""
+"""Line that precedes our output. Text from a login shell's start files comes before it."""
+_PRINT_MARK = f"printf '\\n%s\\n' {MARK}"
+"""Begins with a newline, because earlier text such as a terminal title may lack one."""
 
 INTERRUPT = "interrupt\n"
-"""A line that tells the host to interrupt its processes; the end of the input tells it to kill them."""
+"""Line on stdin that has the host interrupt its processes. At end of input the host kills them."""
 
 
 def is_mark(line: str) -> bool:
-    """Whether our output begins after this line."""
+    """True if our output begins after this line."""
     return line.rstrip().endswith(MARK)
 
 
 def preflight(programs: Sequence[str]) -> str:
-    """Says which program there is, and all of its versions; on stderr, which login shells leave alone."""
+    """Returns a script that prints the program's path and versions on stderr, which login shells do not use."""
     lines = [
         "exec 1>&2",
-        _SAY_MARK,
+        _PRINT_MARK,
         *_require_program(programs),
         'echo "program $program"',
         '"$program" --version </dev/null',
@@ -44,29 +44,32 @@ def preflight(programs: Sequence[str]) -> str:
 
 
 def start(
-    programs: Sequence[str], arguments: Sequence[str], common: Mapping[str, str], places: Sequence[Mapping[str, str]]
+    programs: Sequence[str],
+    arguments: Sequence[str],
+    common: Mapping[str, str],
+    per_process: Sequence[Mapping[str, str]],
 ) -> str:
-    """Starts the host's processes with the token, which is the line after the script; ends when they have ended.
+    """Returns a script that runs the host's processes. It reads the token from the line after the script.
 
-    Its exit code is that of the first process that failed, in the order of the places. The processes are killed
-    when the connection ends: what they still had to say would reach nobody, and to the others they are lost.
+    Its exit code is that of the first failed process, in the order of `per_process`. The processes are killed when the
+    connection ends, because their output cannot be delivered any more.
 
     Args:
-        programs: Where the program may be, in order.
-        arguments: Of the program.
+        programs: Paths or names of the program, in the order to try.
+        arguments: Arguments of the program.
         common: Variables of all processes.
-        places: Variables of each process.
+        per_process: Variables of each process.
     """
     start_one = " ".join(['"$program"', *map(shlex.quote, arguments)])
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
-        _SAY_MARK,
+        _PRINT_MARK,
         *_require_program(programs),
         "export BUSBW_TOKEN",
         *(f"export {name}={shlex.quote(value)}" for name, value in common.items()),
         "exec 3<&0",
         "pids=",
-        *(f'{_assignments(one)} {start_one} </dev/null {_stdout(one)}3<&- & pids="$pids $!"' for one in places),
+        *(f'{_assignments(one)} {start_one} </dev/null {_stdout(one)}3<&- & pids="$pids $!"' for one in per_process),
         "(",
         "  trap '' INT TERM HUP",
         "  while IFS= read -r word; do kill -INT $pids; done",
@@ -90,9 +93,9 @@ def _require_program(programs: Sequence[str]) -> list[str]:
     return [*shell.find_program(programs), f'[ -n "$program" ] || exit {shell.PROGRAM_MISSING}']
 
 
-def _stdout(place: Mapping[str, str]) -> str:
-    """Only process 0 says something to other programs; what the others print would cut its lines apart."""
-    return "" if place["BUSBW_RANK"] == "0" else ">&2 "
+def _stdout(variables: Mapping[str, str]) -> str:
+    """Redirects stdout of all processes but 0 to stderr, because it could interrupt the lines of process 0."""
+    return "" if variables["BUSBW_RANK"] == "0" else ">&2 "
 
 
 def _assignments(variables: Mapping[str, str]) -> str:

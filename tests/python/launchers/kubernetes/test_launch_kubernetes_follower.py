@@ -92,7 +92,7 @@ def running(index: int) -> dict[str, Any]:
 
 @dataclass
 class FakeCluster:
-    """What the cluster will answer, and what it was asked."""
+    """Prepared answers of the cluster, and the calls that it received."""
 
     folder: Path
 
@@ -213,7 +213,7 @@ def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: s
     code, out, err = cluster.run()
     assert (code, out) == (3, "")
     # That it waits for the cluster is said after two seconds, on a busy machine.
-    (err,) = [line for line in err.splitlines() if not line.startswith("busbw: waiting for the cluster to take")]
+    (err,) = [line for line in err.splitlines() if not line.startswith("busbw: waiting for the cluster to accept")]
     assert err.startswith("busbw: ")
     for word in [*words, said.removeprefix("error: ").removeprefix("Error from server (Forbidden): ")]:
         assert word in err
@@ -350,7 +350,7 @@ def test_a_kubectl_that_hangs_does_not_hold_up_an_interrupt(cluster: FakeCluster
     ("what", "words"),
     [
         ("NodeLost", "node n does not answer (NodeLost: Node n which was running pod is unresponsive)"),
-        ("deleted", "it is being deleted, and node n does not give its log"),
+        ("deleted", "it is being deleted, and node n does not serve its log"),
         ("False", "node n does not answer (Ready is False)"),
         ("Unknown", "node n does not answer (Ready is Unknown)"),
     ],
@@ -367,10 +367,10 @@ def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str
         (cluster.folder / "open").touch()
         (cluster.folder / "log").unlink()
     cluster.says("pods", [running(0)], [lost])
-    # A wait is told of after two seconds; the patience is longer by what a busy machine may add.
+    # A wait is shown after two seconds. The limit is longer, for the delays of a busy machine.
     code, _, err = cluster.run("--nodes", "1", "--patience", "6")
     assert code == 4
-    assert f"the pod job-0-x is gone: {words}" in err
+    assert f"the pod job-0-x was lost: {words}" in err
     assert cluster.verbs()[-1] == "delete"
     if what in ("False", "Unknown"):
         assert f"busbw: waiting: pod job-0-x: {words}" in err
@@ -386,4 +386,4 @@ def test_without_kubectl_it_says_where_to_get_it(cluster: FakeCluster) -> None:
     (cluster.folder / "bin" / "kubectl").rename(cluster.folder / "elsewhere")
     code, _, err = cluster.run()
     assert code == 3
-    assert "there is no kubectl in PATH" in err
+    assert "kubectl is not in the PATH" in err

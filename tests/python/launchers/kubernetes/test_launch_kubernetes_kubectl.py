@@ -9,7 +9,7 @@ import pytest
 
 from busbw.launchers.kubernetes import KubernetesTarget, kubectl
 
-WHERE = KubernetesTarget(image="busbw:1")
+TARGET = KubernetesTarget(image="busbw:1")
 LEFT_S = 100
 KUBECTL = f"""#!{sys.executable}
 import os, subprocess, sys, time
@@ -50,7 +50,7 @@ def test_the_limit_holds_whoever_has_the_pipes(
 
     try:
         with pytest.raises(kubectl.RefusedError, match="kubectl did not answer within"):
-            kubectl.KubectlClient(WHERE, wait_for_child, []).answer("get", "pods")
+            kubectl.KubectlClient(TARGET, wait_for_child, []).run("get", "pods")
         for _ in range(0 if leaves else 1000):  # one that was killed is gone soon
             if not lives(child):
                 break

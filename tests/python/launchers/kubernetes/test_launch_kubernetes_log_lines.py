@@ -13,7 +13,7 @@ def stamp(time_ns: int) -> str:
 
 
 def served(log: list[tuple[int, bytes]], since: str) -> list[bytes]:
-    """What the API gives for a time: everything from that second on, stamped."""
+    """Answer of the API for a start time: all lines from that second on, with timestamps."""
     first = int(since[17:19]) if since else 0
     return [f"{stamp(time_ns)} ".encode() + line for time_ns, line in log if time_ns // 10**9 >= first]
 

@@ -1,4 +1,4 @@
-"""What speaks for a lost node, and for how long it must."""
+"""Signs of a lost node, and the time until it counts as lost."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -28,12 +28,12 @@ def pod(*, reason: str = "", phase: str = "Running", deleted: bool = False, **co
 
 
 def reading(failures: int) -> Any:
-    return SimpleNamespace(failures=failures, is_connected=False, words="no route to host")
+    return SimpleNamespace(failures=failures, is_connected=False, error_text="no route to host")
 
 
-def lost_after_s(one: objects.Pod, failures: int = 0, patience_s: int = 60) -> int | None:
+def lost_after_s(one: objects.Pod, failures: int = 0, pending_limit_s: int = 60) -> int | None:
     """The first second at which it counts as lost, of 200."""
-    loss = LossDetector(patience_s)
+    loss = LossDetector(pending_limit_s)
     return next((second for second in range(200) if loss.lost_reason(one, reading(failures), 1000.0 + second)), None)
 
 
@@ -59,9 +59,9 @@ def test_how_long_it_takes_to_be_lost(one: objects.Pod, failures: int, after_s: 
     assert lost_after_s(one, failures) == after_s
 
 
-def test_patience_0_waits_on_for_a_node_that_is_only_silent() -> None:
-    assert lost_after_s(pod(Ready="Unknown"), patience_s=0) is None
-    assert lost_after_s(pod(reason="NodeLost"), patience_s=0) == 0
+def test_limit_0_waits_for_a_silent_node() -> None:
+    assert lost_after_s(pod(Ready="Unknown"), pending_limit_s=0) is None
+    assert lost_after_s(pod(reason="NodeLost"), pending_limit_s=0) == 0
 
 
 def test_a_line_or_a_node_that_comes_back_starts_it_anew() -> None:
@@ -75,7 +75,7 @@ def test_a_line_or_a_node_that_comes_back_starts_it_anew() -> None:
     assert loss.lost_reason(silent, None, 183.0)
 
 
-def test_what_is_said_meanwhile() -> None:
+def test_status_text_meanwhile() -> None:
     assert suspicion_text(None, None) == ""
     assert suspicion_text(pod(), reading(0)) == ""
     assert suspicion_text(pod(), reading(1)) == "the log of pod p cannot be read: no route to host"

@@ -1,4 +1,4 @@
-"""What the launcher kubernetes sends: pinned, valid, and with the token nowhere but in the Secret."""
+"""Objects of the Kubernetes launcher: equal to golden files, valid, and with the token only in the Secret."""
 
 import json
 import re
@@ -175,35 +175,35 @@ def test_what_is_sent(name: str) -> None:
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_every_object_is_what_its_kind_demands(name: str) -> None:
-    made = RENDERED[name].made
-    for manifest in (made.workload, suspended(made), *made.owned):
+    job_manifests = RENDERED[name].job_manifests
+    for manifest in (job_manifests.workload, suspended(job_manifests), *job_manifests.owned):
         check(manifest)
-        check(owned_by(manifest, made.workload, "0a1b2c3d-0000-4000-8000-000000000000"))
+        check(owned_by(manifest, job_manifests.workload, "0a1b2c3d-0000-4000-8000-000000000000"))
 
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_what_is_shown_are_the_objects_that_are_sent(name: str) -> None:
     shown = list(yaml.safe_load_all(RENDERED[name].text()))
-    made = RENDERED[name].made
-    assert shown == json.loads(json.dumps([*made.owned, made.workload]).replace(TOKEN, "<token>"))
+    job_manifests = RENDERED[name].job_manifests
+    assert shown == json.loads(json.dumps([*job_manifests.owned, job_manifests.workload]).replace(TOKEN, "<token>"))
 
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_the_token_is_in_the_secret_alone(name: str) -> None:
-    rendered = RENDERED[name]
-    others = [one for one in (rendered.made.workload, *rendered.made.owned) if one["kind"] != "Secret"]
+    plan = RENDERED[name]
+    others = [one for one in (plan.job_manifests.workload, *plan.job_manifests.owned) if one["kind"] != "Secret"]
     assert TOKEN not in json.dumps(others)
-    (secret,) = [one for one in rendered.made.owned if one["kind"] == "Secret"]
+    (secret,) = [one for one in plan.job_manifests.owned if one["kind"] == "Secret"]
     assert secret["stringData"] == {"token": TOKEN}
-    assert TOKEN not in repr(rendered.commands)
-    for pod in pods_of(rendered.made.workload):
+    assert TOKEN not in repr(plan.commands)
+    for pod in pods_of(plan.job_manifests.workload):
         variables = {one["name"]: one for one in pod["containers"][0].get("env", [])}
         assert "value" not in variables.get("BUSBW_TOKEN", {})
 
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_no_pod_is_privileged_or_gets_an_account(name: str) -> None:
-    for pod in pods_of(RENDERED[name].made.workload):
+    for pod in pods_of(RENDERED[name].job_manifests.workload):
         assert pod["automountServiceAccountToken"] is False
         assert pod.get("restartPolicy", "Never") == "Never"
         assert "privileged" not in json.dumps(pod)
@@ -212,7 +212,7 @@ def test_no_pod_is_privileged_or_gets_an_account(name: str) -> None:
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_the_first_process_is_found_by_the_name_that_its_pod_has(name: str) -> None:
-    workload = RENDERED[name].made.workload
+    workload = RENDERED[name].job_manifests.workload
     own = workload["metadata"]["name"]
     stores = {
         one["value"]
@@ -227,24 +227,24 @@ def test_the_first_process_is_found_by_the_name_that_its_pod_has(name: str) -> N
 
 
 def test_a_label_selects_the_pods_of_one_job_alone() -> None:
-    made = RENDERED["cpu"].made
-    (service,) = [one for one in made.owned if one["kind"] == "Service"]
-    labels = made.workload["spec"]["template"]["metadata"]["labels"]
+    job_manifests = RENDERED["cpu"].job_manifests
+    (service,) = [one for one in job_manifests.owned if one["kind"] == "Service"]
+    labels = job_manifests.workload["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
     assert JOB.name in service["spec"]["selector"].values()
-    assert service["metadata"]["name"] == made.workload["spec"]["template"]["spec"]["subdomain"]
+    assert service["metadata"]["name"] == job_manifests.workload["spec"]["template"]["spec"]["subdomain"]
 
 
 def test_it_starts_suspended_and_is_let_go() -> None:
-    made = RENDERED["cpu"].made
-    assert suspended(made)["spec"]["suspend"] is True
-    assert resumption(made) == {"spec": {"suspend": False}}
-    assert "suspend" not in made.workload["spec"]
-    assert resumption(RENDERED["mpijob"].made) == {}
+    job_manifests = RENDERED["cpu"].job_manifests
+    assert suspended(job_manifests)["spec"]["suspend"] is True
+    assert resumption(job_manifests) == {"spec": {"suspend": False}}
+    assert "suspend" not in job_manifests.workload["spec"]
+    assert resumption(RENDERED["mpijob"].job_manifests) == {}
 
 
 def expanded(text: str, variables: dict[str, str]) -> str:
-    """What Kubernetes makes of words of a container: `$$` is `$`, `$(NAME)` a value where NAME is known."""
+    """Expands a container's words like Kubernetes: `$$` is `$`, `$(NAME)` is a value if NAME is known."""
 
     def one(found: re.Match[str]) -> str:
         return "$" if found[0] == "$$" else variables.get(found[1], found[0])
@@ -265,7 +265,7 @@ def test_the_rule_of_expansion() -> None:
 @example("$$$(BUSBW_TOKEN)")
 def test_words_of_the_program_are_never_taken_for_variables(kind: Kind, word: str) -> None:
     odd = replace(ONE_EACH, arguments=("--tag", word), environment=(("NOTE", word),))
-    container = pods_of(render(odd, replace(CPU, kind=kind)).made.workload)[0]["containers"][0]
+    container = pods_of(render(odd, replace(CPU, kind=kind)).job_manifests.workload)[0]["containers"][0]
     variables = {"BUSBW_TOKEN": TOKEN, "A": "a"}
     words = [expanded(one, variables) for one in [*container["command"], *container.get("args", [])]]
     assert words[words.index("--tag") + 1] == word
@@ -275,10 +275,10 @@ def test_words_of_the_program_are_never_taken_for_variables(kind: Kind, word: st
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
 def test_capabilities_are_those_of_the_pods_that_measure(kind: Kind) -> None:
-    rendered = render(ONE_EACH, replace(CPU, kind=kind, capabilities=("IPC_LOCK",)))
-    *_, measuring = pods_of(rendered.made.workload)
+    plan = render(ONE_EACH, replace(CPU, kind=kind, capabilities=("IPC_LOCK",)))
+    *_, measuring = pods_of(plan.job_manifests.workload)
     assert measuring["containers"][0]["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
-    check(rendered.made.workload)
+    check(plan.job_manifests.workload)
 
 
 def test_a_capability_that_has_no_effect_is_named() -> None:
@@ -297,16 +297,16 @@ def test_a_capability_that_has_no_effect_is_named() -> None:
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_what_objects_have_besides_when_they_are_created_is_said(name: str) -> None:
-    rendered = RENDERED[name]
-    made = rendered.made
-    first, rest = [line for line in rendered.text().splitlines() if " create -f - " in line]
+    plan = RENDERED[name]
+    job_manifests = plan.job_manifests
+    first, rest = [line for line in plan.text().splitlines() if " create -f - " in line]
     added = json.loads(first.partition(", with ")[2] or "{}")
-    sent = suspended(made)
+    sent = suspended(job_manifests)
     assert added.get("spec", {}).items() <= sent["spec"].items()
     assert ("suspend" in sent["spec"]) == bool(added)
     owned = json.loads(rest.partition(" each with ")[2])
-    for one in made.owned:
-        wanted = owned_by(one, made.workload, "<uid>")["metadata"]["ownerReferences"]
+    for one in job_manifests.owned:
+        wanted = owned_by(one, job_manifests.workload, "<uid>")["metadata"]["ownerReferences"]
         assert owned == {"metadata": {"ownerReferences": wanted}}
 
 
@@ -351,11 +351,11 @@ def test_a_dry_run_touches_nothing_and_needs_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--node-selector", "zone"], '"zone" is no NAME=VALUE'),
-        (["--resource", "memory=lots"], '"lots" is no amount'),
-        (["--huge-pages", "2Mi"], '"2Mi" is no NAME=VALUE'),
-        (["--shm", "big"], '"big" is no amount'),
-        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is no toleration'),
+        (["--node-selector", "zone"], '"zone" is not NAME=VALUE'),
+        (["--resource", "memory=lots"], '"lots" is not a quantity'),
+        (["--huge-pages", "2Mi"], '"2Mi" is not NAME=VALUE'),
+        (["--shm", "big"], '"big" is not a quantity'),
+        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is not a toleration'),
         (["--processes-per-node", "2"], "2 processes per node need --kind mpijob"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the cluster says becomes one line, and whether waiting helps; from answers of a real API server."""
+"""Status lines and problems, from answers of a real API server."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,19 +48,19 @@ def test_the_scheduler_speaks() -> None:
 def test_the_kubelet_speaks() -> None:
     words = status.waiting_message(NO_IMAGE, 2)
     assert words == ('2 of 2 pods pending (ErrImagePull: failed to pull and unpack image "missing/busbw:1": not found)')
-    trouble = status.find_problem(NO_IMAGE, 2)
-    assert trouble
-    assert not trouble.is_certain
-    assert "--image-pull-secret" in trouble.remedy
+    problem = status.find_problem(NO_IMAGE, 2)
+    assert problem
+    assert not problem.is_certain
+    assert "--image-pull-secret" in problem.remedy
 
 
 def test_the_job_controller_speaks() -> None:
     words = status.waiting_message(QUOTA, 2, QUOTA_EVENTS)
     assert words.startswith("1 of 2 pods not yet created (Error creating: pods")
     assert "exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1)" in words
-    trouble = status.find_problem(QUOTA, 2, QUOTA_EVENTS)
-    assert trouble
-    assert "exceeded quota" in trouble.words
+    problem = status.find_problem(QUOTA, 2, QUOTA_EVENTS)
+    assert problem
+    assert "exceeded quota" in problem.text
 
 
 def test_nothing_is_waited_for_when_all_have_started() -> None:
@@ -96,16 +96,16 @@ def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
     ("reason", "is_certain"),
     [("InvalidImageName", True), ("ErrImageNeverPull", True), ("ImagePullBackOff", False)],
 )
-def test_what_never_heals_needs_no_patience(reason: str, is_certain: bool) -> None:
-    trouble = status.find_problem([pod(containerStatuses=container(waiting={"reason": reason}))], 1)
-    assert trouble
-    assert trouble.is_certain is is_certain
-    assert reason in trouble.words
+def test_a_certain_problem_has_no_time_limit(reason: str, is_certain: bool) -> None:
+    problem = status.find_problem([pod(containerStatuses=container(waiting={"reason": reason}))], 1)
+    assert problem
+    assert problem.is_certain is is_certain
+    assert reason in problem.text
 
 
 def fits(requests: dict[str, str], selector: dict[str, str] | None = None, wanted: int = 1, **more: Any) -> str:
     found = status.never_fits(requests, selector or {}, NODES, wanted=wanted, scheduler="0/3 nodes", **more)
-    return found.words if found else ""
+    return found.text if found else ""
 
 
 def test_what_could_never_fit() -> None:
@@ -149,9 +149,9 @@ def test_how_pods_end() -> None:
     assert status.exit_code(evicted) is None
     assert status.end_message(evicted) == "Evicted: The node was low on resource: memory"
     unstarted = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'}
-    trouble = status.never_ran(pod(phase="Failed", containerStatuses=container(terminated=unstarted)))
-    assert trouble
-    assert '"x": not found' in trouble.words
+    problem = status.never_ran(pod(phase="Failed", containerStatuses=container(terminated=unstarted)))
+    assert problem
+    assert '"x": not found' in problem.text
     assert status.never_ran(killed) is None
 
 
@@ -188,6 +188,6 @@ def test_a_stage_changes_when_things_get_on() -> None:
 
 def test_pod_security_has_a_remedy_of_its_own() -> None:
     said = 'pods "job-0-x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
-    trouble = status.find_problem([], 1, [event("FailedCreate", "00:10", message=said)])
-    assert trouble
-    assert "--run-as-user 1000" in trouble.remedy
+    problem = status.find_problem([], 1, [event("FailedCreate", "00:10", message=said)])
+    assert problem
+    assert "--run-as-user 1000" in problem.remedy

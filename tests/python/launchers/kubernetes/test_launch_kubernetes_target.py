@@ -1,4 +1,4 @@
-"""What a person says of a cluster: amounts, tolerations, pairs."""
+"""Parsing of a Kubernetes target: quantities, tolerations, pairs."""
 
 from contextlib import suppress
 
@@ -20,7 +20,7 @@ def test_amounts(text: str, number: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "8 Gi", "-1", "8GiB", "Gi", "1e", "½"])
 def test_what_is_no_amount(text: str) -> None:
-    with pytest.raises(UsageError, match="is no amount"):
+    with pytest.raises(UsageError, match="is not a quantity"):
         quantity(text)
 
 
@@ -45,7 +45,7 @@ def test_tolerations(text: str, expected: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "=b", "a=", ":NoSchedule", "a:b:NoSchedule", "a:Never", "a:"])
 def test_what_is_no_toleration(text: str) -> None:
-    with pytest.raises(UsageError, match="is no toleration"):
+    with pytest.raises(UsageError, match="is not a toleration"):
         toleration(text)
 
 

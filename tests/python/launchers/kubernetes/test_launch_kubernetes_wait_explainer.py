@@ -35,15 +35,17 @@ def pods(count: int) -> list[objects.Pod]:
     ]
 
 
-def test_patience_begins_anew_with_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_restarts_with_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, now_s = Cluster(), 1000.0
     monkeypatch.setattr(wait_explainer, "monotonic", lambda: now_s)
-    made = Manifests(
+    job_manifests = Manifests(
         workload={"kind": "Job", "metadata": {"name": "job"}}, owned=(), suspend_path=(), pods=4, requests={}
     )
     where = KubernetesTarget(image="x", pending_limit_s=60)
-    explains = wait_explainer.WaitExplainer(where, made, cluster, LaunchCallbacks(lambda _line: None, lambda: None))  # type: ignore[arg-type]
-    for count in range(4):  # a slow start that gets on
+    explains = wait_explainer.WaitExplainer(
+        where, job_manifests, cluster, LaunchCallbacks(lambda _line: None, lambda: None)
+    )  # type: ignore[arg-type]
+    for count in range(4):  # a slow start with progress
         for _ in range(5):
             cluster.events = [failed(int(now_s))]
             explains.explain(pods(count))

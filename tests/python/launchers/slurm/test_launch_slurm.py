@@ -1,4 +1,4 @@
-"""What the launcher slurm makes of a job: pinned, without the token, and a script that a shell runs as it is meant."""
+"""Plans of the Slurm launcher: equal to golden files, without the token, and with a working batch script."""
 
 import os
 import shlex
@@ -70,13 +70,13 @@ def test_what_is_sent_and_run(name: str) -> None:
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_the_token_is_on_no_command_line_and_in_no_file(name: str) -> None:
-    rendered = RENDERED[name]
-    assert TOKEN not in repr(rendered)
-    assert not any(TOKEN in file.text for file in rendered.files)
-    for command in rendered.commands:
+    plan = RENDERED[name]
+    assert TOKEN not in repr(plan)
+    assert not any(TOKEN in file.text for file in plan.files)
+    for command in plan.commands:
         assert TOKEN not in " ".join(command.words)
         # Without a batch job it is srun that hands it on; a batch job makes its own.
-        assert (TOKEN in dict(command.environment).values()) == (rendered.folder is None)
+        assert (TOKEN in dict(command.environment).values()) == (plan.folder is None)
 
 
 def test_a_script_by_hand_makes_its_folder_itself() -> None:
@@ -113,11 +113,11 @@ def test_the_environment_is_handed_on_whatever_the_site_says() -> None:
 
 def test_what_is_asked_for_goes_before_what_sbatch_does_by_default() -> None:
     asked = replace(BATCH, job_options=("--partition=gpu", "--time=5"))
-    rendered = slurm.render(JOB, asked)
-    words = rendered.commands[0].words
+    plan = slurm.render(JOB, asked)
+    words = plan.commands[0].words
     for option in (*job_options(JOB, asked), "--no-requeue", f"--output={BATCH.folder}/batch.log"):
         assert option in words
-        assert f"#SBATCH {option}\n" in rendered.files[0].text
+        assert f"#SBATCH {option}\n" in plan.files[0].text
 
 
 def test_a_batch_job_gets_nothing_of_an_allocation_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +128,8 @@ def test_a_batch_job_gets_nothing_of_an_allocation_around(tmp_path: Path, monkey
     kept = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SBATCH_PARTITION", "NCCL_DEBUG")
     for name, value in dict.fromkeys((*dropped, *kept), "1").items() | {("FAKE", str(tmp_path))}:
         monkeypatch.setenv(name, value)
-    rendered = slurm.render(JOB, SlurmTarget(folder=tmp_path / "job"))
-    assert slurm.start(rendered) == "12"
+    plan = slurm.render(JOB, SlurmTarget(folder=tmp_path / "job"))
+    assert slurm.start(plan) == "12"
     assert len(fake.asked("sbatch")) == 1
     names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
     assert names.isdisjoint(dropped)
@@ -143,8 +143,8 @@ def test_srun_gets_no_variable_that_changes_its_output(monkeypatch: pytest.Monke
     (tmp_path / "srun").write_text('#!/bin/sh\nenv | sed -n "s/^\\(SLURM_[^=]*\\)=.*/\\1/p"\n')
     (tmp_path / "srun").chmod(0o755)
     lines: list[bytes] = []
-    watch = LaunchCallbacks(lines.append, lambda: None, on_error=lambda _line, _who: None)
-    assert slurm.submit(slurm.render(JOB, SlurmTarget(in_allocation=True)), watch) == 0
+    callbacks = LaunchCallbacks(lines.append, lambda: None, on_error=lambda _line, _who: None)
+    assert slurm.submit(slurm.render(JOB, SlurmTarget(in_allocation=True)), callbacks) == 0
     assert b"SLURM_CONF\n" in lines
     assert not {b"SLURM_LABELIO\n", b"SLURM_STDOUTMODE\n", b"SLURM_STDERRMODE\n"} & set(lines)
 
@@ -172,8 +172,8 @@ def run_script(folder: Path, text: str, codes: str) -> "subprocess.CompletedProc
     """The script as Slurm would run it, with a stand-in for srun that ends with one code after the other."""
     told = folder / "told"
     programs = folder / "bin"
-    for made in (told, programs, folder / "job"):
-        made.mkdir()
+    for job_manifests in (told, programs, folder / "job"):
+        job_manifests.mkdir()
     for name, program in (("srun", FAKE_SRUN), ("scontrol", FAKE_SCONTROL)):
         (programs / name).write_text(program)
         (programs / name).chmod(0o755)
@@ -262,8 +262,8 @@ def test_only_process_0_may_write_where_records_go(
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\necho heard\n")
     program.chmod(0o755)
-    rendered = slurm.render(replace(JOB, program=str(program)), where)
-    line = rendered.files[0].text if rendered.files else rendered.commands[0].text().replace("\\\n", "")
+    plan = slurm.render(replace(JOB, program=str(program)), where)
+    line = plan.files[0].text if plan.files else plan.commands[0].text().replace("\\\n", "")
     words = next(shlex.split(each) for each in line.splitlines() if "  srun " in each)
     shell = words[words.index("sh") :]
     shell = shell[: shell.index("-") + 1]
@@ -291,7 +291,7 @@ NONSENSE = (
 @pytest.mark.parametrize("text", NONSENSE)
 def test_a_folder_that_says_nonsense_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / slurm.JOB_FILE).write_text(text)
-    with pytest.raises(UsageError, match="holds no job of Slurm"):
+    with pytest.raises(UsageError, match="is not the folder of a Slurm job"):
         slurm.load_submitted(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of Slurm, with stand-ins for its commands; the real ones are in tests/integration."""
+"""Calls of Slurm's commands, with fakes. tests/integration has tests with the real commands."""
 
 import os
 from pathlib import Path
@@ -33,25 +33,25 @@ def test_a_refusal(fake: FakeSlurm) -> None:
         commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
     assert raised.value.exit_code == 3
     assert str(raised.value) == (
-        "Slurm took no job: Batch job submission failed: Invalid feature specification; "
-        "`sinfo -o '%N %f'` lists the features: --constraint NAME"
+        "Slurm rejected the job: Batch job submission failed: Invalid feature specification; "
+        "set --constraint to a feature from `sinfo -o '%N %f'`"
     )
 
 
 def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
     fake.says("sbatch", code=77)
-    with pytest.raises(BusbwError, match="Slurm took no job: exit code 77"):
+    with pytest.raises(BusbwError, match="Slurm rejected the job: exit code 77"):
         commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
 
 
 @pytest.mark.parametrize(
     ("refusal", "what"),
-    [("", "a job busbw-x of which Slurm knew is cancelled"), ("no contact", "job busbw-x may wait or run: no contact")],
+    [("", "job busbw-x is canceled if it exists"), ("no contact", "job busbw-x may wait or run: no contact")],
 )
 def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, refusal: str, what: str
 ) -> None:
-    monkeypatch.setattr(commands, "_ANSWERS_WITHIN_S", 0.5)
+    monkeypatch.setattr(commands, "_ANSWER_LIMIT_S", 0.5)
     (fake.folder / "sbatch.says").write_text("exec sleep 60\n")
     if refusal:
         fake.says("scancel", error=f"scancel: error: {refusal}\n", code=1)
@@ -59,7 +59,7 @@ def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
         commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
     assert fake.asked("scancel") == ["scancel --name=busbw-x"]
     assert str(raised.value) == (
-        f"sbatch did not answer within 0.5 s; {what}; should it come later: scancel --name=busbw-x"
+        f"sbatch did not answer within 0.5 s; {what}; if the job appears later: scancel --name=busbw-x"
     )
 
 
@@ -98,7 +98,7 @@ def test_whether_a_cancel_worked(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatc
     fake.says("scancel", code=9)
     assert commands.cancel("12") == "exit code 9"
     (fake.folder / "scancel").write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(commands, "_ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(commands, "_ANSWER_LIMIT_S", 0.2)
     assert commands.cancel("12") == "scancel did not answer within 0.2 s"
 
 
@@ -112,11 +112,11 @@ def test_nodes_that_do_not_work(fake: FakeSlurm) -> None:
 
 def test_a_question_that_fails(fake: FakeSlurm) -> None:
     fake.says("scontrol", error="slurm_load_topo error: Unable to contact slurm controller\n", code=1)
-    with pytest.raises(BusbwError, match=r"scontrol show topology: .*; run it where squeue works"):
+    with pytest.raises(BusbwError, match=r"scontrol show topology: .*; launch on a machine where squeue works"):
         commands.read(["scontrol", "show", "topology"])
 
 
 def test_no_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BusbwError, match="there is no squeue here; run it where Slurm's commands are"):
+    with pytest.raises(BusbwError, match="squeue not found; launch on a machine with Slurm's commands"):
         commands.status("12")

@@ -1,4 +1,4 @@
-"""What Slurm 22.05.8 said when it refused a job, and the remedies."""
+"""Error messages of Slurm 22.05.8 for rejected jobs, and their remedies."""
 
 import pytest
 from launch_jobs import GOLDEN
@@ -41,7 +41,7 @@ def test_every_recorded_refusal_has_a_remedy_of_its_own() -> None:
 def test_words_of_little() -> None:
     assert error_line("") == ""
     assert error_line("sbatch: something happened\n") == "something happened"
-    assert remedy_for("something happened") == "see what Slurm's log says of it"
+    assert remedy_for("something happened") == "see Slurm's log for details"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ END = b'{"kind":"end","exit_code":%d,"rows":1,"wrong_rows":0,"wall_s":1.5}\n'
 
 
 class Run:
-    """What a run said, and what of it came through."""
+    """Output of a run, and the part that was forwarded."""
 
     def __init__(self, *, out: list[bytes] | None = None, errors: list[bytes] | None = None) -> None:
         self.lines: list[bytes] = []
@@ -65,8 +65,8 @@ def test_a_lost_process_is_named_by_its_signal() -> None:
         (1, [b"srun: error: Unable to create step for job 5: Memory required by task is not available\n"], "Memory"),
         (2, [b"slurmstepd: error: execve(): x: No such file or directory\n"], "--program-path"),
         (1, [], "srun failed"),
-        (127, [b"sh: 1: /x/all_reduce_perf: not found\n"], "is not there on the nodes"),
-        (126, [], "is not there on the nodes"),
+        (127, [b"sh: 1: /x/all_reduce_perf: not found\n"], "program not found on the nodes"),
+        (126, [], "program not found on the nodes"),
     ],
 )
 def test_a_program_that_was_not_started(srun: int, errors: list[bytes], words: str) -> None:

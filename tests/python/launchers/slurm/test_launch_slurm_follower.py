@@ -21,21 +21,21 @@ SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
 
 
-SETTLES_S = follower._SETTLES_S
+FOLDER_DELAY_S = follower._FOLDER_DELAY_S
 NEVER_S = 3600.0
 END = '# table\n{"kind":"end","exit_code":0}\n'
-TOLD = "interrupted: job 12 is ending; again cancels it at once"
+ENDING_STATUS = "interrupted: job 12 is ending; Ctrl-C again cancels it at once"
 AWAY = "scancel: error: Unable to contact slurm controller (connect failure)\n"
 
 
-class Seen:
-    """What a user sees."""
+class RecordedOutput:
+    """Callbacks that record the output."""
 
     def __init__(self, on_wait: Callable[[], None] = lambda: None) -> None:
         self.lines: list[bytes] = []
         self.errors: list[str] = []
         self.statuses: list[str] = []
-        self.watch = LaunchCallbacks(
+        self.callbacks = LaunchCallbacks(
             self.lines.append, on_wait, self.statuses.append, lambda line, _who: self.errors.append(line.decode())
         )
 
@@ -46,7 +46,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     folder.mkdir()
     monkeypatch.setenv("FAKE", str(folder))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(follower, "_SETTLES_S", 1.0)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", 1.0)
     return FakeSlurm(folder)
 
 
@@ -70,11 +70,11 @@ def finish(folder: Path, code: int, *, out: str = "# table\n", error: str = "") 
     (folder / "step-1.code").write_text(f"{code}\n")
 
 
-class InTurn:
-    """What happens while a step is followed: at each look one thing at most, and only once it is time for it."""
+class TimedActions:
+    """Actions while a step is followed: at most one per poll, each after its condition is true."""
 
     def __init__(self, *things: tuple[Callable[[], object], Callable[[], object]]) -> None:
-        """Gets for each thing whether it is time for it, and then what happens."""
+        """Takes pairs of a condition and an action."""
         self._things = list(things)
 
     def __call__(self) -> None:
@@ -86,44 +86,44 @@ def at_once() -> bool:
     return True
 
 
-def looks_on() -> None:
-    """Nothing happens."""
+def no_action() -> None:
+    """Does nothing."""
 
 
 def gets(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
 
-def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_the_files_show_that_a_step_has_ended(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     finish(folder, 5, out='# table\n{"kind":"row"}\nhalf', error="a warning\n")
-    seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
-    assert seen.lines == [b"# table\n", b'{"kind":"row"}\n', b"half"]
-    assert seen.errors == ["a warning\n"]
+    output = RecordedOutput()
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 5
+    assert output.lines == [b"# table\n", b'{"kind":"row"}\n', b"half"]
+    assert output.errors == ["a warning\n"]
     assert fake.asked("squeue") == []
 
 
 def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     waits = "job 12 waits for 2 nodes: Resources (its nodes are in use)"
-    runs = "job 12 runs on n[2,4], nothing was printed yet"
-    seen = Seen(
-        InTurn(
-            (lambda: waits in seen.statuses, lambda: fake.says("squeue", RUNNING)),
-            (lambda: runs in seen.statuses, lambda: finish(folder, 0)),
+    runs = "job 12 runs on n[2,4], no output yet"
+    output = RecordedOutput(
+        TimedActions(
+            (lambda: waits in output.statuses, lambda: fake.says("squeue", RUNNING)),
+            (lambda: runs in output.statuses, lambda: finish(folder, 0)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
-    assert list(dict.fromkeys(seen.statuses)) == [waits, runs, ""]
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 0
+    assert list(dict.fromkeys(output.statuses)) == [waits, runs, ""]
     assert fake.asked("scancel") == []
 
 
 def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||BadConstraints\n")
     with pytest.raises(
-        BusbwError, match=r"could never start and was cancelled: BadConstraints .*; ask for less"
+        BusbwError, match=r"can never start and was canceled: BadConstraints .*; change the requested"
     ) as raised:
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+        Follower(folder, "12", 1, RecordedOutput().callbacks).follow(received)
     assert raised.value.exit_code == 3
     assert fake.asked("scancel") == ["scancel 12"]
 
@@ -132,9 +132,9 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
     away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
-    seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 0))))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
-    assert seen.statuses[0].startswith("Slurm does not answer: slurm_load_jobs error: Unable to contact")
+    output = RecordedOutput(TimedActions((lambda: output.statuses, lambda: finish(folder, 0))))
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 0
+    assert output.statuses[0].startswith("Slurm does not answer: slurm_load_jobs error: Unable to contact")
 
 
 def test_a_scheduler_that_stays_away(
@@ -143,20 +143,20 @@ def test_a_scheduler_that_stays_away(
     monkeypatch.setattr(follower, "_SLURM_SILENCE_LIMIT_S", 0.0)
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
-    with pytest.raises(commands.SlurmUnreachableError, match=f"come back with busbw launch attach {folder}"):
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+    with pytest.raises(commands.SlurmUnreachableError, match=f"continue later: busbw launch attach {folder}"):
+        Follower(folder, "12", 1, RecordedOutput().callbacks).follow(received)
 
 
 def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.forgets()
     (folder / "batch.log").write_text("slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n")
     (folder / "step-1.out").write_text("# table\n")
-    seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 4
-    assert seen.lines == [b"# table\n"]
-    assert seen.errors == [
-        f"busbw: {folder} stays; busbw launch attach {folder} shows what comes later\n",
-        "busbw: Slurm knows nothing of job 12 any more, and its program left no exit code\n",
+    output = RecordedOutput()
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 4
+    assert output.lines == [b"# table\n"]
+    assert output.errors == [
+        f"busbw: {folder} is kept; busbw launch attach {folder} shows later output\n",
+        "busbw: Slurm no longer knows job 12, and its program left no exit code\n",
         "slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n",
     ]
 
@@ -164,11 +164,11 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
 def test_an_exit_code_that_a_shared_folder_shows_late(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", FOLDER_DELAY_S)
     fake.forgets()
-    seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 5))))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
-    assert seen.errors == []
+    output = RecordedOutput(TimedActions((lambda: output.statuses, lambda: finish(folder, 5))))
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 5
+    assert output.errors == []
 
 
 def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
@@ -176,21 +176,21 @@ def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Si
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
     (folder / "batch.log").write_text("")
-    seen = Seen()
-    assert Follower(folder, "13", 1, seen.watch).follow(received) == 4
-    assert seen.errors == ["busbw: Slurm ended job 13: NODE_FAIL (n4 is down: Not responding), a node failed\n"]
+    output = RecordedOutput()
+    assert Follower(folder, "13", 1, output.callbacks).follow(received) == 4
+    assert output.errors == ["busbw: Slurm ended job 13: NODE_FAIL (n4 is down: Not responding), a node failed\n"]
     assert fake.asked("sinfo")[0].startswith("sinfo --noheader --Node --nodes=n[2,4]")
 
 
 def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
-    seen = Seen()
-    output_follower = Follower(folder, "11", 1, seen.watch)
-    with pytest.raises(BusbwError, match=r"shows nothing of n\[1,3\]; name a folder that the nodes share"):
+    output = RecordedOutput()
+    output_follower = Follower(folder, "11", 1, output.callbacks)
+    with pytest.raises(BusbwError, match=r"shows no file from n\[1,3\]; set --folder to one shared with the nodes"):
         output_follower.follow(received)
     assert not output_follower.is_complete
-    assert f"job 11 has ended; waiting up to 1 s for {folder} to show step-1.code" in seen.statuses
+    assert f"job 11 has ended; waiting up to 1 s for {folder} to show step-1.code" in output.statuses
 
 
 def completed(fake: FakeSlurm) -> None:
@@ -199,17 +199,17 @@ def completed(fake: FakeSlurm) -> None:
 
 
 def test_a_folder_has_the_time_that_nfs_takes() -> None:
-    assert SETTLES_S > 60  # acdirmax of nfs(5), where nobody chose another
+    assert FOLDER_DELAY_S > 60  # acdirmax of nfs(5), where nobody chose another
 
 
 def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     completed(fake)
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text(END)
-    seen = Seen()
-    output_follower = Follower(folder, "11", 1, seen.watch)
+    output = RecordedOutput()
+    output_follower = Follower(folder, "11", 1, output.callbacks)
     assert output_follower.follow(received) == 0
-    assert len(seen.lines) == 2
+    assert len(output.lines) == 2
     assert not output_follower.is_complete  # nobody knows what stderr had to say
 
 
@@ -217,7 +217,7 @@ def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, r
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     (folder / "batch.log").write_text("")
-    output_follower = Follower(folder, "13", 1, Seen().watch)
+    output_follower = Follower(folder, "13", 1, RecordedOutput().callbacks)
     assert output_follower.follow(received) == 4
     assert output_follower.is_complete
 
@@ -249,7 +249,7 @@ def test_files_that_nfs_took_for_missing(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
-    monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", FOLDER_DELAY_S)
     fake.says("squeue", RUNNING)
 
     def finish_without_a_look() -> None:
@@ -262,12 +262,12 @@ def test_files_that_nfs_took_for_missing(
     with pytest.raises(FileNotFoundError):  # as another program here may have asked for it
         (folder / "step-1.code").read_text()
     assert nfs.missed
-    seen = Seen(InTurn((lambda: fake.asked("squeue"), finish_without_a_look)))
-    output_follower = Follower(folder, "11", 1, seen.watch)
+    output = RecordedOutput(TimedActions((lambda: fake.asked("squeue"), finish_without_a_look)))
+    output_follower = Follower(folder, "11", 1, output.callbacks)
     assert output_follower.follow(received) == 0
     assert output_follower.is_complete
-    assert len(seen.lines) == 2
-    assert seen.errors == []
+    assert len(output.lines) == 2
+    assert output.errors == []
 
 
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
@@ -275,12 +275,14 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", 0.0)
     fake.says("squeue", RUNNING)
-    seen = Seen(
-        InTurn((at_once, gets(signal.SIGINT)), (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)))
+    output = RecordedOutput(
+        TimedActions(
+            (at_once, gets(signal.SIGINT)), (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143))
+        )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
-    assert TOLD in seen.statuses
+    assert ENDING_STATUS in output.statuses
 
 
 def test_the_second_interrupt_cancels_at_once(
@@ -288,14 +290,14 @@ def test_the_second_interrupt_cancels_at_once(
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
-    seen = Seen(
-        InTurn(
+    output = RecordedOutput(
+        TimedActions(
             (at_once, gets(signal.SIGTERM)),
             (lambda: len(fake.asked("scancel")) == 1, gets(signal.SIGINT)),
             (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 143
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 143
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
 
 
@@ -304,18 +306,18 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
-    telling = "interrupted: Slurm is told to end job 12"
-    seen = Seen(
-        InTurn(
+    asking = "interrupted: asking Slurm to end job 12"
+    output = RecordedOutput(
+        TimedActions(
             (at_once, gets(signal.SIGINT)),
-            (lambda: telling in seen.statuses and not fake.asked("scancel"), gets(signal.SIGINT)),
-            (lambda: TOLD in seen.statuses, looks_on),
-            (at_once, looks_on),
-            (at_once, looks_on),
+            (lambda: asking in output.statuses and not fake.asked("scancel"), gets(signal.SIGINT)),
+            (lambda: ENDING_STATUS in output.statuses, no_action),
+            (at_once, no_action),
+            (at_once, no_action),
             (at_once, lambda: finish(folder, 143)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
 
 
@@ -326,19 +328,19 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     os.kill(os.getpid(), signal.SIGINT)
-    seen = Seen(
-        InTurn(
+    output = RecordedOutput(
+        TimedActions(
             (lambda: len(fake.asked("scancel")) > 1, lambda: fake.says("scancel")),
-            (lambda: TOLD in seen.statuses, lambda: finish(folder, 130)),
+            (lambda: ENDING_STATUS in output.statuses, lambda: finish(folder, 130)),
         )
     )
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 130
     asked = fake.asked("scancel")
     assert len(asked) > 2
     assert set(asked) == {"scancel --signal=INT 12"}
     why = "Unable to contact slurm controller (connect failure)"
-    assert seen.errors == [f"busbw: interrupted, but job 12 goes on: {why}; Slurm is told again\n"]
-    assert TOLD in seen.statuses
+    assert output.errors == [f"busbw: interrupted, but job 12 continues: {why}; retrying\n"]
+    assert ENDING_STATUS in output.statuses
 
 
 def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
@@ -348,19 +350,19 @@ def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Pat
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         os.kill(os.getpid(), number)
         received.wait(10.0)
-    with pytest.raises(commands.SlurmUnreachableError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+    with pytest.raises(commands.SlurmUnreachableError, match=r"job 12 may continue: .*; cancel it later: scancel 12"):
+        Follower(folder, "12", 1, RecordedOutput().callbacks).follow(received)
 
 
 def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_ORDERLY_S", "_AGAIN_S"):
+    for name in ("_ORDERLY_S", "_RETRY_S"):
         monkeypatch.setattr(cancellation, name, 0.0)
     fake.says("squeue", RUNNING)
     os.kill(os.getpid(), signal.SIGINT)
-    seen = Seen(InTurn((lambda: len(fake.asked("scancel")) > 2, lambda: finish(folder, 130))))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    output = RecordedOutput(TimedActions((lambda: len(fake.asked("scancel")) > 2, lambda: finish(folder, 130))))
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 130
     first, *again = fake.asked("scancel")
     assert first == "scancel --signal=INT 12"
     assert len(again) > 1
@@ -373,7 +375,7 @@ def test_a_reader_who_goes_away_while_slurm_is_away(
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     (folder / "step-1.out").write_text("# table\n")
-    hears = InTurn((lambda: len(fake.asked("scancel")) > 1, lambda: fake.says("scancel")))
+    hears = TimedActions((lambda: len(fake.asked("scancel")) > 1, lambda: fake.says("scancel")))
     monkeypatch.setattr(received, "wait", lambda _limit_s: hears())  # nothing is shown meanwhile that would look
 
     def nobody_reads(_line: bytes) -> None:
@@ -387,9 +389,9 @@ def test_a_reader_who_goes_away_while_slurm_is_away(
 
 def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", RUNNING)
-    seen = Seen(InTurn((at_once, gets(signal.SIGHUP))))
+    output = RecordedOutput(TimedActions((at_once, gets(signal.SIGHUP))))
     with pytest.raises(DetachedError):
-        Follower(folder, "12", 1, seen.watch).follow(received)
+        Follower(folder, "12", 1, output.callbacks).follow(received)
     assert fake.asked("scancel") == []
 
 
@@ -417,25 +419,25 @@ def test_handlers_of_signals_are_put_back() -> None:
 def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     os.kill(os.getpid(), signal.SIGINT)
-    seen = Seen(InTurn((lambda: fake.asked("scancel"), fake.forgets)))
-    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    output = RecordedOutput(TimedActions((lambda: fake.asked("scancel"), fake.forgets)))
+    assert Follower(folder, "12", 1, output.callbacks).follow(received) == 130
     assert fake.asked("scancel") == ["scancel 12"]
 
 
 def test_a_full_folder_is_named_at_once(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_SETTLES_S", NEVER_S)
+    monkeypatch.setattr(follower, "_FOLDER_DELAY_S", NEVER_S)
     monkeypatch.setattr(disk_space, "is_full", lambda at: at == folder)
     fake.says("squeue")
     fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
     (folder / "step-1.out").write_text("# table\nhalf")
-    seen = Seen()
-    output_follower = Follower(folder, "12", 1, seen.watch)
-    with pytest.raises(BusbwError, match="there is no room left in ") as raised:
+    output = RecordedOutput()
+    output_follower = Follower(folder, "12", 1, output.callbacks)
+    with pytest.raises(BusbwError, match="no space left in ") as raised:
         output_follower.follow(received)
     assert raised.value.exit_code == 3
-    assert seen.lines == [b"# table\n", b"half"]
+    assert output.lines == [b"# table\n", b"half"]
     assert not output_follower.is_complete
 
 
@@ -456,11 +458,11 @@ def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
     fake.says("squeue", RUNNING)
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text("# table\n# another\n")
-    seen = Seen(InTurn((at_once, lambda: (folder / "step-1.out").write_text("# table\n"))))
-    output_follower = Follower(folder, "12", 1, seen.watch)
-    with pytest.raises(BusbwError, match=r"step-1\.out got shorter: Slurm has started the job anew"):
+    output = RecordedOutput(TimedActions((at_once, lambda: (folder / "step-1.out").write_text("# table\n"))))
+    output_follower = Follower(folder, "12", 1, output.callbacks)
+    with pytest.raises(BusbwError, match=r"step-1\.out became shorter: Slurm restarted the job"):
         output_follower.follow(received)
-    assert seen.lines == [b"# table\n", b"# another\n"]
+    assert output.lines == [b"# table\n", b"# another\n"]
     assert not output_follower.is_complete  # its folder stays
 
 

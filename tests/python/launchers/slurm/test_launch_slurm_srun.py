@@ -56,10 +56,10 @@ def interrupted(*, waits: bool = False) -> tuple[int, list[str], list[str]]:
             (folder / "srun.up").unlink()
             interrupt(b"")
 
-    watch = LaunchCallbacks(
+    callbacks = LaunchCallbacks(
         interrupt, interrupt_if_up, statuses.append, lambda line, _who: errors.append(line.decode())
     )
-    return srun.run_srun(Command(("srun",)), (), NAME, watch), statuses, errors
+    return srun.run_srun(Command(("srun",)), (), NAME, callbacks), statuses, errors
 
 
 def test_an_interrupt_goes_to_running_ranks_by_srun_alone(fake: FakeSlurm) -> None:
@@ -92,8 +92,8 @@ def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
     code, statuses, errors = interrupted()
     assert code == 130
     assert told(fake) == ["USR1", "USR2"]
-    assert any(status.startswith("interrupted, and srun is ended: ") for status in statuses)
-    assert any("`squeue --steps` says what goes on" in error for error in errors)
+    assert any(status.startswith("interrupted; ending srun: ") for status in statuses)
+    assert any("check `squeue --steps` for running steps" in error for error in errors)
 
 
 @pytest.mark.parametrize("heeds", [True, False])
@@ -111,14 +111,16 @@ def test_where_nobody_reads_any_more_running_ranks_are_interrupted_whether_or_no
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
-    watch = LaunchCallbacks(nobody_reads, lambda: None, lambda _status: None, lambda line, _who: errors.append(line))
-    assert srun.run_srun(Command(("srun",)), (), NAME, watch) == 141
+    callbacks = LaunchCallbacks(
+        nobody_reads, lambda: None, lambda _status: None, lambda line, _who: errors.append(line)
+    )
+    assert srun.run_srun(Command(("srun",)), (), NAME, callbacks) == 141
     assert told(fake) == (["USR1"] if heeds else ["USR1", "USR2"])
     assert len(errors) == 1
 
 
 def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_ANSWERS_WITHIN_S", "_STEP_WITHIN_S"):
+    for name in ("_ANSWER_LIMIT_S", "_STEP_ANSWER_LIMIT_S"):
         monkeypatch.setattr(f"busbw.launchers.slurm.commands.{name}", 0.3)
     for name in ("squeue", "scancel"):
         (fake.folder / name).write_text("#!/bin/sh\nexec sleep 60\n")

@@ -1,4 +1,4 @@
-"""What Slurm says of a job: read from what Slurm 22.05.8 printed, and said again for a reader."""
+"""Job status from output of Slurm 22.05.8, and messages about it."""
 
 from pathlib import Path
 
@@ -32,18 +32,18 @@ def status(label: str) -> JobStatus:
 @pytest.mark.parametrize(
     ("label", "sentence"),
     [
-        ("held", "job 12 waits for 2 nodes: JobHeldUser; `scontrol release 12` lets it go"),
-        ("partition down", "job 12 waits for 2 nodes: PartitionDown (the partition takes no jobs now)"),
-        ("too many nodes", "job 12 waits for 9 nodes: PartitionNodeLimit (more nodes than the partition gives"),
+        ("held", "job 12 waits for 2 nodes: JobHeldUser; release it: `scontrol release 12`"),
+        ("partition down", "job 12 waits for 2 nodes: PartitionDown (the partition accepts no jobs now)"),
+        ("too many nodes", "job 12 waits for 9 nodes: PartitionNodeLimit (more nodes than the partition allows"),
         (
             "another kind of node",
-            "job 12 waits for 2 nodes: PartitionConfig (the partition's nodes, as they are now, cannot",
+            "job 12 waits for 2 nodes: PartitionConfig (the partition's current nodes do not match",
         ),
-        ("too long", "job 12 waits for a node: PartitionTimeLimit (more time than the partition gives"),
+        ("too long", "job 12 waits for a node: PartitionTimeLimit (more time than the partition allows"),
         ("resources", "job 12 waits for 2 nodes: Resources (its nodes are in use), expected to start 2026-11-21 1"),
         ("priority", "job 12 waits for 2 nodes: Priority (other jobs are before it), expected to start 2026-11-21 1"),
         ("dependency", "job 12 waits for a node: Dependency (another job must end first)"),
-        ("begin", "job 12 waits for a node: BeginTime (its begin was set for later), expected to start 2026-11-21 1"),
+        ("begin", "job 12 waits for a node: BeginTime (its begin time is later), expected to start 2026-11-21 1"),
     ],
 )
 def test_the_reason_of_a_wait(label: str, sentence: str) -> None:
@@ -67,8 +67,8 @@ def test_lines_that_say_nothing(line: str) -> None:
 def test_a_reason_may_hold_anything() -> None:
     line = "PENDING|N/A|2||ReqNodeNotAvail, UnavailableNodes:n[3-4]|x"
     assert waiting_message("7", parse_squeue(line) or JobStatus("")) == (
-        "job 7 waits for 2 nodes: ReqNodeNotAvail, UnavailableNodes:n[3-4]|x (nodes that it asks for are down, drained "
-        "or reserved); name other ones: --nodelist"
+        "job 7 waits for 2 nodes: ReqNodeNotAvail, UnavailableNodes:n[3-4]|x (requested nodes are down, drained "
+        "or reserved); choose other nodes with --nodelist"
     )
 
 
@@ -77,7 +77,7 @@ def test_words_that_nobody_knows_are_said_as_they_are() -> None:
     assert waiting_message("7", JobStatus("PENDING", "", "1")) == "job 7 waits for a node"
     assert waiting_message("7", JobStatus("REQUEUED", "", "2")) == "job 7 waits for 2 nodes: REQUEUED"
     assert waiting_message("7", JobStatus("CONFIGURING", "", "2", "n[1-2]")).startswith(
-        "job 7 has n[1-2], which are made ready"
+        "job 7 has n[1-2], which are being prepared"
     )
     assert "a limit of the account" in waiting_message("7", JobStatus("PENDING", "AssocGrpCpuLimit", "2"))
 
@@ -108,8 +108,8 @@ def test_the_end_names_the_nodes_that_failed() -> None:
         "Slurm ended job 12: NODE_FAIL (n4 is down: Not responding), a node failed"
     )
     assert ended_message("12", failed) == "Slurm ended job 12: NODE_FAIL on n[2,4], a node failed"
-    assert "ask for more with --time" in ended_message("12", JobStatus("TIMEOUT"))
-    assert "Slurm knows nothing of job 12 any more" in ended_message("12", None)
+    assert "raise --time" in ended_message("12", JobStatus("TIMEOUT"))
+    assert "Slurm no longer knows job 12" in ended_message("12", None)
     assert "its batch script ended" in ended_message("12", JobStatus("FAILED"))
 
 
