@@ -96,6 +96,7 @@ def report(title: str, compared: int, differences: list[str]) -> bool:
 
 
 def main() -> int:
+    """Runs all comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
@@ -104,15 +105,17 @@ def main() -> int:
     equal = True
     if given.cuobjdump:
         old, new = (device_code(path, given.cuobjdump) for path in (given.before, given.after))
-        changed = [f"only {side}: {name}" for side, rest in (("before", old - new), ("after", new - old)) for name in rest]
+        changed = [
+            f"only {side}: {name}" for side, rest in (("before", old - new), ("after", new - old)) for name in rest
+        ]
         equal &= report("SASS functions", old.total(), changed or ([] if old else ["no device code was found"]))
     bins = [path.resolve() / ".venv" / "bin" for path in (given.before, given.after)]
     old_help, new_help = (dict(helps(path / "busbw")) for path in bins)
-    changed = [
-        f"{command}: removed {sorted(old_help.get(command, set()) - options)}, added {sorted(options - old_help.get(command, set()))}"
-        for command, options in {**dict.fromkeys(old_help, set[str]()), **new_help}.items()
-        if options != old_help.get(command)
-    ]
+    changed = []
+    for command in sorted({*old_help, *new_help}):
+        old_options, options = old_help.get(command, set()), new_help.get(command, set())
+        if old_options != options:
+            changed.append(f"{command}: removed {sorted(old_options - options)}, added {sorted(options - old_options)}")
     equal &= report("help texts", len(old_help), changed)
     pairs = list(zip(host_runs(bins[0]), host_runs(bins[1]), strict=True))
     equal &= report("tables", len(pairs), [old[0] for old, new in pairs if old[1] != new[1] or not old[1]])

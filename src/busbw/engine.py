@@ -25,6 +25,19 @@ COLLECTIVES = (
 )
 """Collectives that the engine measures. Each has a program with the suffix `_perf`."""
 
+WORLD_VARIABLES = (
+    "BUSBW_LAUNCHER",
+    "BUSBW_RANK",
+    "BUSBW_SIZE",
+    "BUSBW_LOCAL_RANK",
+    "BUSBW_LOCAL_SIZE",
+    "BUSBW_NODE",
+    "BUSBW_RENDEZVOUS",
+    "BUSBW_TOKEN",
+    "BUSBW_TOKEN_FILE",
+)
+"""Variables that define a job and a process's rank in it. If a launcher sets one, none of the others is inherited."""
+
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
 
@@ -160,6 +173,7 @@ __all__ = [
     "ENGINE",
     "FASTPATH_LIBRARY",
     "PROGRAMS_VARIABLE",
+    "WORLD_VARIABLES",
     "collective_name",
     "collective_of",
     "default_ranks",

@@ -348,7 +348,9 @@ def shell(script, **more):
     return Command(("/bin/sh", "-c", script), **more)
 def line(text):
     sys.stdout.buffer.write(text); sys.stdout.flush()
-watch = LaunchCallbacks(line, lambda: None, lambda text: line(b"status " + text.encode() + b"\\n"), lambda text, who: line(text))
+def status(text):
+    line(b"status " + text.encode() + b"\\n")
+watch = LaunchCallbacks(line, lambda: None, status, lambda text, who: line(text))
 ended = run_all({commands}, watch, TerminationPolicy(**{more}))
 print([each.code for each in ended], flush=True)
 """

@@ -16,7 +16,9 @@ import pytest
 from busbw.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
-ALLOWED: dict[str, dict[str, list[str]]] = msgspec.toml.decode(Path(__file__).with_name("dependencies.toml").read_bytes())
+ALLOWED: dict[str, dict[str, list[str]]] = msgspec.toml.decode(
+    Path(__file__).with_name("dependencies.toml").read_bytes()
+)
 
 CPP_ROOTS = ("common", "engine", "fastpath")
 CPP_SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh", ".c", ".h"}
@@ -63,7 +65,9 @@ def cpp_files(root: Path) -> Iterator[tuple[str, str]]:
 
 def included_path(header: str, directory: str) -> str:
     """Returns the path of an included header: of an existing file, else of one in a listed directory."""
-    paths = [path for prefix in (*INCLUDE_PATHS, f"{directory}/") if (path := f"{prefix}{header}").startswith(CPP_ROOTS)]
+    paths = [
+        path for prefix in (*INCLUDE_PATHS, f"{directory}/") if (path := f"{prefix}{header}").startswith(CPP_ROOTS)
+    ]
     existing = [path for path in paths if (ROOT / path).is_file()]
     listed = [path for path in paths if Path(path).parent.as_posix() in ALLOWED["cpp"]]
     return next(iter(existing + listed), header)
@@ -199,7 +203,10 @@ def test_directories_are_small() -> None:
 
 def test_the_architecture_page_names_every_directory() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
-    names = [*ALLOWED["cpp"], *(f"src/busbw/{name}" for name in ALLOWED["python"] if (ROOT / "src/busbw" / name).is_dir())]
+    names = [
+        *ALLOWED["cpp"],
+        *(f"src/busbw/{name}" for name in ALLOWED["python"] if (ROOT / "src/busbw" / name).is_dir()),
+    ]
     assert [name for name in names if f"`{name}/`" not in page] == []
 
 

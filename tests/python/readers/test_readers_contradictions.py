@@ -283,6 +283,4 @@ def test_bandwidth_of_unknown_kind_is_left_out(tmp_path: Path) -> None:
 
 def test_other_tables_are_ignored(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no row"):
-        read(
-            tmp_path, ["| Variable | Default |\n|---|---|\n| 8 | 2 |\n", "| Size | Color |\n|--|--|\n| 1MB | red |\n"]
-        )
+        read(tmp_path, ["| Variable | Default |\n|---|---|\n| 8 | 2 |\n", "| Size | Color |\n|--|--|\n| 1MB | red |\n"])

@@ -61,9 +61,7 @@ def test_an_implausible_measurement_is_refused_and_the_others_stay(name: str, tm
 
 @pytest.mark.parametrize("name", IMPLAUSIBLE)
 @pytest.mark.parametrize("command", ["show", "check", "report -o -", "export markdown", "compare"])
-def test_every_command_handles_it(
-    name: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_handles_it(name: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(changed(tmp_path, IMPLAUSIBLE[name]))
     others = [str(GOLDEN)] if command == "compare" else []
     code = main([*command.split(), path, *others])

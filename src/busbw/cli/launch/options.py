@@ -16,9 +16,9 @@ from busbw.cli.options.engine_flags import count_of, named_collective, sweep_fla
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
+from busbw.engine import WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
-from busbw.launchers.job.job import WORLD_VARIABLES
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType

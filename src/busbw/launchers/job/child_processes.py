@@ -17,8 +17,9 @@ from types import FrameType
 from typing import IO
 
 from busbw import termination_signals
+from busbw.engine import WORLD_VARIABLES
 from busbw.errors import SIGNALLED, BusbwError
-from busbw.launchers.job.job import WORLD_VARIABLES, Command, LaunchCallbacks
+from busbw.launchers.job.job import Command, LaunchCallbacks
 
 _TICK_S = 1.0
 _BACKLOG_TICK_S = 0.05

@@ -17,20 +17,6 @@ RECORDS_ON_STDOUT = "-"
 """Value of the engine's `--records`. Record lines begin with `{` and come between the table's lines, which never do."""
 
 
-WORLD_VARIABLES = (
-    "BUSBW_LAUNCHER",
-    "BUSBW_RANK",
-    "BUSBW_SIZE",
-    "BUSBW_LOCAL_RANK",
-    "BUSBW_LOCAL_SIZE",
-    "BUSBW_NODE",
-    "BUSBW_RENDEZVOUS",
-    "BUSBW_TOKEN",
-    "BUSBW_TOKEN_FILE",
-)
-"""Variables that define a job and a process's rank in it. If a launcher sets one, none of the others is inherited."""
-
-
 @dataclass(frozen=True)
 class Job:
     """One run of an engine program, by one or more processes."""

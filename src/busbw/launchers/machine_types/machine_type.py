@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from busbw.catalog import Catalog
+from busbw.engine import WORLD_VARIABLES
 from busbw.errors import UsageError
-from busbw.launchers.job.job import WORLD_VARIABLES
 from busbw.units import plain as shown
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"

@@ -17,9 +17,10 @@ from typing import Annotated
 
 import msgspec
 
+from busbw.engine import WORLD_VARIABLES
 from busbw.errors import SIGNALLED, BusbwError, UsageError
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import WORLD_VARIABLES, Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
 

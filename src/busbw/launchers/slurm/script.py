@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.engine import collective_name
+from busbw.engine import WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, total
-from busbw.launchers.job.job import WORLD_VARIABLES, Job
+from busbw.launchers.job.job import Job
 from busbw.units import count_text
 
 _STEP_NAME = "step-{step}"

@@ -156,9 +156,7 @@ def _require_claim(
     claim: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, source: str
 ) -> None:
     if facts.stated_collective and facts.stated_collective != claim:
-        raise UsageError(
-            f"{source} states {facts.stated_collective}, not {claim}", remedy="leave out --collective"
-        )
+        raise UsageError(f"{source} states {facts.stated_collective}, not {claim}", remedy="leave out --collective")
     if claim not in possible:
         raise UsageError(
             f"{source} cannot be {claim}: {_ratio_text(ratio)} its columns fit {_list(possible)}",

@@ -42,9 +42,8 @@ def test_the_limit_restarts_with_every_pod(monkeypatch: pytest.MonkeyPatch) -> N
         workload={"kind": "Job", "metadata": {"name": "job"}}, owned=(), suspend_path=(), pods=4, requests={}
     )
     where = KubernetesTarget(image="x", pending_limit_s=60)
-    explains = wait_explainer.WaitExplainer(
-        where, job_manifests, cluster, LaunchCallbacks(lambda _line: None, lambda: None)
-    )  # type: ignore[arg-type]
+    callbacks = LaunchCallbacks(lambda _line: None, lambda: None)
+    explains = wait_explainer.WaitExplainer(where, job_manifests, cluster, callbacks)  # type: ignore[arg-type]
     for count in range(4):  # a slow start with progress
         for _ in range(5):
             cluster.events = [failed(int(now_s))]
