@@ -33,9 +33,7 @@ def accepted(cluster: Cluster, manifests: str) -> str:
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
 @pytest.mark.parametrize("options", [[], EVERYTHING], ids=["plain", "everything"])
-def test_the_api_server_takes_what_a_dry_run_prints(
-    cluster: Cluster, launches: Launches, kind: str, options: list[str]
-) -> None:
+def test_the_api_server_accepts_a_dry_run(cluster: Cluster, launches: Launches, kind: str, options: list[str]) -> None:
     shown = launches.run("--dry-run", "--kind", kind, *options, "--", "all_reduce", "-e", "1M")
     assert shown.code == 0, shown.err
     said = accepted(cluster, shown.out)
@@ -45,7 +43,7 @@ def test_the_api_server_takes_what_a_dry_run_prints(
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_api_server_takes_what_a_system_needs(cluster: Cluster, launches: Launches, system: str) -> None:
+def test_the_api_server_accepts_a_machine_type(cluster: Cluster, launches: Launches, system: str) -> None:
     shown = launches.run("--dry-run", "--system", system, "--", "all_reduce")
     assert shown.code == 0, shown.err
     assert "job" in accepted(cluster, shown.out)

@@ -134,7 +134,7 @@ BY_DEFAULT = {
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_what_is_settled_here_goes_before_what_variables_say(cluster: Cluster, by: str) -> None:
+def test_our_options_override_variables(cluster: Cluster, by: str) -> None:
     more = {"SLURM_MEM_PER_CPU": "999999"} if by == "sbatch" else {}  # as an allocation around may leave it
     where = ["--by", by, "--partition", "main", "--nodes", "2"]
     expect_table(cluster.launch(*where, *ALL_REDUCE, environment={**BY_DEFAULT, **more}), 2)
@@ -207,7 +207,7 @@ NOTHING_HANDED_ON = {"SBATCH_EXPORT": "NONE", "SLURM_EXPORT_ENV": "NONE"}
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_where_the_site_hands_no_environment_on(cluster: Cluster, by: str) -> None:
+def test_a_site_that_exports_no_environment(cluster: Cluster, by: str) -> None:
     # The variable reaches the program: more than that is demanded of it.
     variables = {**NOTHING_HANDED_ON, "NCCL_TESTS_MIN_BW": "1e6"}
     done = cluster.launch("--by", by, "--nodes", "2", *ALL_REDUCE, environment=variables)
@@ -215,7 +215,7 @@ def test_where_the_site_hands_no_environment_on(cluster: Cluster, by: str) -> No
     assert len(done.rows) == ROWS
 
 
-def test_a_script_by_hand_where_the_site_hands_no_environment_on(cluster: Cluster) -> None:
+def test_a_manual_script_at_a_site_that_exports_no_environment(cluster: Cluster) -> None:
     printed = cluster.launching("slurm", "--nodes", "2", "--script", *ALL_REDUCE).finish()
     (cluster.here / "job.sbatch").write_text(printed.stdout)
     job = cluster.run("sbatch", "--parsable", "--wait", "job.sbatch", environment=NOTHING_HANDED_ON)
@@ -236,7 +236,7 @@ def test_srun_alone_makes_one_job_of_its_tasks(cluster: Cluster, mpi: str) -> No
     assert "# Out of bounds values : 0 OK" in done.stdout
 
 
-def test_two_steps_side_by_side_do_not_meet(cluster: Cluster) -> None:
+def test_two_parallel_steps_do_not_connect(cluster: Cluster) -> None:
     step = f"srun --exact --nodes=1 --ntasks=2 {cluster.program()} {' '.join(SWEEP)}"
     done = cluster.run("salloc", "--nodes=2", "--ntasks-per-node=2", "sh", "-c", f"{step} & {step}; wait")
     assert done.code == 0, done.stderr
@@ -269,7 +269,7 @@ def test_a_script_that_is_submitted_by_hand(cluster: Cluster) -> None:
 # ---- it is left, and come back to ------------------------------------------------------------------------------------
 
 
-def test_a_job_is_left_and_come_back_to(cluster: Cluster) -> None:
+def test_detach_and_attach(cluster: Cluster) -> None:
     left = cluster.launching("slurm", "--nodes", "2", "--folder", "kept", "--detach", *ALL_REDUCE).finish()
     assert left.code == 0, left.stderr
     assert f"busbw launch attach {cluster.here / 'kept'}" in left.stdout
@@ -367,7 +367,7 @@ def test_a_node_that_dies(cluster: Cluster, node: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_somebody_else_cancels_the_job(cluster: Cluster, by: str) -> None:
+def test_another_user_cancels_the_job(cluster: Cluster, by: str) -> None:
     launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     cluster.run("scancel", *cluster.slurm.jobs())
@@ -378,7 +378,7 @@ def test_somebody_else_cancels_the_job(cluster: Cluster, by: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_a_reader_who_goes_away_ends_the_job(cluster: Cluster, by: str) -> None:
+def test_a_closed_reader_ends_the_job(cluster: Cluster, by: str) -> None:
     launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
     assert launching.process.stdout is not None
     launching.process.stdout.readline()
@@ -404,7 +404,7 @@ def test_an_interrupt_cancels_the_job_and_keeps_the_rows(cluster: Cluster, by: s
     expect_nothing_left(cluster)
 
 
-def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -> None:
+def test_an_interrupt_reaches_a_batch_job_after_slurm_returns(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     with cluster.slurm.without_controller():
@@ -418,7 +418,7 @@ def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -
     expect_nothing_left(cluster)
 
 
-def test_a_reader_who_goes_away_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
+def test_a_closed_reader_ends_the_ranks_of_srun_without_slurm(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     assert len(cluster.slurm.ranks()) == 2
@@ -434,7 +434,7 @@ def test_a_reader_who_goes_away_ends_the_ranks_of_srun_while_slurm_is_away(clust
     expect_nothing_left(cluster)
 
 
-def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
+def test_an_interrupt_ends_the_ranks_of_srun_without_slurm(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     assert len(cluster.slurm.ranks()) == 2
@@ -449,7 +449,7 @@ def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluste
     expect_nothing_left(cluster)
 
 
-def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cluster) -> None:
+def test_ranks_that_ignore_an_interrupt_are_killed_without_slurm(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     ranks = cluster.slurm.ranks()
@@ -498,7 +498,7 @@ def said_by(launching: Launching, text: str) -> None:
     pytest.fail(f"it never said {text}")
 
 
-def test_a_job_that_is_held_says_so_and_runs_when_it_is_let_go(cluster: Cluster) -> None:
+def test_a_held_job_reports_it_and_runs_after_its_release(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--nodes", "2", "--slurm-arg=--hold", *ALL_REDUCE)
     said_by(launching, "waits for 2 nodes: JobHeldUser; `scontrol release")
     cluster.run("scontrol", "release", cluster.slurm.jobs()[0])
@@ -506,7 +506,7 @@ def test_a_job_that_is_held_says_so_and_runs_when_it_is_let_go(cluster: Cluster)
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_a_job_that_waits_for_nodes_says_so(cluster: Cluster, by: str) -> None:
+def test_a_job_that_waits_for_nodes_reports_it(cluster: Cluster, by: str) -> None:
     cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 1000")
     other = cluster.wait_for_state("RUNNING")
     launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
@@ -543,7 +543,7 @@ BY_SRUN = ["--partition=nope", "--container-image=busbw.sqsh", "--mpi=nonsense",
 @pytest.mark.parametrize(
     ("by", "option"), [*(("sbatch", option) for option in REFUSED), *(("srun", option) for option in BY_SRUN)]
 )
-def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, option: str, by: str) -> None:
+def test_rejections_quote_slurm(cluster: Cluster, option: str, by: str) -> None:
     words, remedy = REFUSED[option]
     done = cluster.launch("--by", by, option, *ALL_REDUCE)
     assert done.code == 3, done.stderr
@@ -589,7 +589,7 @@ def tokens_of(program: str) -> set[str]:
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_the_token_is_nowhere_to_be_read(cluster: Cluster, by: str) -> None:
+def test_the_token_is_not_readable(cluster: Cluster, by: str) -> None:
     launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     (token,) = tokens_of("all_reduce_perf")

@@ -183,14 +183,14 @@ def test_the_exit_code(cluster: FakeCluster, codes: tuple[int, int], expected: i
     assert cluster.run()[0] == expected
 
 
-def test_what_another_process_said_last_is_shown(cluster: FakeCluster) -> None:
+def test_the_last_lines_of_another_process_are_shown(cluster: FakeCluster) -> None:
     cluster.says("pods", [ended(0, 4), ended(1, 3)])
     _, _, err = cluster.run()
     assert ["logs", "job-1-x", "-c", "busbw", "--tail=20"] in [words for words, _ in cluster.calls()]
     assert "[0-1] all_reduce_perf: a sentence" in err or "[1] " in err
 
 
-def test_an_older_cluster_does_not_try_again(cluster: FakeCluster) -> None:
+def test_an_older_cluster_does_not_retry(cluster: FakeCluster) -> None:
     (cluster.folder / "old").touch()
     cluster.says("pods", [ended(0, 0), ended(1, 0)])
     assert cluster.run()[0] == 0
@@ -208,7 +208,7 @@ def test_an_older_cluster_does_not_try_again(cluster: FakeCluster) -> None:
         ("Unable to connect to the server: getting credentials: exec: executable aws not found", ["log in again"]),
     ],
 )
-def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: str, words: list[str]) -> None:
+def test_a_rejection_is_one_sentence_with_a_remedy(cluster: FakeCluster, said: str, words: list[str]) -> None:
     cluster.fails("create", f"Warning: something else\n{said}\n")
     code, out, err = cluster.run()
     assert (code, out) == (3, "")
@@ -220,7 +220,7 @@ def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: s
     assert not list(cluster.folder.glob("here/*"))
 
 
-def test_what_cannot_be_made_whole_is_removed(cluster: FakeCluster) -> None:
+def test_an_incomplete_job_is_removed(cluster: FakeCluster) -> None:
     cluster.fails("patch", "Error from server: etcdserver: request timed out\n")
     code, _, err = cluster.run()
     assert code == 3
@@ -236,7 +236,7 @@ def test_a_job_that_cannot_be_removed_is_named(cluster: FakeCluster) -> None:
     assert "remove it by hand: kubectl -n bench delete job busbw-all-reduce-" in err
 
 
-def test_a_hiccup_of_the_api_server_is_waited_out(cluster: FakeCluster) -> None:
+def test_a_short_outage_of_the_api_server_is_tolerated(cluster: FakeCluster) -> None:
     (cluster.folder / "get-pods.4.err").write_text("Error from server (ServiceUnavailable): try again\n")
     cluster.says("pods", [running(0), running(1)], [ended(0, 0), ended(1, 0)])
     assert cluster.run()[0] == 0
@@ -250,7 +250,7 @@ def test_a_hiccup_of_the_api_server_is_waited_out(cluster: FakeCluster) -> None:
         ("pods-quota", ["exceeded quota: few"]),
     ],
 )
-def test_what_never_heals_ends_it(cluster: FakeCluster, answer: str, words: list[str]) -> None:
+def test_a_permanent_problem_ends_the_job(cluster: FakeCluster, answer: str, words: list[str]) -> None:
     cluster.says("pods", json.loads((ANSWERS / f"{answer}.json").read_text())["items"])
     cluster.says("nodes", json.loads((ANSWERS / "nodes.json").read_text())["items"])
     if answer == "pods-quota":
@@ -262,7 +262,7 @@ def test_what_never_heals_ends_it(cluster: FakeCluster, answer: str, words: list
     assert cluster.verbs()[-1] == "delete"
 
 
-def test_who_may_not_see_nodes_or_events_waits_all_the_same(cluster: FakeCluster) -> None:
+def test_a_user_without_rights_for_nodes_and_events_waits(cluster: FakeCluster) -> None:
     waiting = json.loads((ANSWERS / "pods-unschedulable.json").read_text())["items"]
     cluster.says("pods", waiting, waiting, [ended(0, 0), ended(1, 0)])
     cluster.fails("get-nodes", "Error from server (Forbidden): nodes is forbidden\n")
@@ -273,7 +273,7 @@ def test_who_may_not_see_nodes_or_events_waits_all_the_same(cluster: FakeCluster
     assert "forbidden" not in err
 
 
-def test_ctrl_c_deletes_the_job_and_reads_on_to_its_end(cluster: FakeCluster) -> None:
+def test_ctrl_c_deletes_the_job_and_reads_its_log_to_the_end(cluster: FakeCluster) -> None:
     (cluster.folder / "open").touch()
     cluster.says("pods", [running(0), running(1)])
     process = cluster.start()
@@ -290,7 +290,7 @@ def test_ctrl_c_deletes_the_job_and_reads_on_to_its_end(cluster: FakeCluster) ->
     assert "logs" in cluster.verbs()[cluster.verbs().index("delete") :]
 
 
-def test_a_head_that_is_gone_is_a_lost_rank(cluster: FakeCluster) -> None:
+def test_a_missing_leader_pod_is_a_lost_rank(cluster: FakeCluster) -> None:
     evicted = pod(0, {}, "Failed")
     evicted["status"] = {"phase": "Failed", "reason": "Preempted", "message": "by a more important pod"}
     cluster.says("pods", [running(0), running(1)], [evicted, running(1)])
@@ -320,7 +320,7 @@ def test_a_sidecar_that_runs_on_does_not_hold_up_the_end(cluster: FakeCluster, c
     assert cluster.verbs()[-1] == "delete"
 
 
-def test_a_sidecar_that_runs_first_is_no_start(cluster: FakeCluster) -> None:
+def test_a_sidecar_does_not_count_as_the_start(cluster: FakeCluster) -> None:
     starting = with_sidecar(pod(0, {"waiting": {"reason": "ContainerCreating"}}, "Pending"))
     cluster.says("pods", [starting], [starting], [ended(0, 0)])
     assert cluster.run("--nodes", "1")[0] == 0

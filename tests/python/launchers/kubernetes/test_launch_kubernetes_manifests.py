@@ -169,7 +169,7 @@ def pods_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_sent(name: str) -> None:
+def test_the_objects_match_the_golden_files(name: str) -> None:
     expect_golden(f"kubernetes/{name}.yaml", RENDERED[name].text())
 
 
@@ -182,14 +182,14 @@ def test_every_object_is_what_its_kind_demands(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_shown_are_the_objects_that_are_sent(name: str) -> None:
+def test_a_dry_run_shows_the_objects_that_are_sent(name: str) -> None:
     shown = list(yaml.safe_load_all(RENDERED[name].text()))
     job_manifests = RENDERED[name].job_manifests
     assert shown == json.loads(json.dumps([*job_manifests.owned, job_manifests.workload]).replace(TOKEN, "<token>"))
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_the_token_is_in_the_secret_alone(name: str) -> None:
+def test_the_token_is_only_in_the_secret(name: str) -> None:
     plan = RENDERED[name]
     others = [one for one in (plan.job_manifests.workload, *plan.job_manifests.owned) if one["kind"] != "Secret"]
     assert TOKEN not in json.dumps(others)
@@ -235,7 +235,7 @@ def test_a_label_selects_the_pods_of_one_job_alone() -> None:
     assert service["metadata"]["name"] == job_manifests.workload["spec"]["template"]["spec"]["subdomain"]
 
 
-def test_it_starts_suspended_and_is_let_go() -> None:
+def test_it_starts_suspended_and_is_resumed() -> None:
     job_manifests = RENDERED["cpu"].job_manifests
     assert suspended(job_manifests)["spec"]["suspend"] is True
     assert resumption(job_manifests) == {"spec": {"suspend": False}}
@@ -296,7 +296,7 @@ def test_a_capability_that_has_no_effect_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_objects_have_besides_when_they_are_created_is_said(name: str) -> None:
+def test_fields_at_creation_are_shown(name: str) -> None:
     plan = RENDERED[name]
     job_manifests = plan.job_manifests
     first, rest = [line for line in plan.text().splitlines() if " create -f - " in line]
@@ -315,7 +315,7 @@ def test_several_processes_in_a_pod_are_for_mpijob() -> None:
         render(JOB, CPU)
 
 
-def test_what_the_user_says_stands_above_the_system() -> None:
+def test_user_settings_override_the_machine_type() -> None:
     mine = KubernetesTarget(image="x", resources=(("vpc.amazonaws.com/efa", "16"), ("hugepages-2Mi", "0")), shm="1Gi")
     where = with_machine_type(mine, machine_type.load("p5.48xlarge"))
     assert dict(where.resources)["vpc.amazonaws.com/efa"] == "16"
@@ -359,7 +359,7 @@ def test_a_dry_run_touches_nothing_and_needs_nothing(
         (["--processes-per-node", "2"], "2 processes per node need --kind mpijob"),
     ],
 )
-def test_doubts_about_options_are_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unclear_options_are_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", "kubernetes", "--dry-run", "--image", "x", *words, "--", "all_reduce"]) == 2
     assert sentence in capsys.readouterr().err
 
