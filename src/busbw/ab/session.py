@@ -168,7 +168,7 @@ class Session:
             if self._judge().is_decided:
                 self.state.stopped_because = "every size was decided"
                 return
-        self.state.stopped_because = f"{count_text(most, 'quadruple')} are the most (--quadruples)"
+        self.state.stopped_because = f"{count_text(most, 'quadruple')} are the most (--max-quadruples)"
 
     def _is_late(self) -> bool:
         limit_s = self._rules.max_time_s

@@ -42,7 +42,7 @@ def ab(
     text_a: str,
     text_b: str,
     resolution: float,
-    quadruples: int,
+    max_quadruples: int,
     noise: bool,
     budget_s: float | None,
     folder: Path | None,
@@ -57,7 +57,7 @@ def ab(
     given = used_flags(flags)
     rules = SessionRules(
         resolution=resolution,
-        max_quadruples=quadruples,
+        max_quadruples=max_quadruples,
         max_time_s=budget_s,
         measures_noise=noise,
         checks_every_block="-c" in given,

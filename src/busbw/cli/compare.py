@@ -5,6 +5,7 @@ import msgspec
 
 from busbw import readers
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
+from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement
@@ -24,7 +25,7 @@ from busbw.terminal import activity
 @resolution_option()
 @click.option(
     "--placement",
-    type=click.Choice(["out_of_place", "in_place"]),
+    type=PlacementChoice(["out_of_place", "in_place"]),
     help="Compare only this placement.",
 )
 @json_option

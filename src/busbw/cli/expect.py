@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from busbw import system
+from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import named_collective
 from busbw.cli.options.nics_option import nics_option, with_parsed_nics
 from busbw.cli.options.reference_option import selected_reference
@@ -27,7 +28,7 @@ _MAX_RANKS = 1 << 32
 
 @click.command()
 @click.argument("collective", required=False)
-@click.option("-d", "--dtype", metavar="TYPE", help="Element type; only shown, the wires do not care.")
+@click.option("-d", "--dtype", "--datatype", metavar="TYPE", help="Element type; only shown, the wires do not care.")
 @click.option("--sizes", metavar="LIST", help="Sizes such as 8,1M,8G, instead of a sweep.")
 @click.option("-b", "--minbytes", "smallest", metavar="SIZE", help="Smallest size.  [default: 8]")
 @click.option("-e", "--maxbytes", "largest", metavar="SIZE", help="Largest size.  [default: 8G]")
@@ -37,10 +38,10 @@ _MAX_RANKS = 1 << 32
 @click.option(
     "--system",
     "where",
-    metavar="NAME|FILE|auto",
-    default="auto",
+    metavar="NAME|FILE|here",
+    default="here",
     show_default=True,
-    help="The kind of node; auto: this machine.",
+    help="The kind of node; here: this machine.",
 )
 @click.option(
     "--reference",
@@ -54,7 +55,8 @@ _MAX_RANKS = 1 << 32
 @click.option("--algorithm", metavar="NAME", help="Only this one: Ring, Tree, NVLS, NVLSTree (NCCL_ALGO).")
 @click.option("--explain", is_flag=True, help="Show where each constant is from.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-@click.option("--systems", "list_systems", is_flag=True, help="List the systems that are described.")
+@click.option("--list-systems", is_flag=True, help="List the systems that are described.")
+@renamed_option("--systems", "--list-systems")
 def expect(
     collective: str | None,
     dtype: str | None,
@@ -80,7 +82,10 @@ def expect(
             out.print(line)
         return
     name = named_collective((collective,) if collective else ())
-    machine = detect_machine() if where == "auto" else None
+    if where == "auto":
+        warn_deprecated("--system auto", "--system here")
+        where = "here"
+    machine = detect_machine() if where == "here" else None
     place, how = system_of_machine(machine) if machine else (system.find(where), "")
     if nics is not None:
         place = with_parsed_nics(place, nics)

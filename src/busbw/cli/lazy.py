@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from busbw.cli.options.deprecated import warn_deprecated
 from busbw.errors import UsageError
 
 
@@ -19,13 +20,21 @@ class LazyGroup(click.Group):
     Args:
         package: What holds the modules.
         sections: For each heading of the help its commands, with a line for each.
+        renamed: Old names of commands, accepted for one release, and the new ones.
         others: For click's own group.
     """
 
-    def __init__(self, package: str, sections: Mapping[str, Mapping[str, str]], **others: Any) -> None:
+    def __init__(
+        self,
+        package: str,
+        sections: Mapping[str, Mapping[str, str]],
+        renamed: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> None:
         super().__init__(**others)
         self._package = package
         self._sections = sections
+        self._renamed = renamed or {}
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """In the order of the help."""
@@ -35,7 +44,7 @@ class LazyGroup(click.Group):
         """Imports what holds it; None where there is none of that name."""
         if name not in self.list_commands(context):
             return None
-        python_name = f"{name}_" if iskeyword(name) else name
+        python_name = f"{name}_" if iskeyword(name) else name.replace("-", "_")
         command: click.Command = vars(import_module(f"{self._package}.{python_name}"))[python_name]
         return command
 
@@ -48,6 +57,10 @@ class LazyGroup(click.Group):
             UsageError: There is none of that name.
         """
         names = self.list_commands(context)
+        if args and (new := self._renamed.get(args[0])):
+            if not context.resilient_parsing:
+                warn_deprecated(f"{context.command_path} {args[0]}", f"{context.command_path} {new}")
+            args = [new, *args[1:]]
         if args and args[0] not in names and not args[0].startswith("-") and not context.resilient_parsing:
             close = difflib.get_close_matches(args[0], names, n=1)
             hint = f"did you mean {close[0]}? " if close else ""

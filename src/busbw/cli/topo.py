@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
@@ -27,7 +28,8 @@ _MAX_BYTES = 16 * 2**20
     metavar="FILE",
     help="Also draw it into FILE; - is standard output, without the table.",
 )
-@click.option("--all", "virtual_too", is_flag=True, help="Also network interfaces that stand on no device.")
+@click.option("--virtual", "virtual_too", is_flag=True, help="Also network interfaces that stand on no device.")
+@renamed_option("--all", "--virtual")
 @click.option("--matrix", type=click.IntRange(min=1), metavar="N", help="Of a text with several, only the Nth.")
 def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: bool, virtual_too: bool) -> None:
     """Shows GPUs, NICs and NUMA nodes of this machine and what joins them, or reads FILE.
@@ -38,7 +40,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
     if file is None and matrix is not None:
         raise UsageError("--matrix is for a text that holds several", remedy="leave it out, or name the text")
     if file is not None and virtual_too:
-        raise UsageError("--all is for this machine", remedy="leave it out")
+        raise UsageError("--virtual is for this machine", remedy="leave it out")
     found = [_here(virtual_too)] if file is None else _chosen(_read(file), matrix)
     to_stdout = svg == Path("-")
     if svg is not None:

@@ -10,6 +10,7 @@ from busbw.ab import Measurement, SessionRules, parse_side
 from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
@@ -47,8 +48,12 @@ TUNER_FILE = "nccl_tuner.conf"
     metavar="NAME=VALUE,...",
     help="Try these values of a variable, instead of the list that comes with busbw; may be repeated.",
 )
-@click.option("--with", "common", default="", metavar="SIDE", help="What all runs have, as a side of `busbw ab`.")
-@click.option("--confirm", "most", type=click.IntRange(min=1), default=4, show_default=True, help="Confirm so many.")
+@click.option("--common", default="", metavar="SIDE", help="Settings that all runs share, as a side of `busbw ab`.")
+@renamed_option("--with", "--common")
+@click.option(
+    "--max-confirm", type=click.IntRange(min=1), default=4, show_default=True, help="Settings to confirm at most."
+)
+@renamed_option("--confirm", "--max-confirm")
 @resolution_option("The smallest change that matters when confirming.")
 @quadruples_option("Most groups of four blocks per confirmation.")
 @folder_option
@@ -56,15 +61,15 @@ TUNER_FILE = "nccl_tuner.conf"
 def tune(
     knobs: tuple[str, ...],
     common: str,
-    most: int,
+    max_confirm: int,
     resolution: float,
-    quadruples: int,
+    max_quadruples: int,
     folder: Path | None,
     words: tuple[str, ...],
 ) -> int:
     """Varies settings, one at a time, at three sizes; confirms the best by `busbw ab`, and writes them down."""
     collective = named_collective(words)
-    base = parse_side("--with", common)
+    base = parse_side("--common", common)
     candidates = parse_knobs(knobs) if knobs else []
     flags = words[1:]
     asked = used_flags(flags)
@@ -82,8 +87,8 @@ def tune(
         hosts = len({rank.host for rank in header.ranks})
         candidates = candidates or default_candidates(header.backend, collective, hosts)
         screened = screen(measurement, base, candidates, on_progress=say)
-        rules = SessionRules(resolution=resolution, max_quadruples=quadruples)
-        tuning = confirm(measurement, base, screened, most=most, rules=rules, on_progress=say)
+        rules = SessionRules(resolution=resolution, max_quadruples=max_quadruples)
+        tuning = confirm(measurement, base, screened, most=max_confirm, rules=rules, on_progress=say)
 
     size_list = sorted({point.size_bytes for point in measured})
     _show_screening(screened, size_list)

@@ -82,7 +82,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise BusbwError(
-                f"another tuning measures in {folder}", remedy="wait for its end, or name another --folder"
+                f"another tuning measures in {folder}", remedy="wait for its end, or name another --records-folder"
             ) from error
         yield
 

@@ -145,8 +145,8 @@ _NICS_ADVICE = (
 )
 _NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
-    "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
-    "(--reference FILE)"
+    "say what it ran on (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same "
+    "machine (--reference FILE)"
 )
 
 

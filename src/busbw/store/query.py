@@ -29,7 +29,9 @@ class Filter(Struct, kw_only=True, frozen=True):
     """A part of its name and version, in any case."""
     host: str | None = None
     """One of the hosts, whole."""
-    system: str | None = None
+    device: str | None = None
+    """A part of the device's name, in any case."""
+    host_or_device: str | None = None
     """A part of the hosts' or the device's names, in any case."""
     since_s: float | None = None
     until_s: float | None = None
@@ -237,7 +239,8 @@ def _where(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...
         ("runs.backend = ?", wanted.backend),
         ("instr(lower(runs.library), lower(?))", wanted.library),
         ("instr(' ' || runs.hosts || ' ', ' ' || ? || ' ')", wanted.host),
-        ("instr(lower(runs.hosts || ' ' || coalesce(runs.device, '')), lower(?))", wanted.system),
+        ("instr(lower(runs.device), lower(?))", wanted.device),
+        ("instr(lower(runs.hosts || ' ' || coalesce(runs.device, '')), lower(?))", wanted.host_or_device),
         ("runs.time_s >= ?", wanted.since_s),
         ("runs.time_s < ?", wanted.until_s),
         ("points.size_bytes >= ?" if points else "series.max_bytes >= ?", wanted.min_bytes),

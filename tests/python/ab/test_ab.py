@@ -429,7 +429,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_measures_both_sides_and_keeps_every_block(busbw: Busbw, here: Path, programs: Path) -> None:
-    done = busbw("ab", "all_reduce", "-t", "2", "--sizes", "1K", "--b", "SLOW=1", "--folder", "run")
+    done = busbw("ab", "all_reduce", "-t", "2", "--sizes", "1K", "--b", "SLOW=1", "--records-folder", "run")
     assert "SLOWER" in done.stdout, done.stderr
     assert done.returncode in (0, 1)  # the golden record holds wrong data, which is said first
     calls = (programs / "log").read_text().splitlines()
@@ -468,7 +468,7 @@ def test_what_is_left_open_of_the_sweep_is_filled_in(
 
 
 def test_the_user_s_own_check_is_for_every_block(busbw: Busbw, programs: Path) -> None:
-    busbw("ab", "all_reduce", "-c", "5", "--quadruples", "12")
+    busbw("ab", "all_reduce", "-c", "5", "--max-quadruples", "12")
     calls = (programs / "log").read_text().splitlines()
     assert not any("-c 0" in call for call in calls)
 
@@ -488,8 +488,8 @@ def test_what_the_engine_refuses_is_its_own_sentence_and_exit_code(busbw: Busbw,
         (("ab",), "no collective is named"),
         (("ab", "-t", "2"), "stands where the collective belongs"),
         (("ab", "all_reduse"), 'no collective "all_reduse"'),
-        (("ab", "all_reduce", "--quadruples", "3"), "quadruples"),
-        (("ab", "all_reduce", "--folder", "."), "is there already"),
+        (("ab", "all_reduce", "--max-quadruples", "3"), "quadruples"),
+        (("ab", "all_reduce", "--records-folder", "."), "is there already"),
     ],
 )
 def test_a_doubt_is_one_sentence(
@@ -510,7 +510,7 @@ def test_a_signal_to_the_command_says_what_is_there(
     here: Path, programs: Path, repeats: int, engine: str, number: signal.Signals
 ) -> None:
     process = subprocess.Popen(
-        [*STARTED, "ab", "all_reduce", "--a", engine, "--b", engine, "--folder", "run"],
+        [*STARTED, "ab", "all_reduce", "--a", engine, "--b", engine, "--records-folder", "run"],
         cwd=here,
         env=os.environ,
         stdout=subprocess.PIPE,

@@ -76,7 +76,7 @@ def test_ranks_of_processors_share_a_machine(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = expect(capsys, "--systems")
+    shown = expect(capsys, "--list-systems")
     assert [name for name in systems() if name not in shown] == []
 
 

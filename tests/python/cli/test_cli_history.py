@@ -90,7 +90,7 @@ def test_filters_choose_the_runs(busbw: Busbw, kept: Path) -> None:
     assert "latency" not in done.stdout
 
 
-@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--system", "H100"], ["all_reduce", "--since", "x"]])
+@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--device", "H100"], ["all_reduce", "--since", "x"]])
 def test_nothing_to_show_is_refused(busbw: Busbw, kept: Path, words: list[str]) -> None:
     done = busbw("history", *words)
     assert done.returncode == 2

@@ -209,7 +209,7 @@ def test_a_dry_run_of_the_local_kind_is_a_script_that_runs_the_job(told: Path, b
 def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
     system = load("p5.48xlarge")
     name, value = next(iter(system.variables.items()))
-    words = ["launch", "ssh", "--hosts", "a,b:2", "--system", "p5.48xlarge", "--dry-run"]
+    words = ["launch", "ssh", "--hosts", "a,b:2", "--machine-type", "p5.48xlarge", "--dry-run"]
     shown = busbw(*words, "--", "all_reduce").stdout
     assert f"export {name}={value}" in shown
     assert "BUSBW_SIZE=10" in shown  # a has a process for each of its 8 GPUs, b has the 2 that it was given
@@ -233,7 +233,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["local", "--env", "A", "--", "all_reduce"], ["--env", '"A"', "NCCL_DEBUG=INFO"]),
         (["local", "--env", "1=2", "--", "all_reduce"], ["--env"]),
         (["local", "--env", "BUSBW_RANK=1", "--", "all_reduce"], ["BUSBW_RANK", "set by the launcher"]),
-        (["local", "--system", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
+        (["local", "--machine-type", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
         (["ssh", "--", "all_reduce"], ["no host", "--hosts"]),
         (["ssh", "--hosts", "a", "--hostfile", "b", "--", "all_reduce"], ["--hosts", "--hostfile"]),
         (["ssh", "--hostfile", "none", "--", "all_reduce"], ["--hostfile none", "No such file"]),
@@ -251,15 +251,26 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
         (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),
         (["mpirun", "--hosts", "ada@a,b", "--", "all_reduce"], ["ada@a", "~/.ssh/config"]),
-        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi openmpi"]),
+        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi-family openmpi"]),
         (
-            ["mpirun", "--mpi", "openmpi", "--store-folder", "/x", "--port", "7", "--hosts", "a", "all_reduce"],
-            ["--store-folder"],
+            [
+                "mpirun",
+                "--mpi-family",
+                "openmpi",
+                "--rendezvous-folder",
+                "/x",
+                "--port",
+                "7",
+                "--hosts",
+                "a",
+                "all_reduce",
+            ],
+            ["--rendezvous-folder"],
         ),
-        (["mpirun", "--hosts", "a", "--store-folder", "", "--", "all_reduce"], ["--store-folder is empty"]),
+        (["mpirun", "--hosts", "a", "--rendezvous-folder", "", "--", "all_reduce"], ["--rendezvous-folder is empty"]),
         (["mpirun", "--hosts", "a", "--root-address", "", "--", "all_reduce"], ["--root-address is empty"]),
         (["mpirun", "--hosts", "a", "--root-address", "x y", "--", "all_reduce"], ["--root-address", "x y"]),
-        (["slurm", "--folder", "", "--", "all_reduce"], ["--folder is empty"]),
+        (["slurm", "--output-folder", "", "--", "all_reduce"], ["--output-folder is empty"]),
         (["slurm", "--partition", "", "--", "all_reduce"], ["--partition is empty"]),
         (["slurm", "--slurm-arg", "", "--", "all_reduce"], ["--slurm-arg is empty"]),
         (["slurm", "--srun-arg", "--mem=0", "--srun-arg", "", "--", "all_reduce"], ["--srun-arg is empty"]),
@@ -285,8 +296,8 @@ def test_a_dry_run_without_an_mpirun_is_for_open_mpi_and_says_so(busbw: Busbw) -
     shown = busbw(*words, "--dry-run", "all_reduce").stdout
     assert "/nowhere/mpirun --host a:2 -np 2 --map-by slot" in shown
     assert "# /nowhere/mpirun cannot be asked whose it is (No such file or directory)" in shown
-    assert "--mpi names another" in shown
-    named = busbw(*words, "--mpi", "mpich", "--dry-run", "all_reduce").stdout
+    assert "--mpi-family names another" in shown
+    named = busbw(*words, "--mpi-family", "mpich", "--dry-run", "all_reduce").stdout
     assert "/nowhere/mpirun -hosts a:2 -np 2" in named
     assert "cannot be asked" not in named
 

@@ -30,7 +30,7 @@ def test_a_full_disk_under_stdout_is_said_on_stderr() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["check", SEED], ["import", SEED], ["show", SEED], ["refs"], ["expect", "--systems"]]
+    "words", [["check", SEED], ["import", SEED], ["show", SEED], ["refs"], ["expect", "--list-systems"]]
 )
 def test_a_reader_that_went_away_is_not_wrong_data(words: list[str]) -> None:
     reading, writing = os.pipe()

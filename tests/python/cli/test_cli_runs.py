@@ -35,7 +35,7 @@ ALL = ["20261003T120000Z-all_reduce", "20261002T120000Z-all_gather", "20261001T1
         (["--since", "2026-10-02"], ALL[:2]),
         (["--until", "2026-10-02"], ALL[2:]),
         (["--since", "2026-10-02T13:00+02:00", "--until", "2026-10-03"], ALL[1:2]),
-        (["--backend", "host", "--host", "vm", "--library", "0.1", "--system", "epyc", "--ranks", "4"], ALL),
+        (["--backend", "host", "--host", "vm", "--library", "0.1", "--device", "epyc", "--ranks", "4"], ALL),
         (["--limit", "1"], ALL[:1]),
         (["--limit", "0"], ALL),
         (["--sizes", "..1K"], ALL),

@@ -92,7 +92,7 @@ def test_several_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ([str(ROOT / "README.md")], 2, "holds no matrix of `nvidia-smi topo -m`"),
         (["--matrix", "1"], 2, "--matrix is for a text"),
         (["SAVED", "--matrix", "2"], 2, "the text holds 1"),
-        (["SAVED", "--all"], 2, "--all is for this machine"),
+        (["SAVED", "--virtual"], 2, "--virtual is for this machine"),
         (
             ["SAVED", "--svg", "/nowhere/x.svg"],
             3,

@@ -293,9 +293,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, programs: Path) -> None:
-    done = busbw("tune", "all_reduce", "--knob", "SPEED=2,", "--folder", "run")
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2,", "--records-folder", "run")
     assert done.returncode == 2, done.stdout  # an empty value is a slip
-    done = busbw("tune", "all_reduce", "--knob", "SPEED=2", "--knob", "OTHER=1", "--folder", "run")
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2", "--knob", "OTHER=1", "--records-folder", "run")
     assert done.returncode == 0, done.stderr
     assert "SPEED=2: adopted" in done.stdout
     assert (here / "run" / "tuned.env").read_text().splitlines()[-1] == "SPEED=2"
@@ -303,7 +303,7 @@ def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, program
 
 
 def test_the_command_says_when_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
-    done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--folder", "run")
+    done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--records-folder", "run")
     assert done.returncode == 0
     assert "Nothing was confirmed to be faster" in done.stdout
     assert not (here / "run" / "tuned.env").exists()

@@ -14,6 +14,7 @@ from busbw import __version__, engine
 from busbw.ab import BlockEndedError
 from busbw.cli.fastpath.path import library_here
 from busbw.cli.interrupts import termination_as_interrupt
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
@@ -37,7 +38,15 @@ _DTYPES = ("half", "bfloat16", "float")
 @click.option(
     "--collective", "collectives", type=click.Choice(list(METHODS)), multiple=True, help="Only this one; repeatable."
 )
-@click.option("-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="What is reduced.")
+@click.option(
+    "-d",
+    "--dtype",
+    "--datatype",
+    type=click.Choice(_DTYPES),
+    default="half",
+    show_default=True,
+    help="What is reduced.",
+)
 @click.option(
     "--sizes",
     "size_words",
@@ -61,7 +70,14 @@ _DTYPES = ("half", "bfloat16", "float")
     metavar="FILE",
     help="In place of the one that is here.",
 )
-@click.option("--folder", type=NonEmptyPath(), metavar="FOLDER", help="Where records go; one that is there goes on.")
+@click.option(
+    "--records-folder",
+    "folder",
+    type=NonEmptyPath(),
+    metavar="FOLDER",
+    help="Folder for records; resumes if it exists.  [default: one in the store]",
+)
+@renamed_option("--folder", "--records-folder")
 @click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
 def tune(
     rank_words: str,

@@ -15,7 +15,7 @@ KINDS = {
 
 MORE = {
     "attach": "Comes back to a batch job of Slurm that was left.",
-    "systems": "Lists the machine types for --system; shows one.",
+    "machine-types": "Lists the machine types for --machine-type; shows one.",
 }
 """The same for what starts nothing."""
 
@@ -24,6 +24,7 @@ MORE = {
     cls=LazyGroup,
     package=__name__,
     sections={"Kinds": KINDS, "Besides": MORE},
+    renamed={"systems": "machine-types"},
     subcommand_metavar="KIND [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
     epilog="busbw launch KIND --help lists the options of a kind.",
 )

@@ -44,7 +44,7 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
             "--processes-per-node",
             type=click.IntRange(min=1),
             metavar="N",
-            help="On each host that has no count of its own.  [default: one for each GPU of --system, or 1]",
+            help="On each host that has no count of its own.  [default: one for each GPU of --machine-type, or 1]",
         ),
         click.option(
             "--hostfile",

@@ -7,6 +7,7 @@ import click
 
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import used_flags
 from busbw.launchers import kubernetes as launcher
 from busbw.launchers.kubernetes.machine_type import with_machine_type
@@ -21,12 +22,14 @@ _GPU = "nvidia.com/gpu"
     "--image", required=True, metavar="IMAGE", help="What the pods run; it holds the programs (deploy/Dockerfile)."
 )
 @click.option(
-    "--kind",
+    "--workload-kind",
+    "kind",
     type=click.Choice(get_args(Kind)),
     default="job",
     show_default=True,
     help="Indexed Job, which every cluster has; JobSet or MPIJob, which take an operator.",
 )
+@renamed_option("--kind", "--workload-kind")
 @click.option("--context", default="", metavar="NAME", help="Of your kubeconfig.  [default: the current one]")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Where the job is made.  [default: the context's]")
 @click.option("--gpus", type=click.IntRange(min=0), metavar="N", help=f"GPUs of each pod: {_GPU}.")
@@ -34,7 +37,7 @@ _GPU = "nvidia.com/gpu"
     "--processes-per-node",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only with --kind mpijob.  [default: one for each GPU]",
+    help="Only with --workload-kind mpijob.  [default: one for each GPU]",
 )
 @click.option(
     "--resource",
@@ -49,8 +52,9 @@ _GPU = "nvidia.com/gpu"
 @click.option("--shm", default="", metavar="AMOUNT", help="The size of /dev/shm, such as 16Gi.")
 @click.option("--node-selector", "selectors", multiple=True, metavar="LABEL=VALUE", help="Which nodes.")
 @click.option(
-    "--tolerate", "tolerated", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taints that do not matter."
+    "--toleration", "tolerated", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taints that do not matter."
 )
+@renamed_option("--tolerate", "--toleration")
 @click.option(
     "--capability",
     "capabilities",
@@ -82,14 +86,15 @@ _GPU = "nvidia.com/gpu"
     help="Where the image's sshd has its keys; MPIJob.",
 )
 @click.option(
-    "--patience",
-    "patience_s",
+    "--pending-timeout",
+    "pending_timeout_s",
     type=click.IntRange(min=0),
     default=KubernetesTarget.pending_limit_s,
     show_default=True,
     metavar="SECONDS",
     help="How long a state may last that does not heal by waiting, such as ImagePullBackOff; 0 waits on.",
 )
+@renamed_option("--patience", "--pending-timeout")
 @click.option("--keep", is_flag=True, help="Leave the job in the cluster after its end, for an hour.")
 @common_options
 def kubernetes(
@@ -117,7 +122,7 @@ def kubernetes(
     queue: str,
     port: int,
     ssh_folder: str,
-    patience_s: int,
+    pending_timeout_s: int,
     keep: bool,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster, as one pod on each node, by kubectl and with no operator."""
@@ -148,7 +153,7 @@ def kubernetes(
         host_network=host_network,
         share_nodes=share_nodes,
         port=port,
-        pending_limit_s=patience_s,
+        pending_limit_s=pending_timeout_s,
         keep=keep,
         ssh_folder=ssh_folder,
     )

@@ -1,4 +1,4 @@
-"""`busbw launch systems`: lists the machine types that a launcher knows, or shows one and where each value is from."""
+"""`busbw launch machine-types`: lists the known machine types, or shows one with the source of each value."""
 
 import textwrap
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _MAX_WIDTH = 110
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each instead.")
 def machine_types(name: str | None, as_json: bool) -> None:
-    """Lists the machine types for --system, or shows one: what it needs, and where each value is from."""
+    """Lists the machine types for --machine-type, or shows one: what it needs, and where each value is from."""
     wanted = [load(name)] if name else list(known().values())
     for system in wanted:
         _require_expectation(system)
@@ -40,7 +40,7 @@ def _require_expectation(system: MachineType) -> None:
     try:
         expectations.find(system.expectation)
     except UsageError as error:
-        remedy = "`busbw expect --systems` lists what is known"
+        remedy = "`busbw expect --list-systems` lists what is known"
         raise UsageError(f"{system.name}: expectation: {error.what}", remedy=remedy) from error
 
 
@@ -58,7 +58,9 @@ def _list(wanted: list[MachineType]) -> None:
         more = (system.title,) if out.width >= _MAX_WIDTH else ()
         table.add_row(system.name, gpus, system.nics_text or "-", system.expectation or "-", *more)
     out.print(table)
-    out.print(f"{len(wanted)} machine types; `busbw launch systems NAME` shows one with its sources.", soft_wrap=True)
+    out.print(
+        f"{len(wanted)} machine types; `busbw launch machine-types NAME` shows one with its sources.", soft_wrap=True
+    )
 
 
 def _details(system: MachineType, width: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from busbw import engine
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
@@ -26,13 +27,14 @@ from busbw.launchers.job.job import Job
     "--mpirun", "mpirun_text", default="mpirun", show_default=True, metavar="COMMAND", help="Name or path of it."
 )
 @click.option(
-    "--mpi",
+    "--mpi-family",
     "family",
     type=click.Choice(["auto", "openmpi", "mpich"]),
     default="auto",
     show_default=True,
     help="Whose options it takes; auto asks it. Intel MPI takes MPICH's.",
 )
+@renamed_option("--mpi", "--mpi-family")
 @click.option("--bind-to", default="none", show_default=True, metavar="WHAT", help="What a process is bound to.")
 @click.option("--oversubscribe", is_flag=True, help="Open MPI: more processes than slots.")
 @click.option("--allow-run-as-root", "as_root", is_flag=True, help="Open MPI: start processes for root.")
@@ -42,11 +44,12 @@ from busbw.launchers.job.job import Job
 @root_address_option
 @port_option
 @click.option(
-    "--store-folder",
+    "--rendezvous-folder",
     type=NonEmptyPath(),
     metavar="FOLDER",
-    help="A folder that all hosts share, where the processes meet in place of an address.",
+    help="Shared folder for the rendezvous of the processes, instead of an address.",
 )
+@renamed_option("--store-folder", "--rendezvous-folder")
 @common_options
 def mpirun(
     asked: LaunchOptions,
@@ -61,7 +64,7 @@ def mpirun(
     more: tuple[str, ...],
     root_address: str | None,
     port: int | None,
-    store_folder: Path | None,
+    rendezvous_folder: Path | None,
 ) -> int:
     """Starts COLLECTIVE by mpirun; the programs need no MPI. Without hosts on this machine, on every GPU or as 4."""
     words = words_of("--mpirun", mpirun_text)
@@ -71,15 +74,17 @@ def mpirun(
         raise UsageError(
             f"mpirun takes names of hosts, and {strange} is more", remedy="name it in ~/.ssh/config or /etc/hosts"
         )
-    if store_folder is not None and (root_address or port):
-        raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
+    if rendezvous_folder is not None and (root_address or port):
+        raise UsageError(
+            "--rendezvous-folder and an address both say where the processes meet", remedy="give one of them"
+        )
     programs = asked.remote_programs()
     job = asked.job(programs[0], nodes=len(named))
     taken, remarks = _family(words, family, dry_run=asked.dry_run)
     where = launcher.MpirunTarget(
         family=taken,
         hosts=named,
-        store=_store(job, named, root_address, port, store_folder),
+        store=_store(job, named, root_address, port, rendezvous_folder),
         mpirun=words,
         programs=programs,
         bind_to=bind_to,
@@ -112,7 +117,8 @@ def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launc
         why = error.strerror if isinstance(error, OSError) else "it does not answer"
         if dry_run:
             remark = (
-                f"{shlex.join(words)} cannot be asked whose it is ({why}): shown for Open MPI; --mpi names another."
+                f"{shlex.join(words)} cannot be asked whose it is ({why}): "
+                "shown for Open MPI; --mpi-family names another."
             )
             return "openmpi", (remark,)
         raise BusbwError(
@@ -124,6 +130,6 @@ def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launc
         first = (done.stdout + done.stderr).strip().partition("\n")[0]
         raise UsageError(
             f'{shlex.join(words)} says of its version "{first}", which is neither Open MPI nor MPICH',
-            remedy="give --mpi openmpi or --mpi mpich, whose options it takes",
+            remedy="give --mpi-family openmpi or --mpi-family mpich, whose options it takes",
         )
     return family, ()

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from busbw import engine
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import count_of, named_collective, sweep_flags, used_flags
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
@@ -121,11 +122,12 @@ _OPTIONS = (
         help="A variable for every process, such as NCCL_DEBUG=INFO; may be given again.",
     ),
     click.option(
-        "--system",
-        "system_name",
-        metavar="NAME",
-        help="The machine type of the nodes, which fills in what they need: `busbw launch systems` lists them.",
+        "--machine-type",
+        "machine_type_name",
+        metavar="NAME|FILE",
+        help="The type of the nodes, which fills in what they need: `busbw launch machine-types` lists them.",
     ),
+    renamed_option("--system", "--machine-type"),
     click.option(
         "--program-path",
         metavar="PATH",
@@ -152,7 +154,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         *,
         words: tuple[str, ...],
         assignments: tuple[str, ...],
-        system_name: str | None,
+        machine_type_name: str | None,
         program_path: str | None,
         join_timeout_s: float | None,
         dry_run: bool,
@@ -167,7 +169,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
             collective=collective,
             flags=_engine_flags(words[1:]),
             environment=tuple(map(_assignment, assignments)),
-            system=_system(system_name),
+            system=_system(machine_type_name),
             program_path=_program_path(program_path, f"{collective}_perf"),
             join_timeout_s=join_timeout_s,
             dry_run=dry_run,

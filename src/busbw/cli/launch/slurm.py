@@ -15,6 +15,7 @@ import click
 from busbw.cli.launch.hosts import PORTS, named_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.launch.slurm_steps import execute_steps
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.launchers import slurm as launcher
@@ -61,7 +62,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
     "--gpus-per-node",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Asked of Slurm; 0: ask for none.  [default: those of --system, or none]",
+    help="Asked of Slurm; 0: ask for none.  [default: those of --machine-type, or none]",
 )
 @_job_options
 @click.option("--exclusive/--shared", default=True, show_default=True, help="Whether nodes are ours alone.")
@@ -77,24 +78,31 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--mpi", default="none", show_default=True, metavar="KIND", help="Slurm's: pmix or pmi2 for --backend mpi."
 )
-@click.option("--steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times.")
+@click.option(
+    "--repeat", "steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times."
+)
+@renamed_option("--steps", "--repeat")
 @click.option("--slurm-arg", "job_more", multiple=True, metavar="OPTION", help="A further option of the job.")
 @click.option("--srun-arg", "step_more", multiple=True, metavar="OPTION", help="A further option of srun.")
 @click.option(
-    "--by",
+    "--submit-with",
     type=click.Choice(["auto", "sbatch", "srun"]),
     default="auto",
     show_default=True,
     help="auto: srun within an allocation, else sbatch. sbatch outlives this terminal and takes a shared folder.",
 )
+@renamed_option("--by", "--submit-with")
 @click.option(
-    "--folder",
+    "--output-folder",
+    "folder",
     type=NonEmptyPath(),
     metavar="FOLDER",
     help="A new one that the nodes share, for a batch job's output.  [default: busbw-slurm/NAME]",
 )
+@renamed_option("--folder", "--output-folder")
 @click.option("--detach", is_flag=True, help="Submit, say how to come back, and end.")
-@click.option("--script", "only_script", is_flag=True, help="Print a batch script to submit by hand; touch nothing.")
+@click.option("--print-script", is_flag=True, help="Print a batch script to submit by hand; touch nothing.")
+@renamed_option("--script", "--print-script")
 @common_options
 def slurm(
     asked: LaunchOptions,
@@ -110,14 +118,14 @@ def slurm(
     steps: int,
     job_more: tuple[str, ...],
     step_more: tuple[str, ...],
-    by: str,
+    submit_with: str,
     folder: Path | None,
     detach: bool,
-    only_script: bool,
+    print_script: bool,
     **job_values: str | None,
 ) -> int:
     """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
-    is_batch = by == "sbatch" or only_script or (by == "auto" and not is_in_one(os.environ))
+    is_batch = submit_with == "sbatch" or print_script or (submit_with == "auto" and not is_in_one(os.environ))
     current_allocation = Allocation() if is_batch else Allocation.of(os.environ)
     given = tuple(f"--{name}={value}" for name, value in job_values.items() if value is not None)
     _check(current_allocation, (*given, *job_more), is_batch=is_batch)
@@ -125,10 +133,12 @@ def slurm(
     if container_mounts and not container_image:
         raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
     if not is_batch and (folder is not None or detach):
-        raise UsageError("--folder and --detach are for batch jobs", remedy="leave them out, or give --by sbatch")
+        raise UsageError(
+            "--output-folder and --detach are for batch jobs", remedy="leave them out, or give --submit-with sbatch"
+        )
     if asked.records_path is not None and (steps > 1 or detach):
         raise UsageError(
-            "--records names the file of one run that is waited for", remedy="use --store with --steps and --detach"
+            "--records names the file of one run that is waited for", remedy="use --store with --repeat and --detach"
         )
 
     per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, current_allocation)
@@ -166,7 +176,7 @@ def slurm(
         scratch=Path(tempfile.gettempdir()),
         steps=steps,
     )
-    if only_script:
+    if print_script:
         plain = replace(job, name=f"busbw-{asked.collective.replace('_', '-')}")
         made_by = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
         click.echo(script(plain, replace(where, standalone=True), made_by), nl=False)
@@ -186,7 +196,7 @@ def _check(around: Allocation, options: tuple[str, ...], *, is_batch: bool) -> N
     if around.job and options:
         raise UsageError(
             f"{options[0]} asks for what the allocation {around.job}, in which this shell is, has settled",
-            remedy="leave it out, or give --by sbatch for a job of its own",
+            remedy="leave it out, or give --submit-with sbatch for a job of its own",
         )
     for option in options:
         if not option.startswith("-") or "\n" in option:
@@ -249,7 +259,9 @@ def _processes_per_node(asked: LaunchOptions, given: int | None, gpus: int | Non
 def _folder(named: Path | None, job: Job) -> Path:
     folder = (named or Path(launcher.FOLDERS) / job.name).absolute()
     if any(letter in str(folder) for letter in "\n%\\"):
-        raise UsageError(f"Slurm could not write to a folder of the name {folder}", remedy="give --folder another name")
+        raise UsageError(
+            f"Slurm could not write to a folder of the name {folder}", remedy="give --output-folder another name"
+        )
     return folder
 
 

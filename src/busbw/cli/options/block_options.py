@@ -10,29 +10,36 @@ from typing import TypeVar
 import click
 
 from busbw.ab.plan import FIRST_LOOK, MAX_QUADRUPLES
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.store import default_folder, new_run, run_name
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
-folder_option = click.option(
-    "--folder",
-    type=NonEmptyPath(),
-    metavar="FOLDER",
-    help="Where records and results go; a new folder in place of one in the store.",
-)
+
+def folder_option(command: Command) -> Command:
+    """Gives a command `--records-folder`, as `folder`."""
+    option = click.option(
+        "--records-folder",
+        "folder",
+        type=NonEmptyPath(),
+        metavar="FOLDER",
+        help="New folder for records and results.  [default: one in the store]",
+    )
+    return option(renamed_option("--folder", "--records-folder")(command))
 
 
 def quadruples_option(help_text: str) -> Callable[[Command], Command]:
-    """`--quadruples`, the most of them."""
-    return click.option(
-        "--quadruples",
+    """`--max-quadruples`, as `max_quadruples`."""
+    option = click.option(
+        "--max-quadruples",
         type=click.IntRange(min=FIRST_LOOK),
         default=MAX_QUADRUPLES,
         show_default=True,
         help=help_text,
     )
+    return lambda command: option(renamed_option("--quadruples", "--max-quadruples")(command))
 
 
 @contextmanager
@@ -57,5 +64,7 @@ def _made(folder: Path) -> Path:
     except FileExistsError as error:
         raise UsageError(f"the folder {folder} is there already", remedy="name a new one") from error
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}", remedy="give --folder FOLDER") from error
+        raise UsageError(
+            f"cannot make the folder {folder}: {error.strerror}", remedy="give --records-folder FOLDER"
+        ) from error
     return folder

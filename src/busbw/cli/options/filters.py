@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.deprecated import replaced_option
+from busbw.cli.options.param_types import NonEmptyPath, PlacementChoice
 from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.store import LARGEST, STORE_VARIABLE, Filter
@@ -18,18 +19,19 @@ _AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _OPTIONS = (
-    click.option("--dtype", metavar="TYPE", help="The element type: float, half, ..."),
-    click.option("--redop", metavar="OP", help="The reduction: sum, max, ..."),
+    click.option("--dtype", "--datatype", metavar="TYPE", help="The element type: float, half, ..."),
+    click.option("--redop", "--op", metavar="OP", help="The reduction: sum, max, ..."),
     click.option("--ranks", type=click.IntRange(min=1, max=LARGEST), metavar="N", help="How many ranks took part."),
     click.option("--backend", metavar="NAME", help="What ran the collectives: host, nccl, ..."),
     click.option("--library", metavar="TEXT", help="A part of the library's name and version: 2.28."),
     click.option("--host", metavar="NAME", help="One of the hosts."),
-    click.option("--system", metavar="TEXT", help="A part of the hosts' or the device's names: H100."),
+    click.option("--device", metavar="TEXT", help="A part of the device's name: H100."),
+    replaced_option("--system", "host_or_device", "--device or --host"),
     click.option("--since", metavar="WHEN", help="2026-10-01, 2026-10-01T12:00+02:00, or an age: 12h, 7d, 4w."),
     click.option("--until", metavar="WHEN", help="As --since; runs that began before."),
     click.option(
         "--placement",
-        type=click.Choice(["out_of_place", "in_place", "unstated"]),
+        type=PlacementChoice(["out_of_place", "in_place", "unstated"]),
         help="Which buffers; in a list of rows and in a history.",
     ),
     click.option("--sizes", metavar="MIN..MAX", help="Only these sizes: 1M..1G, or one: 8M."),

@@ -26,6 +26,14 @@ class NonEmptyPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class PlacementChoice(click.Choice):  # type: ignore[type-arg]  # generic in some versions only
+    """A placement as logs name it, or `in` or `out` as the engine's `--placement` takes it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the placement's long name."""
+        return super().convert({"in": "in_place", "out": "out_of_place"}.get(value, value), param, ctx)
+
+
 class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
     """A time that one can wait for: a finite number above 0."""
 

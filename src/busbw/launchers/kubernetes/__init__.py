@@ -81,8 +81,9 @@ def render(job: Job, where: KubernetesTarget) -> KubernetesPlan:
     """
     if job.processes_per_node != 1 and where.kind != "mpijob":
         raise UsageError(
-            f"{job.processes_per_node} processes per node need --kind mpijob: with {where.kind} a pod is one process",
-            remedy=f"give one process {job.processes_per_node} ranks with -t, or use --kind mpijob",
+            f"{job.processes_per_node} processes per node need --workload-kind mpijob: "
+            f"with {where.kind} a pod is one process",
+            remedy=f"give one process {job.processes_per_node} ranks with -t, or use --workload-kind mpijob",
         )
     made = manifests(job, where)
     kind = made.workload["kind"].lower()

@@ -40,7 +40,7 @@ Answered = TypeVar("Answered")
 _REMEDIES = (
     (
         ("no matches for kind", "doesn't have a resource type"),
-        "the cluster lacks that kind: have its operator installed, or use --kind job",
+        "the cluster lacks that kind: have its operator installed, or use --workload-kind job",
     ),
     (
         ("(Forbidden)", "is forbidden"),

@@ -23,7 +23,9 @@ _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption
 _PULL = "check the name and tag of --image, and that the nodes may pull it (--image-pull-secret)"
 _ALLOWED = "ask for what the namespace allows, or choose another with --namespace"
 _RESTRICTED = "give --run-as-user 1000, and neither --capability nor --host-network, or choose another --namespace"
-_FIT = "ask for less, for fewer nodes, or correct --node-selector and --tolerate; --patience 0 waits all the same"
+_FIT = (
+    "ask for less, for fewer nodes, or correct --node-selector and --toleration; --pending-timeout 0 waits all the same"
+)
 
 
 @dataclass(frozen=True)

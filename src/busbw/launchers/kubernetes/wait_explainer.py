@@ -70,7 +70,8 @@ class WaitExplainer:
         if monotonic() < self._no_pod_since_s + _NO_POD_S:
             return None
         return status.PodProblem(
-            f"the cluster took the {kind} and made no pod of it", "have its operator started, or use --kind job"
+            f"the cluster took the {kind} and made no pod of it",
+            "have its operator started, or use --workload-kind job",
         )
 
     def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.PodProblem | None:

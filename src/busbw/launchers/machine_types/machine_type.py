@@ -157,7 +157,7 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
         return found | ({"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {})
 
 
-_REMEDY = "compare it with what `busbw launch systems NAME` shows of a known one"
+_REMEDY = "compare it with what `busbw launch machine-types NAME` shows of a known one"
 
 
 def _with_sources(system: MachineType, name: str) -> MachineType:

@@ -129,7 +129,7 @@ def start(rendered: SlurmPlan) -> str:
         rendered.folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise BusbwError(
-            f"cannot make the folder {rendered.folder}: {error.strerror}", remedy="name another one: --folder"
+            f"cannot make the folder {rendered.folder}: {error.strerror}", remedy="name another one: --output-folder"
         ) from error
     environment = {name: value for name, value in os.environ.items() if _is_exported(name)}
     try:

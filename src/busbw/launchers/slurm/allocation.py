@@ -45,7 +45,7 @@ class Allocation:
             raise UsageError(
                 f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), and one of them alone would be "
                 "measured",
-                remedy="launch in an allocation of one component, or give --by sbatch for a job of its own",
+                remedy="launch in an allocation of one component, or give --submit-with sbatch for a job of its own",
             )
         nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
         gpus_of_the_job = _gpus(environment.get("SLURM_GPUS", ""))

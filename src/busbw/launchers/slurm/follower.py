@@ -189,7 +189,7 @@ class Follower:
         self.is_complete = False
         raise BusbwError(
             f"there is no room left in {self._folder}, so job {self._job} has not left all that it had to say there",
-            remedy="make room, or name another folder (--folder), and measure again",
+            remedy="make room, or name another folder (--output-folder), and measure again",
         )
 
     def _settles_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
@@ -212,7 +212,8 @@ class Follower:
         if status is not None and status.node_list and shows_nothing and not was_interrupted:
             raise BusbwError(
                 f"job {self._job} has ended ({status.state}), and {self._folder} shows nothing of {status.node_list}",
-                remedy="name a folder that the nodes share with this machine (--folder), or give --by srun",
+                remedy="name a folder that the nodes share with this machine (--output-folder), "
+                "or give --submit-with srun",
             )
         if self._heard.recorded_exit_code == ExitCode.GOOD:
             return ExitCode.GOOD

@@ -21,7 +21,7 @@ def refuse_reserved(name: str, options: Iterable[str], names: tuple[str, ...], l
             raise UsageError(
                 f"{name}={option}: where the output goes, on which cluster and how often a job runs, and who "
                 "waits for it, is settled here",
-                remedy="use --folder, --steps, --detach, and SLURM_CLUSTERS for a cluster",
+                remedy="use --output-folder, --repeat, --detach, and SLURM_CLUSTERS for a cluster",
             )
 
 
