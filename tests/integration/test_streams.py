@@ -70,7 +70,7 @@ def test_a_matrix_that_is_no_file_is_refused(programs: Programs) -> None:
 def test_the_engine_wants_a_collective_first(programs: Programs) -> None:
     done = shell(programs, "busbw-engine -b 8 -e 8")
     assert done.returncode == 2
-    assert "no collective is named" in done.stderr
+    assert "no collective is given" in done.stderr
 
 
 def test_no_limit_is_what_a_timeout_of_zero_means(programs: Programs) -> None:

@@ -578,7 +578,7 @@ def test_options_of_the_job_are_refused_in_an_allocation(cluster: Cluster) -> No
     words = cluster.busbw_in("slurm", "--partition", "main", *ALL_REDUCE)
     done = cluster.run("salloc", "--nodes=1", *words)
     assert done.code == 2
-    assert "--partition=main asks for what the allocation" in done.stderr
+    assert "--partition=main conflicts with the allocation" in done.stderr
 
 
 # ---- the token -------------------------------------------------------------------------------------------------------

@@ -485,11 +485,11 @@ def test_what_the_engine_refuses_is_its_own_sentence_and_exit_code(busbw: Busbw,
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("ab",), "no collective is named"),
-        (("ab", "-t", "2"), "stands where the collective belongs"),
+        (("ab",), "no collective is given"),
+        (("ab", "-t", "2"), "is in the place of the collective"),
         (("ab", "all_reduse"), 'no collective "all_reduse"'),
         (("ab", "all_reduce", "--max-quadruples", "3"), "quadruples"),
-        (("ab", "all_reduce", "--records-folder", "."), "is there already"),
+        (("ab", "all_reduce", "--records-folder", "."), "exists already"),
     ],
 )
 def test_a_doubt_is_one_sentence(

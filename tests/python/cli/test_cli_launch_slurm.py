@@ -137,12 +137,12 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--container-mounts", "/a:/b"], "--container-mounts without --container-image"),
+        (["--container-mounts", "/a:/b"], "--container-mounts needs --container-image"),
         (["--submit-with", "srun", "--detach"], "--output-folder and --detach are for batch jobs"),
         (["--submit-with", "srun", "--output-folder", "x"], "--output-folder and --detach are for batch jobs"),
-        (["--repeat", "2", "--records", "x.jsonl"], "--records names the file of one run"),
-        (["--detach", "--records", "x.jsonl"], "--records names the file of one run"),
-        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is no option'),
+        (["--repeat", "2", "--records", "x.jsonl"], "--records takes one run"),
+        (["--detach", "--records", "x.jsonl"], "--records takes one run"),
+        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is not an option'),
         (["--slurm-arg=--output=x"], "where the output goes"),
         (["--slurm-arg=--array=1-3"], "how often a job runs"),
         (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: where"),
@@ -154,7 +154,7 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
         (["--slurm-arg=-Mb"], "on which cluster"),
         (["--submit-with", "srun", "--slurm-arg=-ox"], "where the output goes"),
         (["--submit-with", "srun", "--slurm-arg=--cluster=b"], "on which cluster"),
-        (["--output-folder", "50%", "--program-path", "x"], "Slurm could not write to a folder of the name"),
+        (["--output-folder", "50%", "--program-path", "x"], "Slurm cannot write to a folder with the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
         (["--machine-type", "p99"], "p99"),
@@ -245,7 +245,7 @@ def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path)
 
 def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
-    assert "there is no scontrol here: NODES-BY-SWITCH stands for the nodes" in text
+    assert "there is no scontrol here: NODES-BY-SWITCH stands for Slurm's list of nodes" in text
     assert "printf '%s\\n' NODES-BY-SWITCH >" in text
     assert list(here.iterdir()) == []
     error = said(capsys, "--topology-order", "--program-path", "x", *ALL_REDUCE, code=3)

@@ -103,6 +103,6 @@ def test_a_damaged_index_and_a_file_that_is_no_log(busbw: Busbw, kept: Path) -> 
     (kept / "notes.txt").write_text("buy milk\n")
     done = busbw("runs")
     assert first_words(done.stdout) == ALL
-    damaged, left_out = done.stderr.splitlines()
+    damaged, skipped = done.stderr.splitlines()
     assert "built anew" in damaged
-    assert left_out.startswith("left out: notes.txt: ")
+    assert skipped.startswith("skipped: notes.txt: ")

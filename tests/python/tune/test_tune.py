@@ -305,15 +305,15 @@ def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, program
 def test_the_command_says_when_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
     done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--records-folder", "run")
     assert done.returncode == 0
-    assert "Nothing was confirmed to be faster" in done.stdout
+    assert "No setting was confirmed to be faster" in done.stdout
     assert not (here / "run" / "tuned.env").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("tune",), "no collective is named"),
-        (("tune", "all_reduce", "-b", "8", "--knob", "A=1"), "a sweep is asked for"),
+        (("tune",), "no collective is given"),
+        (("tune", "all_reduce", "-b", "8", "--knob", "A=1"), "not a sweep"),
         (("tune", "all_reduce", "--knob", "A"), "is not NAME=VALUE"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the commands that measure in blocks have in common: how many at most, and the folder of their records."""
+"""Options of the commands that measure in blocks: the maximum number, and the folder of the records."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,27 +44,27 @@ def quadruples_option(help_text: str) -> Callable[[Command], Command]:
 
 @contextmanager
 def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
-    """Makes the folder of a measurement; it goes again when nothing could be measured because of the command line.
+    """Makes the folder of a measurement, and removes it again after a usage error.
 
     Raises:
-        UsageError: It is there already, or cannot be made.
+        UsageError: The folder exists already, or cannot be made.
     """
-    made = _made(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    new = _make_folder(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
     try:
-        yield made
+        yield new
     except BusbwError as error:
         if error.exit_code == ExitCode.USAGE:
-            rmtree(made)
+            rmtree(new)
         raise
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except FileExistsError as error:
-        raise UsageError(f"the folder {folder} is there already", remedy="name a new one") from error
+        raise UsageError(f"the folder {folder} exists already", remedy="name a new one") from error
     except OSError as error:
         raise UsageError(
-            f"cannot make the folder {folder}: {error.strerror}", remedy="give --records-folder FOLDER"
+            f"cannot make the folder {folder}: {error.strerror}", remedy="set --records-folder FOLDER"
         ) from error
     return folder
