@@ -104,7 +104,7 @@ programs=$(grep -o '{"[a-z_]*", make_' engine/collectives/registry.cpp | sed 's/
 run "$image" bash -euc '
   [ "$(id -u)" = 1000 ] || { echo "the user is $(id)"; exit 1; }
   for program in "$@" busbw; do "$program" --version </dev/null | grep -q . || { echo "$program does not run"; exit 1; }; done
-  busbw launch systems | grep -q p5.48xlarge || { echo "the machine types are missing"; exit 1; }
+  busbw launch machine-types | grep -q p5.48xlarge || { echo "the machine types are missing"; exit 1; }
   if command -v sshd mpirun; then echo "neither sshd nor mpirun is needed here"; exit 1; fi
 ' bash $programs || fail "the image is not what it should be"
 

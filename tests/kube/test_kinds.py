@@ -6,7 +6,7 @@ from .cluster import Cluster
 from .kubelet import Kubelet
 from .launching import KINDS, Launches, left_over, needs, wait_until_clean
 
-PRETENDED_NODES = ["--node-selector", "pretended=yes", "--tolerate", "nvidia.com/gpu"]
+PRETENDED_NODES = ["--node-selector", "pretended=yes", "--toleration", "nvidia.com/gpu"]
 
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])

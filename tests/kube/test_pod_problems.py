@@ -8,7 +8,7 @@ from .cluster import Cluster, wait_until
 from .kubelet import Kubelet
 from .launching import Launches, left_over, wait_until_clean
 
-SHORT_LIMIT = ("--patience", "3")
+SHORT_LIMIT = ("--pending-timeout", "3")
 TINY = ("--", "all_reduce", "-e", "64")
 
 
@@ -25,7 +25,7 @@ TINY = ("--", "all_reduce", "-e", "64")
 def test_an_oversized_job_ends_with_the_schedulers_message(
     cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str, options: list[str], words: list[str]
 ) -> None:
-    ended = launches.run("--kind", kind, *SHORT_LIMIT, *options, *TINY)
+    ended = launches.run("--workload-kind", kind, *SHORT_LIMIT, *options, *TINY)
     assert ended.code == 3, ended.err
     for word in words:
         assert word in ended.err

@@ -24,7 +24,7 @@ def nodes(kubelet: Kubelet) -> Kubelet:
 
 @pytest.mark.parametrize("kind", ["job", "jobset"])
 def test_pods_become_one_job(cluster: Cluster, nodes: Kubelet, launches: Launches, kind: str) -> None:
-    launch = launches.start("--nodes", "3", "--kind", kind, "--", *SWEEP)
+    launch = launches.start("--nodes", "3", "--workload-kind", kind, "--", *SWEEP)
     ended = launch.finish()
     assert ended.code == 0, ended.err
     assert ended.out.count("# Collective test starting") == 1

@@ -72,7 +72,7 @@ def test_one_table(mpirun: list[str], here: Path) -> None:
 
 
 def test_rendezvous_in_a_folder(mpirun: list[str], here: Path, tmp_path: Path) -> None:
-    words = [*mpirun, "--processes-per-node", "2", "--store-folder", str(tmp_path), "--", "all_reduce", *SMALL]
+    words = [*mpirun, "--processes-per-node", "2", "--rendezvous-folder", str(tmp_path), "--", "all_reduce", *SMALL]
     launched = launch(words, here)
     assert launched.code == 0, launched.stderr
     assert len(launched.rows) == 10

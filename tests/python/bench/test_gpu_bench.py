@@ -53,7 +53,7 @@ def test_sizes(bench: Any, size: int, text: str) -> None:
 def test_commands_of_both_sides(bench: Any) -> None:
     programs = bench("gpu_programs")
     flags = ["-b", "8"]
-    ours = programs.Ours(Path("/a"))
+    ours = programs.BusbwPrograms(Path("/a"))
     assert ours.command("all_reduce", ["-g", "4"], flags) == [
         *["/a/all_reduce_perf", "-g", "4", "-b", "8", "--backend", "nccl"]
     ]
@@ -123,7 +123,7 @@ def fast_path_figures(bench: Any) -> Any:
         "fast path": (5.5, 11.0, 5.0),
         "fast path -R 2": (2.2, 4.4, 2.1),
     }
-    what = module.What("all_reduce", "half", "graph")
+    what = module.Configuration("all_reduce", "half", "graph")
     return list(times), [
         module.Figure(what, way, number + 1, 1 << 20, "in_place", 99.0, time_us, 0 if "fast" in way else None)
         for way, of_rounds in times.items()
@@ -221,7 +221,7 @@ def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: A
 
 
 def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: Any, tmp_path: Path) -> None:
-    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Kept()
+    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Results()
     kept.figures = fast_path_figures[1]
     kept.facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
     kept.facts |= {"ways": {"NCCL": "-z 0", "other": "-z 1"}}
@@ -233,7 +233,7 @@ def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: An
     (tmp_path / "x.md").unlink()
     assert page.write(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
     assert "- a sentence\n" in written
-    later = bench("gpu_fastpath").Kept()
+    later = bench("gpu_fastpath").Results()
     later.add(tmp_path / "x.jsonl.gz")
     later.said = ["another"]
     for _ in range(2):  # what was said before is so however often others are added
@@ -268,17 +268,20 @@ def test_no_call_of_nothing_is_measured(bench: Any) -> None:
 def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
     module = bench("gpu_fastpath")
     wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
-    every = module.Way(None, frozenset({"all_reduce", "broadcast"}))
-    ways = {"NCCL": every, "other": module.Way(None, frozenset({"all_reduce"}))}
+    every = module.Variant(None, frozenset({"all_reduce", "broadcast"}))
+    ways = {"NCCL": every, "other": module.Variant(None, frozenset({"all_reduce"}))}
     starts = list(module.plan(module.stages(wanted, ["small", "large"]), ways, 2))
-    first = [start for start in starts if start.what.dtype == "half" and start.what.launch == "graph"]
+    first = [start for start in starts if start.configuration.dtype == "half" and start.configuration.launch == "graph"]
     assert starts[:6] == [start for start in first if start.band == "small"]
     assert [start.round for start in starts[:6]] == [1, 1, 1, 2, 2, 2]
-    rest = [(start.round, start.what.launch, start.what.dtype, start.band, start.way) for start in starts[6:]]
+    rest = [
+        (start.round, start.configuration.launch, start.configuration.dtype, start.band, start.way)
+        for start in starts[6:]
+    ]
     assert [each[0] for each in rest] == sorted(each[0] for each in rest)
     assert rest[0][3] == "large"
     assert rest[0][2] == "half"
-    assert ("other", "broadcast") not in {(start.way, start.what.collective) for start in starts}
+    assert ("other", "broadcast") not in {(start.way, start.configuration.collective) for start in starts}
     kinds = list(dict.fromkeys((launch, dtype, band) for _, launch, dtype, band, _ in rest))
     assert kinds == [
         ("graph", "half", "large"),
@@ -295,8 +298,8 @@ def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
 def test_all_sizes_fit_into_one_start(bench: Any) -> None:
     module = bench("gpu_fastpath")
     every = frozenset(module.COLLECTIVES)
-    ways = {name: module.Way(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
-    ways["other"] = module.Way(None, frozenset({"all_reduce", "all_gather"}))
+    ways = {name: module.Variant(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
+    ways["other"] = module.Variant(None, frozenset({"all_reduce", "all_gather"}))
     wanted = module.configurations(module.COLLECTIVES, module.DTYPES, module.LAUNCHES)
     stages = module.stages(wanted, ["whole"])
     kinds = [
@@ -340,18 +343,18 @@ def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
     [
         (["--launches", "graph,streams"], '"streams" is unknown; allowed are graph, stream'),
         (["--bands", "tiny"], '"tiny" is unknown; allowed are small, large, whole'),
-        (["--bands", "whole,large"], '"whole" has the sizes of the others; give it alone'),
+        (["--bands", "whole,large"], '"whole" includes the others; give only "whole"'),
         (["--collectives", "allreduce"], '"allreduce" is unknown'),
         (["--dtypes", "half,"], '"" is unknown; allowed are half, bfloat16, float'),
         (["--buffers", "both"], '"both" is unknown; allowed are plain, registered'),
-        (["--budget-s", "nan"], "no number of seconds above 0"),
-        (["--budget-s", "-1"], "no number of seconds above 0"),
+        (["--budget-s", "nan"], "not a number of seconds above 0"),
+        (["--budget-s", "-1"], "not a number of seconds above 0"),
         (["--ours", "--preload none.so"], "there is no library none.so"),
         (["--peer", "other"], "is not NAME=SIDE"),
         (["--peer", "=-z 1"], "is not NAME=SIDE"),
         (["--peer", "other@broadcasts=-z 1"], '"broadcasts" is unknown'),
-        (["--peer", "other=-z 1", "--peer", "other=-z 2"], 'the name "other" is taken'),
-        (["--peer", "NCCL=-z 1"], 'the name "NCCL" is taken'),
+        (["--peer", "other=-z 1", "--peer", "other=-z 2"], 'the name "other" is used twice'),
+        (["--peer", "NCCL=-z 1"], 'the name "NCCL" is used twice'),
     ],
 )
 def test_a_word_that_is_not_known_is_refused_before_the_first_start(

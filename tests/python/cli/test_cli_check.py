@@ -167,8 +167,8 @@ def test_json_has_grade_and_bands(capsys: pytest.CaptureFixture[str]) -> None:
         ([str(H200_X4), "--reference", "nowhere"], 'no reference "nowhere"'),
         ([str(H200_X4), "--reference", "nowhere.toml"], "cannot read nowhere.toml"),
         ([str(H200_X4), "--system", "nowhere"], 'no system "nowhere"'),
-        ([str(H200_X4), "--nics", ""], '--nics "" is not understood'),
-        ([str(H200_X4), "--system", "h200-sxm", "--nics", "many"], '--nics "many" is not understood'),
+        ([str(H200_X4), "--nics", ""], '--nics "" is not COUNTxGBIT'),
+        ([str(H200_X4), "--system", "h200-sxm", "--nics", "many"], '--nics "many" is not COUNTxGBIT'),
     ],
 )
 def test_a_doubt_is_one_sentence_and_exit_2(

@@ -30,8 +30,8 @@ def test_ranks_are_chosen_only_where_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no collective is named"),
-        (["-n", "5"], '"-n" stands where the collective belongs'),
+        ([], "no collective is given"),
+        (["-n", "5"], '"-n" is in the place of the collective'),
         (["all_redcue"], "did you mean all_reduce"),
     ],
 )

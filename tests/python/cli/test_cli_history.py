@@ -31,7 +31,7 @@ def test_few_runs_are_not_called_steady(busbw: Busbw, here: Path) -> None:
     for day in range(5):
         add_run(here / "busbw-records", day)
     done = busbw("history", "all_reduce")
-    assert done.stdout.count("too few runs to tell a change") == 3
+    assert done.stdout.count("too few runs to detect a change") == 3
     assert "last run at 100.0% of the median of 5 runs" in done.stdout
     assert "no change" not in done.stdout
 
@@ -59,7 +59,7 @@ def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
         break_data(store / f"run-{number:04}", sizes=1)
     done = busbw("history", "all_reduce", "--no-plot")
     assert done.returncode == 0
-    assert "10 measurements of 10 runs left out: the data were wrong" in done.stderr
+    assert "10 measurements of 10 runs excluded: the data were wrong" in done.stderr
     assert "faster" not in done.stdout
     assert "30 runs" in done.stdout
     (trend,) = [json.loads(line) for line in busbw("history", "all_reduce", "--json").stdout.splitlines()]
@@ -72,8 +72,8 @@ def test_nothing_but_wrong_data_is_no_trend(busbw: Busbw, here: Path) -> None:
     break_data(here / "busbw-records" / "run-0000")
     done = busbw("history", "all_reduce")
     assert done.returncode == 2
-    assert "3 measurements of 1 run left out" in done.stderr
-    assert "all of what matches had wrong data" in done.stderr
+    assert "3 measurements of 1 run excluded" in done.stderr
+    assert "all matching runs in busbw-records have wrong data" in done.stderr
 
 
 def test_json(busbw: Busbw, kept: Path) -> None:
@@ -90,7 +90,7 @@ def test_filters_choose_the_runs(busbw: Busbw, kept: Path) -> None:
     assert "latency" not in done.stdout
 
 
-@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--system", "H100"], ["all_reduce", "--since", "x"]])
+@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--device", "H100"], ["all_reduce", "--since", "x"]])
 def test_nothing_to_show_is_refused(busbw: Busbw, kept: Path, words: list[str]) -> None:
     done = busbw("history", *words)
     assert done.returncode == 2

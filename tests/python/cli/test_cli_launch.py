@@ -15,7 +15,7 @@ from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
 from fake_program import TABLE, install
 from polling import HANG_GUARD_S, is_running, wait_until
 
-from busbw.cli.launch import KINDS
+from busbw.cli.launch import LAUNCHERS as LAUNCHER_HELPS
 from busbw.cli.main import main
 from busbw.cli.outcome import print_outcome
 from busbw.launchers import LAUNCHERS
@@ -27,7 +27,7 @@ PATIENT = [
     sys.executable,
     "-c",
     "import sys; from busbw.cli.launch import error_lines; from busbw.cli.main import main; "
-    f"error_lines._TOGETHER_S = {HANG_GUARD_S}; sys.exit(main())",
+    f"error_lines._MERGE_WINDOW_S = {HANG_GUARD_S}; sys.exit(main())",
 ]
 """The command, for which processes say something together even where a busy machine lets them say it seconds apart."""
 
@@ -160,7 +160,7 @@ def test_the_record_may_go_to_a_file(told: Path, busbw: Busbw, here: Path) -> No
     assert (here / "out.jsonl").read_bytes() == GOLDEN_RECORD.read_bytes()
     again = busbw("launch", "local", "--processes", "2", "--records", "out.jsonl", "--", "all_reduce")
     assert again.returncode == 2
-    assert "out.jsonl is there already" in one_sentence(again.stderr)
+    assert "out.jsonl exists already" in one_sentence(again.stderr)
 
 
 def test_one_process_is_the_program_itself(told: Path, busbw: Busbw) -> None:
@@ -209,7 +209,7 @@ def test_a_dry_run_of_the_local_kind_is_a_script_that_runs_the_job(told: Path, b
 def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
     system = load("p5.48xlarge")
     name, value = next(iter(system.variables.items()))
-    words = ["launch", "ssh", "--hosts", "a,b:2", "--system", "p5.48xlarge", "--dry-run"]
+    words = ["launch", "ssh", "--hosts", "a,b:2", "--machine-type", "p5.48xlarge", "--dry-run"]
     shown = busbw(*words, "--", "all_reduce").stdout
     assert f"export {name}={value}" in shown
     assert "BUSBW_SIZE=10" in shown  # a has a process for each of its 8 GPUs, b has the 2 that it was given
@@ -233,7 +233,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["local", "--env", "A", "--", "all_reduce"], ["--env", '"A"', "NCCL_DEBUG=INFO"]),
         (["local", "--env", "1=2", "--", "all_reduce"], ["--env"]),
         (["local", "--env", "BUSBW_RANK=1", "--", "all_reduce"], ["BUSBW_RANK", "set by the launcher"]),
-        (["local", "--system", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
+        (["local", "--machine-type", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
         (["ssh", "--", "all_reduce"], ["no host", "--hosts"]),
         (["ssh", "--hosts", "a", "--hostfile", "b", "--", "all_reduce"], ["--hosts", "--hostfile"]),
         (["ssh", "--hostfile", "none", "--", "all_reduce"], ["--hostfile none", "No such file"]),
@@ -251,15 +251,26 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
         (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),
         (["mpirun", "--hosts", "ada@a,b", "--", "all_reduce"], ["ada@a", "~/.ssh/config"]),
-        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi openmpi"]),
+        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi-family openmpi"]),
         (
-            ["mpirun", "--mpi", "openmpi", "--store-folder", "/x", "--port", "7", "--hosts", "a", "all_reduce"],
-            ["--store-folder"],
+            [
+                "mpirun",
+                "--mpi-family",
+                "openmpi",
+                "--rendezvous-folder",
+                "/x",
+                "--port",
+                "7",
+                "--hosts",
+                "a",
+                "all_reduce",
+            ],
+            ["--rendezvous-folder"],
         ),
-        (["mpirun", "--hosts", "a", "--store-folder", "", "--", "all_reduce"], ["--store-folder is empty"]),
+        (["mpirun", "--hosts", "a", "--rendezvous-folder", "", "--", "all_reduce"], ["--rendezvous-folder is empty"]),
         (["mpirun", "--hosts", "a", "--root-address", "", "--", "all_reduce"], ["--root-address is empty"]),
         (["mpirun", "--hosts", "a", "--root-address", "x y", "--", "all_reduce"], ["--root-address", "x y"]),
-        (["slurm", "--folder", "", "--", "all_reduce"], ["--folder is empty"]),
+        (["slurm", "--output-folder", "", "--", "all_reduce"], ["--output-folder is empty"]),
         (["slurm", "--partition", "", "--", "all_reduce"], ["--partition is empty"]),
         (["slurm", "--slurm-arg", "", "--", "all_reduce"], ["--slurm-arg is empty"]),
         (["slurm", "--srun-arg", "--mem=0", "--srun-arg", "", "--", "all_reduce"], ["--srun-arg is empty"]),
@@ -284,11 +295,11 @@ def test_a_dry_run_without_an_mpirun_is_for_open_mpi_and_says_so(busbw: Busbw) -
     words = ["launch", "mpirun", "--mpirun", "/nowhere/mpirun", "--hosts", "a:2"]
     shown = busbw(*words, "--dry-run", "all_reduce").stdout
     assert "/nowhere/mpirun --host a:2 -np 2 --map-by slot" in shown
-    assert "# /nowhere/mpirun cannot be asked whose it is (No such file or directory)" in shown
-    assert "--mpi names another" in shown
-    named = busbw(*words, "--mpi", "mpich", "--dry-run", "all_reduce").stdout
+    assert "# cannot detect the MPI of /nowhere/mpirun (No such file or directory)" in shown
+    assert "set another with --mpi-family" in shown
+    named = busbw(*words, "--mpi-family", "mpich", "--dry-run", "all_reduce").stdout
     assert "/nowhere/mpirun -hosts a:2 -np 2" in named
-    assert "cannot be asked" not in named
+    assert "cannot detect" not in named
 
 
 def test_an_mpirun_that_is_not_there(told: Path, busbw: Busbw) -> None:
@@ -311,9 +322,9 @@ def test_a_folder_of_programs_may_be_named(told: Path, busbw: Busbw, tmp_path: P
 
 
 def test_every_launcher_has_a_command_with_help(busbw: Busbw) -> None:
-    assert set(LAUNCHERS) <= set(KINDS)
+    assert set(LAUNCHERS) <= set(LAUNCHER_HELPS)
     listed = busbw("launch", "--help").stdout
-    assert all(f"  {kind} " in listed for kind in KINDS)
+    assert all(f"  {kind} " in listed for kind in LAUNCHERS)
     for kind in LAUNCHERS:
         assert "--dry-run" in busbw("launch", kind, "--help").stdout
 
@@ -370,7 +381,7 @@ def test_a_reader_that_goes_away_is_no_traceback(told: Path, here: Path) -> None
 @pytest.mark.parametrize(
     ("code", "what"),
     [
-        (141, "the run ended when nobody read its table any more"),
+        (141, "the run ended because its output was closed"),
         (4, "the run lost a process"),
         (130, "the run was interrupted"),
         (137, "the run was killed"),
@@ -437,7 +448,7 @@ def test_a_run_without_a_whole_record_is_no_good_one(
     program(told, f'{to}\n[ ! "$path" ] || cat "$STAND_IN_FOLDER/said" >"$path"')
     done = busbw(*command, "all_reduce")
     assert done.returncode == 3, done.stderr
-    assert f"busbw: the program ended well, and {came} came of it; look" in done.stderr
+    assert f"busbw: the program reported success but wrote {came}; check" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -447,7 +458,7 @@ def test_a_run_of_which_a_row_was_cut_off_is_no_good_one(told: Path, busbw: Busb
     program(told, 'cat "$STAND_IN_FOLDER/said"')
     done = busbw("launch", "local", "--processes", "1", "--", "all_reduce")
     assert done.returncode == 3, done.stderr
-    assert "a record of process 0 was cut off" in done.stderr
+    assert "an incomplete record of process 0" in done.stderr
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "--version", "--list-devices"])

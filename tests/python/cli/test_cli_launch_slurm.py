@@ -59,8 +59,8 @@ def test_options_of_the_job_go_to_slurm(capsys: pytest.CaptureFixture[str]) -> N
         (["--gpus-per-node", "8"], [], 8),
         (["--gpus-per-node", "8"], ["-g", "8"], 1),
         (["--gpus-per-node", "8"], ["-t", "2", "-g", "2"], 2),
-        (["--system", "p5.48xlarge"], [], 8),
-        (["--system", "p5.48xlarge", "--processes-per-node", "3"], [], 3),
+        (["--machine-type", "p5.48xlarge"], [], 8),
+        (["--machine-type", "p5.48xlarge", "--processes-per-node", "3"], [], 3),
     ],
 )
 def test_processes_on_a_node(
@@ -72,8 +72,8 @@ def test_processes_on_a_node(
 
 
 def test_the_system_asks_for_its_gpus_unless_slurm_knows_of_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "#SBATCH --gpus-per-node=8\n" in dry(capsys, "--system", "p5.48xlarge")
-    text = dry(capsys, "--system", "p5.48xlarge", "--gpus-per-node", "0")
+    assert "#SBATCH --gpus-per-node=8\n" in dry(capsys, "--machine-type", "p5.48xlarge")
+    text = dry(capsys, "--machine-type", "p5.48xlarge", "--gpus-per-node", "0")
     assert "--gpus-per-node" not in text
     assert "#SBATCH --ntasks-per-node=8\n" in text
 
@@ -90,7 +90,7 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
     assert "--overlap" in dry(capsys)
     monkeypatch.setenv("SLURM_STEP_ID", "4294967290")  # the interactive one of salloc
     assert "--overlap" not in dry(capsys)
-    assert "sbatch --parsable" in dry(capsys, "--by", "sbatch", "--partition", "gpu")
+    assert "sbatch --parsable" in dry(capsys, "--submit-with", "sbatch", "--partition", "gpu")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
         ({"SLURM_GPUS_ON_NODE": "8"}, [], 8),
         ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_GPUS_ON_NODE": "8"}, [], 4),
         ({"SLURM_NTASKS_PER_NODE": "4"}, ["--processes-per-node", "2"], 2),
-        ({"SLURM_NTASKS_PER_NODE": "4"}, ["--system", "p5.48xlarge"], 8),
+        ({"SLURM_NTASKS_PER_NODE": "4"}, ["--machine-type", "p5.48xlarge"], 8),
         ({"SLURM_NTASKS_PER_NODE": "garbage"}, [], 1),
         # What salloc leaves in a shell on a login node, which is none of the job's and has no GPUs of it.
         ({"SLURM_GPUS_PER_NODE": "8"}, [], 8),
@@ -137,27 +137,27 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--container-mounts", "/a:/b"], "--container-mounts without --container-image"),
-        (["--by", "srun", "--detach"], "--folder and --detach are for batch jobs"),
-        (["--by", "srun", "--folder", "x"], "--folder and --detach are for batch jobs"),
-        (["--steps", "2", "--records", "x.jsonl"], "--records names the file of one run"),
-        (["--detach", "--records", "x.jsonl"], "--records names the file of one run"),
-        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is no option'),
-        (["--slurm-arg=--output=x"], "options for output, cluster"),
-        (["--slurm-arg=--array=1-3"], "options for output, cluster"),
-        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: busbw sets"),
-        (["--slurm-arg=--arr=1-2"], "options for output, cluster"),
-        (["--slurm-arg=-Ha1-2"], "options for output, cluster"),
-        (["--slurm-arg=--wait"], "options for output, cluster"),
-        (["--slurm-arg=-W"], "options for output, cluster"),
-        (["--slurm-arg=--clusters=b"], "options for output, cluster"),
-        (["--slurm-arg=-Mb"], "options for output, cluster"),
-        (["--by", "srun", "--slurm-arg=-ox"], "options for output, cluster"),
-        (["--by", "srun", "--slurm-arg=--cluster=b"], "options for output, cluster"),
-        (["--folder", "50%", "--program-path", "x"], "Slurm could not write to a folder of the name"),
+        (["--container-mounts", "/a:/b"], "--container-mounts needs --container-image"),
+        (["--submit-with", "srun", "--detach"], "--output-folder and --detach are for batch jobs"),
+        (["--submit-with", "srun", "--output-folder", "x"], "--output-folder and --detach are for batch jobs"),
+        (["--repeat", "2", "--records", "x.jsonl"], "--records takes one run"),
+        (["--detach", "--records", "x.jsonl"], "--records takes one run"),
+        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is not an option'),
+        (["--slurm-arg=--output=x"], "where the output goes"),
+        (["--slurm-arg=--array=1-3"], "how often a job runs"),
+        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: where"),
+        (["--slurm-arg=--arr=1-2"], "how often a job runs"),
+        (["--slurm-arg=-Ha1-2"], "how often a job runs"),
+        (["--slurm-arg=--wait"], "who waits for it"),
+        (["--slurm-arg=-W"], "who waits for it"),
+        (["--slurm-arg=--clusters=b"], "on which cluster"),
+        (["--slurm-arg=-Mb"], "on which cluster"),
+        (["--submit-with", "srun", "--slurm-arg=-ox"], "where the output goes"),
+        (["--submit-with", "srun", "--slurm-arg=--cluster=b"], "on which cluster"),
+        (["--output-folder", "50%", "--program-path", "x"], "Slurm cannot write to a folder with the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
-        (["--system", "p99"], "p99"),
+        (["--machine-type", "p99"], "p99"),
     ],
 )
 def test_doubts_are_refused(capsys: pytest.CaptureFixture[str], here: Path, words: list[str], sentence: str) -> None:
@@ -190,7 +190,7 @@ def test_one_component_of_an_allocation_is_not_measured_for_all(
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setenv("SLURM_HET_SIZE", "2")
     assert "the allocation 12 has 2 components (SLURM_HET_SIZE=2)" in said(capsys, *ALL_REDUCE, code=2)
-    assert "sbatch " in dry(capsys, "--by", "sbatch")
+    assert "sbatch " in dry(capsys, "--submit-with", "sbatch")
 
 
 @pytest.mark.parametrize("clusters", ["a,b", "all"])
@@ -232,7 +232,7 @@ def test_a_job_of_srun_gets_all_processors_of_its_own_nodes(
     fake.says(
         "scontrol", "".join(f"NodeName={name} Arch=x86_64 {processors} State=IDLE\n" for name, processors in nodes)
     )
-    text = dry(capsys, "--by", "srun", "--processes-per-node", "2", *words)
+    text = dry(capsys, "--submit-with", "srun", "--processes-per-node", "2", *words)
     assert option in text
     assert text.count("--cpus-per-task") == bool(option)
 
@@ -245,7 +245,7 @@ def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path)
 
 def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
-    assert "scontrol not found: NODES-BY-SWITCH stands for the nodes" in text
+    assert "there is no scontrol here: NODES-BY-SWITCH stands for Slurm's list of nodes" in text
     assert "printf '%s\\n' NODES-BY-SWITCH >" in text
     assert list(here.iterdir()) == []
     error = said(capsys, "--topology-order", "--program-path", "x", *ALL_REDUCE, code=3)

@@ -36,7 +36,9 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BusbwError, match=r"cannot write .*/no/out: No such file or directory; give -o another place"):
+    with pytest.raises(
+        BusbwError, match=r"cannot write .*/no/out: No such file or directory; set another path with -o"
+    ):
         write_whole(tmp_path / "no" / "out", b"x")
 
 
@@ -52,7 +54,7 @@ def test_the_remedy_names_the_flag_of_the_command(
     words: list[str], flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, flag, "/nowhere/out"]) == 3
-    assert capsys.readouterr().err.endswith(f"give {flag} another place\n")
+    assert capsys.readouterr().err.endswith(f"set another path with {flag}\n")
 
 
 @pytest.mark.parametrize("words", [["export", "csv"], ["report"]])

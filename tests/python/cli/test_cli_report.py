@@ -61,7 +61,7 @@ def test_a_folder_with_a_file_that_cannot_be_read(busbw: Busbw, here: Path) -> N
     (folder / "notes.txt").write_text("nothing here\n")
     done = busbw("report", "logs")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "notes.txt was left out" in Parsed((here / "report.html").read_text()).words
+    assert "notes.txt was skipped" in Parsed((here / "report.html").read_text()).words
 
 
 def test_the_same_twice_is_shown_once(busbw: Busbw, here: Path) -> None:
@@ -126,12 +126,12 @@ def test_against_a_good_run(busbw: Busbw, here: Path) -> None:
         ([], "RUN"),
         (["nothing"], '"nothing"'),
         (["busbw-records/none"], "none"),
-        (["empty"], "the folder empty holds no run"),
-        (["useless"], "nothing could be read"),
+        (["empty"], "the folder empty has no run"),
+        (["useless"], "no log could be read"),
         (["last", "--system", "nowhere"], '"nowhere"'),
         (["last", "--system", "2=h200-sxm"], "there is 1 log"),
         (["last", "--system", "0=h200-sxm"], "there is 1 log"),
-        (["last", "--system", "1=h200-sxm", "--system", "1=b200"], "named for that"),
+        (["last", "--system", "1=h200-sxm", "--system", "1=b200"], "set twice"),
         (["last", "--system", "1.2=h200-sxm"], "that log has 1 table"),
         (["last", "--system", "1.0=h200-sxm"], "that log has 1 table"),
         (["last", "--reference", "nowhere"], '"nowhere"'),

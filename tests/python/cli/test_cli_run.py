@@ -73,7 +73,7 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
     [
         ([], ["no collective", "all_reduce"]),
         (["al_reduce"], ['"al_reduce"', "did you mean all_reduce?", "hypercube"]),
-        (["-t", "2", "all_reduce"], ['"-t"', "name it first"]),
+        (["-t", "2", "all_reduce"], ['"-t"', "put the collective first"]),
         (["all_reduce", "--ranks", "2", "-t", "2"], ["--ranks 2", "-t"]),
         (["all_reduce", "--ranks", "0"], ["--ranks", "0"]),
         (["all_reduce", "--preload", "libnone.so"], ["--preload: there is no library libnone.so"]),

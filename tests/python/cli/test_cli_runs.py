@@ -35,7 +35,7 @@ ALL = ["20261003T120000Z-all_reduce", "20261002T120000Z-all_gather", "20261001T1
         (["--since", "2026-10-02"], ALL[:2]),
         (["--until", "2026-10-02"], ALL[2:]),
         (["--since", "2026-10-02T13:00+02:00", "--until", "2026-10-03"], ALL[1:2]),
-        (["--backend", "host", "--host", "vm", "--library", "0.1", "--system", "epyc", "--ranks", "4"], ALL),
+        (["--backend", "host", "--host", "vm", "--library", "0.1", "--device", "epyc", "--ranks", "4"], ALL),
         (["--limit", "1"], ALL[:1]),
         (["--limit", "0"], ALL),
         (["--sizes", "..1K"], ALL),
@@ -103,6 +103,6 @@ def test_a_damaged_index_and_a_file_that_is_no_log(busbw: Busbw, kept: Path) -> 
     (kept / "notes.txt").write_text("buy milk\n")
     done = busbw("runs")
     assert first_words(done.stdout) == ALL
-    damaged, left_out = done.stderr.splitlines()
-    assert "rebuilt" in damaged
-    assert left_out.startswith("left out: notes.txt: ")
+    damaged, skipped = done.stderr.splitlines()
+    assert "built anew" in damaged
+    assert skipped.startswith("skipped: notes.txt: ")

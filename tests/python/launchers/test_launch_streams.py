@@ -118,7 +118,7 @@ def test_a_truncated_record_is_dropped_and_reported_once(tmp_path: Path) -> None
         first.take(b'{"kind":"end"}')
     assert (tmp_path / "r.jsonl").read_text() == '{"kind":"run"}\n{"kind":"end"}\n'
     (doubt,) = doubts
-    assert doubt.startswith(f"busbw: a record of process 0 was cut off and is not in {tmp_path / 'r.jsonl'}")
+    assert doubt.startswith(f"busbw: an incomplete record of process 0 is not in {tmp_path / 'r.jsonl'}")
 
 
 def test_a_record_is_on_disk_at_once(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_file_without_records_is_not_kept(tmp_path: Path) -> None:
 
 def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").write_text("old")
-    with pytest.raises(UsageError, match=r"out\.jsonl is there already"), RecordFile(tmp_path / "out.jsonl"):
+    with pytest.raises(UsageError, match=r"out\.jsonl exists already"), RecordFile(tmp_path / "out.jsonl"):
         pass
     assert (tmp_path / "out.jsonl").read_text() == "old"
     with pytest.raises(UsageError, match="No such file"), RecordFile(tmp_path / "no" / "out.jsonl"):

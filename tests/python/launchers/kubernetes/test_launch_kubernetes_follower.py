@@ -204,7 +204,10 @@ def test_an_older_cluster_does_not_retry(cluster: FakeCluster) -> None:
         ('Error from server (Forbidden): jobs.batch is forbidden: User "a" cannot', ["role.yaml"]),
         ("error: You must be logged in to the server (Unauthorized)", ["log in again"]),
         ('error: context "moon" does not exist', ["get-contexts"]),
-        ('error: no matches for kind "JobSet" in version "jobset.x-k8s.io/v1alpha2"', ["--kind job", "operator"]),
+        (
+            'error: no matches for kind "JobSet" in version "jobset.x-k8s.io/v1alpha2"',
+            ["--workload-kind job", "operator"],
+        ),
         ("Unable to connect to the server: getting credentials: exec: executable aws not found", ["log in again"]),
     ],
 )
@@ -255,7 +258,7 @@ def test_a_permanent_problem_ends_the_job(cluster: FakeCluster, answer: str, wor
     cluster.says("nodes", json.loads((ANSWERS / "nodes.json").read_text())["items"])
     if answer == "pods-quota":
         cluster.says("events", json.loads((ANSWERS / "events-quota.json").read_text())["items"])
-    code, _, err = cluster.run("--patience", "1", "--gpus", "16")
+    code, _, err = cluster.run("--pending-timeout", "1", "--gpus", "16")
     assert code == 3
     for word in words:
         assert word in err
@@ -267,7 +270,7 @@ def test_a_user_without_rights_for_nodes_and_events_waits(cluster: FakeCluster) 
     cluster.says("pods", waiting, waiting, [ended(0, 0), ended(1, 0)])
     cluster.fails("get-nodes", "Error from server (Forbidden): nodes is forbidden\n")
     cluster.fails("get-events", "Error from server (Forbidden): events is forbidden\n")
-    code, _, err = cluster.run("--patience", "1")
+    code, _, err = cluster.run("--pending-timeout", "1")
     assert code == 0
     assert "waiting: 2 of 2 pods pending (0/3 nodes are available" in err
     assert "forbidden" not in err
@@ -368,7 +371,7 @@ def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str
         (cluster.folder / "log").unlink()
     cluster.says("pods", [running(0)], [lost])
     # A wait is shown after two seconds. The limit is longer, for the delays of a busy machine.
-    code, _, err = cluster.run("--nodes", "1", "--patience", "6")
+    code, _, err = cluster.run("--nodes", "1", "--pending-timeout", "6")
     assert code == 4
     assert f"the pod job-0-x was lost: {words}" in err
     assert cluster.verbs()[-1] == "delete"
@@ -379,7 +382,7 @@ def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str
 def test_a_pod_with_an_unready_sidecar_is_not_lost(cluster: FakeCluster) -> None:
     unready = with_conditions(with_sidecar(running(0)), Ready="False", ContainersReady="False")
     cluster.says("pods", *[[unready]] * 5, [ended(0, 0)])
-    assert cluster.run("--nodes", "1", "--patience", "1")[0] == 0
+    assert cluster.run("--nodes", "1", "--pending-timeout", "1")[0] == 0
 
 
 def test_without_kubectl_it_says_where_to_get_it(cluster: FakeCluster) -> None:

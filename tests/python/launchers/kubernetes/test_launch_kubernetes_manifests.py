@@ -60,11 +60,11 @@ RENDERED: dict[str, KubernetesPlan] = {
 # The same by the command line, for people to look at and to change by hand.
 DEPLOYED = {
     "cpu": "--image registry.example/busbw:cpu -- all_reduce -b 8 -e 64M -f 2",
-    "p5.48xlarge": "--image registry.example/busbw:efa --system p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
-    "hgx-h100": "--image registry.example/busbw:ib --system hgx-h100 --capability IPC_LOCK --shm 64Gi "
+    "p5.48xlarge": "--image registry.example/busbw:efa --machine-type p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
+    "hgx-h100": "--image registry.example/busbw:ib --machine-type hgx-h100 --capability IPC_LOCK --shm 64Gi "
     "-- all_reduce -b 8 -e 16G -f 2",
-    "jobset": "--image registry.example/busbw:ib --kind jobset --gpus 8 -- all_reduce -b 8 -e 16G -f 2",
-    "mpijob": "--image registry.example/busbw:efa-mpijob --kind mpijob --system p5.48xlarge "
+    "jobset": "--image registry.example/busbw:ib --workload-kind jobset --gpus 8 -- all_reduce -b 8 -e 16G -f 2",
+    "mpijob": "--image registry.example/busbw:efa-mpijob --workload-kind mpijob --machine-type p5.48xlarge "
     "-- all_reduce -b 8 -e 16G -f 2",
 }
 
@@ -311,7 +311,7 @@ def test_fields_at_creation_are_shown(name: str) -> None:
 
 
 def test_several_processes_in_a_pod_are_for_mpijob() -> None:
-    with pytest.raises(UsageError, match="2 processes per node need --kind mpijob"):
+    with pytest.raises(UsageError, match="2 processes per node need --workload-kind mpijob"):
         render(JOB, CPU)
 
 
@@ -355,8 +355,8 @@ def test_a_dry_run_touches_nothing_and_needs_nothing(
         (["--resource", "memory=lots"], '"lots" is not a quantity'),
         (["--huge-pages", "2Mi"], '"2Mi" is not NAME=VALUE'),
         (["--shm", "big"], '"big" is not a quantity'),
-        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is not a toleration'),
-        (["--processes-per-node", "2"], "2 processes per node need --kind mpijob"),
+        (["--toleration", "a=b:Sometimes"], '"a=b:Sometimes" is not a toleration'),
+        (["--processes-per-node", "2"], "2 processes per node need --workload-kind mpijob"),
     ],
 )
 def test_unclear_options_are_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,5 +376,5 @@ def test_gpus_become_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     assert " -t 4 " in words("--", "all_reduce")
     assert " -g 4 " in words("--", "all_reduce", "-g", "4")
     assert " -t " not in words("--", "all_reduce", "-g", "4")
-    assert "-np 8 --map-by ppr:4:node" in words("--kind", "mpijob", "--", "all_reduce")
-    assert "-np 4 --map-by ppr:2:node" in words("--kind", "mpijob", "--", "all_reduce", "-g", "2")
+    assert "-np 8 --map-by ppr:4:node" in words("--workload-kind", "mpijob", "--", "all_reduce")
+    assert "-np 4 --map-by ppr:2:node" in words("--workload-kind", "mpijob", "--", "all_reduce", "-g", "2")
