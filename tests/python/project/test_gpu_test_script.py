@@ -55,7 +55,7 @@ def wheel_in(folder: Path) -> Path:
 def test_a_missing_wheel_is_named(copy: Path) -> None:
     done = run(copy, "--weel", "x")
     assert done.returncode == 2
-    assert done.stderr.startswith("gpu-test: there is no --weel; allowed are --wheel, ")
+    assert done.stderr.startswith("gpu-test: unknown option --weel; allowed are --wheel, ")
 
 
 def test_a_wheel_is_built_where_none_is_named(copy: Path, tmp_path: Path) -> None:
