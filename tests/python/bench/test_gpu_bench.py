@@ -209,7 +209,7 @@ def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: A
     facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
     stream = [figure._replace(what=figure.what._replace(launch="stream")) for figure in figures]
     text = module.page(facts, [*figures, *stream], ways, [])
-    assert "0.52 us between two kernels; 0.75 us each time" in text
+    assert "0.52 us between two kernels; 0.75 us for each" in text
     assert text.count("| floor (us) | above it (us) | -R 2 above it (us) |") == 1
     assert "| 12.5 (-R 2: 11.0) | 4.14 | 1.36 (1.33 x) | -1.94 (0.53 x) |" in text
     without = [figure for figure in figures if "-R 2" not in figure.way]
