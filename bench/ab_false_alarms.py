@@ -137,7 +137,7 @@ def summary(outcomes: list[Outcome]) -> str:
         f"{min((o.at for o in outcomes), default='never')} to {max((o.at for o in outcomes), default='never')}; "
         f"load average while measuring {loads(outcomes)}.",
         "",
-        "| | runs | said so | share | 95 % interval | quadruples, median | seconds a run, median and most |",
+        "| | runs | reported | fraction | 95 % interval | quadruples, median | seconds per run, median and maximum |",
         "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for kind, words in (

@@ -71,15 +71,15 @@ class Floor(NamedTuple):
         """Description for the page: what the floor includes and excludes."""
         of = self.hardware
         return (
-            f"The floor of a call in a graph: {of.gap_us} us between two kernels; {of.one_way_us} us each time that "
-            "data cross NVLink one after the other (once, or twice where that is less in all: a large all-reduce, a "
-            "large broadcast to several); and the bytes that the busiest rank has to send or receive, at the "
-            f"{of.all_gbps:.0f} GB/s that SMs write to a peer, {of.alone_gbps:.0f} where only a broadcast's root "
-            "sends. It is the collective's own where SMs write to peers and no switch adds up (NVLS). What the fast "
-            "path takes above it: reading the input and the tag's word, polls, writing the result; a fifteenth of the "
-            "bytes' time, since 120 of a line's 128 bytes are data, and waiting for the last cells of each step; where "
-            "data go to windows without lines, two meetings of all ranks; and of what is handed over, whatever NCCL "
-            "takes."
+            f"The floor of a call in a graph is a sum: {of.gap_us} us between two kernels; {of.one_way_us} us for "
+            "each dependent trip over NVLink (one, or two if that is faster in total: a large all-reduce, a large "
+            "broadcast to several GPUs); and the time of the bytes that the busiest rank sends or receives, at the "
+            f"{of.all_gbps:.0f} GB/s of SM writes to a peer, or {of.alone_gbps:.0f} GB/s if only a broadcast's root "
+            "sends. The floor assumes that SMs write to peers and that no switch reduces (NVLS). The fast path adds "
+            "reads of the input and of the tag's word, polls and writes of the result. Its bytes take a fifteenth "
+            "longer, because 120 of a line's 128 bytes are data, and each step waits for its last cells. For data "
+            "that go to windows without lines it adds two barriers of all ranks. A call that is delegated to NCCL "
+            "takes NCCL's time."
         )
 
 

@@ -101,16 +101,15 @@ def as_page(results: dict[str, Any]) -> str:
     """Returns the results as Markdown."""
     lines = [f"# busbw beside nccl-tests: {machine_line(results['provenance'])}", ""]
     lines += [
-        f"{results['gpus']} GPUs, both programs in turns with the same flags. A ratio is busbw's `time` over",
-        "nccl-tests'. A round is a run of each program through all sizes, once or several times, and counts by the",
-        "median of these cycles; ratios are of geometric means over the rounds, in parentheses where the truth lies in",
-        "19 of 20 cases. From 1 MiB on a size has to have a ratio between 0.97 and 1.03, below 1 MiB one of at most",
-        "1.02: met where the whole interval lies within, not met where it lies outside. `the least` compares the",
-        "shortest cycles of all rounds instead. The last columns say how far the rounds of one program lie apart (the",
-        "longest over the shortest, the median of all sizes), and at how many sizes nccl-tests' own rounds lie within",
-        "the same limit of each other: where they do not, no single round can be held to it. `g`: one process and one",
-        "thread (-g); `t`: threads (-t); `processes`: a process for each GPU (nccl-tests:",
-        f"{results['their_processes']}).",
+        f"{results['gpus']} GPUs, both programs alternating with the same flags. A ratio is busbw's `time` over",
+        "nccl-tests'. A round runs each program through all sizes, once or several times, and counts by the median",
+        "of these cycles. Ratios are of geometric means over the rounds, with the 95 % interval in parentheses.",
+        "From 1 MiB on the ratio of a size must be between 0.97 and 1.03, below 1 MiB at most 1.02: met if the",
+        "whole interval is within the limits, not met if it is outside. `the least` compares the shortest cycles of",
+        "all rounds instead. The last columns show the spread of the rounds of one program (longest over shortest,",
+        "the median of all sizes), and the number of sizes at which nccl-tests' own rounds agree within the same",
+        "limit. If they do not, no single round can be required to meet it. `g`: one process and one thread (-g);",
+        f"`t`: threads (-t); `processes`: a process for each GPU (nccl-tests: {results['their_processes']}).",
         "",
         *summary(results["rows"]),
     ]

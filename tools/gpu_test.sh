@@ -2,8 +2,8 @@
 # Tests the GPU engine on the GPUs of this machine: installs the wheel into a separate environment, runs tests/gpu there
 # and keeps the records of all runs. It needs neither a compiler nor a CUDA toolkit.
 #
-# Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--results FOLDER] [--jobs N] [--prepare] [-- PYTEST
-# ARGUMENTS]
+# Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--results FOLDER] [--jobs N] [--prepare]
+#                          [-- PYTEST ARGUMENTS]
 #   --wheel FILE         wheel to test (default: built from this source tree)
 #   --offline FOLDER     use no network: take packages from the environment of $PYTHON, and the rest as wheels from FOLDER
 #   --results FOLDER     folder for records and summary (default: build/gpu-results-<time>)

@@ -1,11 +1,11 @@
-// How fast a GPU makes data and checks them: filling and comparing by the engine's kernels, beside what the same memory
-// does when CUDA sets and copies it. One GPU, no NCCL.
+// Measures how fast a GPU fills and compares data with the engine's kernels, beside setting and copying the same memory
+// with CUDA. Uses one GPU and no NCCL.
 //
-//   device_data [MIB]      of memory, 4096 without it
+//   device_data [MIB]      memory size [default: 4096]
 //
-// A line for each: name, element bytes, where the buffer begins (bytes past a multiple of 16), GB/s of memory traffic
-// (1e9 bytes per second; a copy reads and writes), over that of setting or reading. Medians of eleven runs by CUDA
-// events. A comparison of wrong data must find them, or the program ends with code 1.
+// Prints one line per kernel: name, element bytes, buffer offset (bytes past a multiple of 16), GB/s of memory traffic
+// (1e9 bytes per second; a copy reads and writes), and the ratio to setting or copying. Figures are medians of eleven
+// runs by CUDA events. Exits with code 1 if a comparison misses wrong data or reports correct data.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 

@@ -98,7 +98,7 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
         code: Exit code of the program.
         kinds: Number of its records of each kind.
         flags: Flags of the engine.
-        was_cut: True if a record was incomplete; the user was told already.
+        was_cut: True if a record was incomplete, which was already reported.
     """
     if code == ExitCode.GOOD and was_cut:
         return ExitCode.ENVIRONMENT

@@ -73,7 +73,7 @@ def test_multicast_stays_off_unless_asked_for(bench: Any, monkeypatch: pytest.Mo
     assert programs.environment()["NCCL_NVLS_ENABLE"] == "1"
 
 
-def test_names_in_place_of_paths(bench: Any) -> None:
+def test_paths_become_file_names(bench: Any) -> None:
     record = {"args": ["/a/all_reduce_perf", "-b", "8"], "machine": {"library": "/b/libnccl.so.2", "cpus": 4}}
     assert bench("gpu_programs").without_paths(record) == {
         "args": ["all_reduce_perf", "-b", "8"],
@@ -81,7 +81,7 @@ def test_names_in_place_of_paths(bench: Any) -> None:
     }
 
 
-def test_a_build_is_named_where_a_record_has_one(bench: Any) -> None:
+def test_the_version_includes_the_build_id(bench: Any) -> None:
     text = bench("gpu_programs").version_text
     header = {"busbw_version": "0.1.0", "busbw_build": "211e74be2afc5e75e79c8e6a7ee657177993fb4d"}
     assert text(header) == "0.1.0 (build 211e74be2afc)"
@@ -103,7 +103,7 @@ def test_tables_leave_out_what_is_missing(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_half_shows_device_time_where_there_is_one(bench: Any, known: bool) -> None:
+def test_half_shows_device_time_if_known(bench: Any, known: bool) -> None:
     row = {"time_us": 9.5, "device_time_us": 8.25} if known else {"time_us": 9.5}
     lines = bench("gpu_tables").half({"all_gather": {(1024, "in_place"): row}})
     assert lines[2] == (
@@ -151,7 +151,7 @@ def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any, fast_path_
     assert module.table(what, "out_of_place", figures, ways)[0][2:] == []
 
 
-def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_figures: Any) -> None:
+def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figures: Any) -> None:
     module = bench("gpu_fastpath_page")
     ways, figures = fast_path_figures
     facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
@@ -184,14 +184,14 @@ def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_fig
         ("2 x NVIDIA H200", "broadcast", 1 << 30, 1.27 + 1073741.824 / 369),
     ],
 )
-def test_the_floor_is_the_shortest_way_of_a_collective(
+def test_the_floor_is_that_of_the_fastest_algorithm(
     bench: Any, machine: str, collective: str, size_bytes: int, expected_us: float
 ) -> None:
     floor = bench("gpu_fastpath_floor").floor_of(machine)
     assert floor.us(collective, size_bytes) == pytest.approx(expected_us)
 
 
-def test_no_floor_is_shown_of_what_is_not_known(bench: Any) -> None:
+def test_unknown_hardware_has_no_floor(bench: Any) -> None:
     module = bench("gpu_fastpath_floor")
     machines = ["4 x NVIDIA H200 NVL", "4 x NVIDIA H100 80GB HBM3", "1 x NVIDIA H200", "NVIDIA H200", ""]
     assert [module.floor_of(machine) for machine in machines] == [None] * len(machines)
@@ -209,7 +209,7 @@ def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: A
     facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
     stream = [figure._replace(what=figure.what._replace(launch="stream")) for figure in figures]
     text = module.page(facts, [*figures, *stream], ways, [])
-    assert "0.52 us between two kernels; 0.75 us each time" in text
+    assert "0.52 us between two kernels; 0.75 us for each" in text
     assert text.count("| floor (us) | above it (us) | -R 2 above it (us) |") == 1
     assert "| 12.5 (-R 2: 11.0) | 4.14 | 1.36 (1.33 x) | -1.94 (0.53 x) |" in text
     without = [figure for figure in figures if "-R 2" not in figure.way]
@@ -242,7 +242,7 @@ def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: An
         later.said_before = bench("gpu_fastpath_page").read(tmp_path / "x.jsonl.gz")[0]["said"]
 
 
-def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
+def test_types_vary_only_for_reductions(bench: Any) -> None:
     module = bench("gpu_fastpath")
     found = module.configurations(["all_reduce", "all_gather"], ["half", "float"], ["graph", "stream"])
     assert [tuple(what) for what in found if what.launch == "graph"] == [
@@ -257,7 +257,7 @@ def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
     assert "-G" not in module.flags(found[3], "small", ["-t", "4"], trial=False)
 
 
-def test_no_call_of_nothing_is_measured(bench: Any) -> None:
+def test_no_call_without_data_is_measured(bench: Any) -> None:
     module = bench("gpu_fastpath")
     assert module.min_size("all_reduce", "8", ["-t", "4"]) == "8"
     assert module.min_size("all_gather", "8", ["-t", "4"]) == "64"
@@ -265,7 +265,7 @@ def test_no_call_of_nothing_is_measured(bench: Any) -> None:
     assert module.min_size("all_gather", "32M", ["-t", "4"]) == "32M"
 
 
-def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
+def test_the_most_important_configurations_come_first(bench: Any) -> None:
     module = bench("gpu_fastpath")
     wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
     every = module.Variant(None, frozenset({"all_reduce", "broadcast"}))
@@ -357,7 +357,7 @@ def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
         (["--peer", "NCCL=-z 1"], 'the name "NCCL" is used twice'),
     ],
 )
-def test_a_word_that_is_not_known_is_refused_before_the_first_start(
+def test_an_unknown_word_is_refused_before_the_first_start(
     bench: Any,
     words: list[str],
     sentence: str,
@@ -376,7 +376,7 @@ def test_a_word_that_is_not_known_is_refused_before_the_first_start(
 
 
 @pytest.mark.parametrize("was_measured", [True, False])
-def test_what_is_stopped_writes_what_there_is(
+def test_an_interrupted_call_writes_its_results(
     bench: Any, fast_path_figures: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_measured: bool
 ) -> None:
     module = bench("gpu_fastpath")

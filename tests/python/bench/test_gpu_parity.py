@@ -46,7 +46,7 @@ def test_a_budget_that_is_spent_names_what_it_left_out(bench: Any) -> None:
     assert short.left_out == ["that"]
 
 
-def test_what_to_measure(bench: Any) -> None:
+def test_a_measure_is_parsed(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
     found = rounds.measures("g,t:all_reduce,sendrecv:latency:2")
     assert [(each.way, each.collective) for each in found] == [
@@ -67,7 +67,7 @@ def test_what_to_measure(bench: Any) -> None:
         ("g:all:huge:1", "huge: allowed are latency, "),
     ],
 )
-def test_what_cannot_be_measured(bench: Any, text: str, said: str) -> None:
+def test_an_invalid_measure_is_refused(bench: Any, text: str, said: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=said):
         bench("gpu_parity_rounds").measures(text)
 
@@ -167,7 +167,7 @@ def test_a_round_adds_to_its_rows(bench: Any) -> None:
     assert kept.rows()[1]["nccl_tests_us"] == [2.0, 5.0]
 
 
-def test_what_is_undecided_is_one_range_of_sizes(bench: Any) -> None:
+def test_undecided_sizes_are_one_range(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
     (measure,) = rounds.measures("g:all_reduce:large:2")
     wide = [90.0, 110.0, 100.0]
@@ -241,7 +241,7 @@ class Seconds:
         return False
 
 
-def test_more_rounds_go_to_what_scatters(bench: Any, stand_in: Any) -> None:
+def test_more_rounds_go_to_noisy_sizes(bench: Any, stand_in: Any) -> None:
     rounds, programs = bench("gpu_parity_rounds"), bench("gpu_programs")
     folder = stand_in(1 << 20)
     side = programs.NcclTests(folder)
@@ -260,7 +260,7 @@ def test_more_rounds_go_to_what_scatters(bench: Any, stand_in: Any) -> None:
     assert last.startswith("all_reduce_perf -g 2 -b 1048576 -e 1048576 -f 2 ")
 
 
-def test_rounds_are_added_only_to_those_of_such_a_machine(bench: Any) -> None:
+def test_rounds_are_merged_only_for_an_equal_machine(bench: Any) -> None:
     differences = bench("gpu_parity").differences
     provenance = {"machine": "4 x GPU", "busbw": "0.1.0", "facts": {"driver": "580.1", "cpus": 4}}
     now = {"provenance": provenance, "gpus": 4, "their_processes": "threads, -t"}
@@ -328,7 +328,7 @@ def test_parity_page(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("budget_s", "is_interrupted", "code"), [("0", False, 3), ("nan", False, 3), ("-1", False, 3), ("300", True, 130)]
 )
-def test_where_nothing_was_measured_what_is_there_stays(
+def test_results_stay_if_nothing_was_measured(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_s: str, is_interrupted: bool, code: int
 ) -> None:
     module = bench("gpu_parity")
@@ -347,7 +347,7 @@ def test_where_nothing_was_measured_what_is_there_stays(
     assert (tmp_path / "x.md").read_text() == "good"
 
 
-def test_an_interrupt_writes_what_there_is(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_writes_the_results(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = bench("gpu_parity")
     found = {"busbw": [1.0, 1.0], "nccl-tests": [2.0, 2.0]}
 

@@ -25,7 +25,7 @@ def test_every_system_fits_the_width(
     assert "sources of the constants" in shown
 
 
-def test_what_binds_and_what_crosses_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_binding_wire_and_its_load(capsys: pytest.CaptureFixture[str]) -> None:
     shown = " ".join(expect(capsys, "all_reduce", "--system", "a100-p4d", "--ranks", "16", "--sizes", "8G").split())
     assert "limited by NIC, on the route Tree" in shown
     assert "0.53 GB/s cross it for each GB/s of busbw" in shown
@@ -42,7 +42,7 @@ def test_sizes_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["size_bytes"] for one in told["estimates"]] == [8, 1 << 20, 8 << 30]
 
 
-def test_without_nvls_it_is_the_ring(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_nvls_the_ring_is_best(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--no-nvls", "--sizes", "16G", "--json"))
     assert told["estimates"][0]["route"] == "Ring"
     told = json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--algorithm", "Tree", "--json"))
@@ -53,7 +53,9 @@ def test_this_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "this machine" in expect(capsys, "all_reduce")
 
 
-def test_a_reference_stands_beside_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_is_shown_beside_the_prediction(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ("all_reduce", "--system", "h200-sxm", "--ranks", "4", "--reference", "auto")
     shown = expect(capsys, *arguments)
@@ -67,7 +69,7 @@ def test_a_reference_stands_beside_it(capsys: pytest.CaptureFixture[str], monkey
     }
 
 
-def test_without_a_reference_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_reference_is_shown_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "reference" not in json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--json"))
 
 
@@ -102,7 +104,7 @@ def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["all_reduce", "--nics", ""], '--nics "" is not COUNTxGBIT'),
     ],
 )
-def test_a_doubt_is_one_sentence_and_exit_2(
+def test_a_usage_error_is_one_sentence_and_exit_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert main(["expect", *arguments]) == 2

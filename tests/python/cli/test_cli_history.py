@@ -1,4 +1,4 @@
-"""`busbw history`: how a measurement went over time."""
+"""`busbw history`: trends of a measurement over time."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def kept(here: Path) -> Path:
     return store
 
 
-def test_a_change_its_time_and_what_came_with_it(busbw: Busbw, kept: Path) -> None:
+def test_a_change_with_its_time_and_differences(busbw: Busbw, kept: Path) -> None:
     done = busbw("history", "all_reduce")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -43,7 +43,7 @@ def test_it_fits_the_width(busbw: Busbw, kept: Path, columns: int) -> None:
 
 
 def break_data(folder: Path, *, sizes: int | None = None) -> None:
-    """A run whose first sizes come out quick and wrong."""
+    """Writes a run with fast but wrong first sizes."""
     head, *rows = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
     for row in rows[:sizes]:
         row["time_us"] /= 10
@@ -51,7 +51,7 @@ def break_data(folder: Path, *, sizes: int | None = None) -> None:
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (head, *rows)))
 
 
-def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
+def test_wrong_data_are_excluded(busbw: Busbw, here: Path) -> None:
     store = here / "busbw-records"
     for day in range(30):
         add_run(store, day)
@@ -67,7 +67,7 @@ def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
     assert trend["runs"][-1]["speed"]["latency"] is None
 
 
-def test_nothing_but_wrong_data_is_no_trend(busbw: Busbw, here: Path) -> None:
+def test_only_wrong_data_is_no_trend(busbw: Busbw, here: Path) -> None:
     add_run(here / "busbw-records", 0)
     break_data(here / "busbw-records" / "run-0000")
     done = busbw("history", "all_reduce")

@@ -1,4 +1,4 @@
-"""`busbw launch slurm`: its options, and what it says without any Slurm."""
+"""`busbw launch slurm`: its options, and its messages without Slurm."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def _no_slurm_around(monkeypatch: pytest.MonkeyPatch, here: Path, tmp_path: Path
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What the command prints: on stdout where it goes well, else the sentence."""
+    """Returns the stdout of a successful command, else its error message."""
     assert main(["launch", "slurm", *words]) == code
     captured = capsys.readouterr()
     return captured.out if code == 0 else captured.err
@@ -71,7 +71,7 @@ def test_processes_on_a_node(
     assert f"#SBATCH --ntasks={2 * per_node}\n" in text
 
 
-def test_the_system_asks_for_its_gpus_unless_slurm_knows_of_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_type_requests_its_gpus_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "#SBATCH --gpus-per-node=8\n" in dry(capsys, "--machine-type", "p5.48xlarge")
     text = dry(capsys, "--machine-type", "p5.48xlarge", "--gpus-per-node", "0")
     assert "--gpus-per-node" not in text
@@ -102,7 +102,7 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
         ({"SLURM_NTASKS_PER_NODE": "4"}, ["--processes-per-node", "2"], 2),
         ({"SLURM_NTASKS_PER_NODE": "4"}, ["--machine-type", "p5.48xlarge"], 8),
         ({"SLURM_NTASKS_PER_NODE": "garbage"}, [], 1),
-        # What salloc leaves in a shell on a login node, which is none of the job's and has no GPUs of it.
+        # Variables that salloc sets in a shell on a login node, which is not part of the job and has no GPUs of it.
         ({"SLURM_GPUS_PER_NODE": "8"}, [], 8),
         ({"SLURM_GPUS_PER_NODE": "h100:8"}, [], 8),
         ({"SLURM_GPUS_PER_NODE": "h100:4,a100:2"}, [], 6),
@@ -160,14 +160,16 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
         (["--machine-type", "p99"], "p99"),
     ],
 )
-def test_doubts_are_refused(capsys: pytest.CaptureFixture[str], here: Path, words: list[str], sentence: str) -> None:
+def test_usage_errors_are_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, words: list[str], sentence: str
+) -> None:
     error = said(capsys, *words, *ALL_REDUCE, code=2)
     assert sentence in error
     assert error.count("\n") == 1
     assert list(here.iterdir()) == []
 
 
-def test_nodes_that_import_an_image_have_the_time_for_it(
+def test_containers_get_a_longer_join_limit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = ["--container-image", "x.sqsh"]
@@ -179,12 +181,12 @@ def test_nodes_that_import_an_image_have_the_time_for_it(
     assert "BUSBW_JOIN_TIMEOUT_S" not in dry(capsys, *image)  # the environment goes along as it is
 
 
-def test_options_of_slurm_that_only_look_like_those(capsys: pytest.CaptureFixture[str]) -> None:
+def test_similar_options_of_slurm_are_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--wait-all-nodes=1", "--account=x", "-Ax", "--exclude=n1", "-wn1", "--mem=0"):
         assert f"#SBATCH {option}\n" in dry(capsys, f"--slurm-arg={option}")
 
 
-def test_one_component_of_an_allocation_is_not_measured_for_all(
+def test_a_heterogeneous_allocation_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
@@ -194,7 +196,7 @@ def test_one_component_of_an_allocation_is_not_measured_for_all(
 
 
 @pytest.mark.parametrize("clusters", ["a,b", "all"])
-def test_several_clusters_number_their_jobs_alike(
+def test_several_clusters_are_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, clusters: str
 ) -> None:
     monkeypatch.setenv("SLURM_CLUSTERS", "a")
@@ -237,13 +239,13 @@ def test_a_job_of_srun_gets_all_processors_of_its_own_nodes(
     assert text.count("--cpus-per-task") == bool(option)
 
 
-def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_without_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     error = said(capsys, "--program-path", "x", *ALL_REDUCE, code=3)
     assert error == "busbw: sbatch not found; launch on a machine with Slurm's commands\n"
     assert list(here.iterdir()) == []
 
 
-def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_a_dry_run_with_topology_order(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
     assert "there is no scontrol here: NODES-BY-SWITCH stands for Slurm's list of nodes" in text
     assert "printf '%s\\n' NODES-BY-SWITCH >" in text
@@ -267,6 +269,6 @@ def test_a_job_does_not_go_on_after_a_step_without_a_record(
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_nothing_to_come_back_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_attach_without_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
     assert "is not the folder of a Slurm job" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`busbw runs`: which runs are kept."""
+"""`busbw runs`: the list of runs in the store."""
 
 import json
 from pathlib import Path
@@ -48,11 +48,11 @@ def test_filters(busbw: Busbw, words: list[str], expected: list[str]) -> None:
     assert first_words(done.stdout) == expected
 
 
-def test_what_was_cut_off_is_said(busbw: Busbw) -> None:
+def test_the_limit_is_reported(busbw: Busbw) -> None:
     assert busbw("runs", "--limit", "2").stderr == "the newest 2 of 3 runs; --limit 0 lists all\n"
 
 
-def test_nothing_that_matches(busbw: Busbw) -> None:
+def test_no_matching_run(busbw: Busbw) -> None:
     done = busbw("runs", "--host", "elsewhere")
     assert (done.returncode, done.stdout) == (0, "")
     assert "no run in busbw-records matches" in one_sentence(done.stderr)
@@ -91,13 +91,13 @@ def test_it_fits_the_width(busbw: Busbw, columns: int) -> None:
         (["--ranks", "0"], "--ranks"),
     ],
 )
-def test_a_doubt_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
+def test_a_usage_error_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
     done = busbw("runs", *words)
     assert done.returncode == 2
     assert piece in one_sentence(done.stderr)
 
 
-def test_a_damaged_index_and_a_file_that_is_no_log(busbw: Busbw, kept: Path) -> None:
+def test_a_damaged_index_and_an_unreadable_file(busbw: Busbw, kept: Path) -> None:
     busbw("runs")
     (kept / ".index.sqlite").write_bytes(b"rubbish" * 1000)
     (kept / "notes.txt").write_text("buy milk\n")

@@ -101,7 +101,7 @@ def test_several_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--matrix", "0"], 2, "--matrix"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
+def test_an_error_is_one_sentence(
     saved: Path, words: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["topo", *(str(saved) if word == "SAVED" else word for word in words)]) == code

@@ -4,7 +4,7 @@ import click
 
 from busbw.cli.lazy import LazyGroup
 
-LAUNCHERS = {
+LAUNCHER_COMMANDS = {
     "local": "Several processes on this machine.",
     "ssh": "Processes on hosts reached by ssh.",
     "mpirun": "Processes started by Open MPI, MPICH or Intel MPI.",
@@ -23,7 +23,7 @@ OTHER_COMMANDS = {
 @click.group(
     cls=LazyGroup,
     package=__name__,
-    sections={"Launchers": LAUNCHERS, "Other commands": OTHER_COMMANDS},
+    sections={"Launchers": LAUNCHER_COMMANDS, "Other commands": OTHER_COMMANDS},
     renamed={"systems": "machine-types"},
     subcommand_metavar="LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
     epilog="busbw launch LAUNCHER --help lists the options of a launcher.",

@@ -40,7 +40,7 @@ def _require_expectation(machine_type: MachineType) -> None:
     try:
         expectations.find(machine_type.expectation)
     except UsageError as error:
-        remedy = "`busbw expect --list-systems` lists what is known"
+        remedy = "list the known systems with `busbw expect --list-systems`"
         raise UsageError(f"{machine_type.name}: expectation: {error.what}", remedy=remedy) from error
 
 

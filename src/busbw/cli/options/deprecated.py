@@ -37,7 +37,7 @@ def replaced_option(old: str, name: str, new: str) -> Callable[[Function], Funct
 
 
 class _OldSpelling(click.Option):
-    """A hidden option that parses as the option it stands for and passes its value on to it."""
+    """Hidden option with an old spelling: parses like the new option and passes its words on to it."""
 
     def __init__(self, declarations: list[str], *, new: str, **more: Any) -> None:
         # Eager: click must process it before the option that gets its value.
