@@ -20,12 +20,13 @@ test: ## set up, then run all tests, also with the sanitizers
 	@tools/setup.sh test
 	@tools/test.sh
 
-lint: ## check formatting, style and types
+lint: ## check formatting, style, types and language
 	@tools/setup.sh lint
 	clang-format --dry-run --Werror $(CPP)
 	ruff format --check src tests bench tools
 	ruff check src tests bench tools
 	mypy
+	python tools/lint_language.py
 	hadolint deploy/Dockerfile
 
 format: ## format the sources as `make lint` requires

@@ -128,7 +128,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Done(NamedTuple):
-    """What a command said, and its exit code."""
+    """Output and exit code of a command."""
 
     returncode: int
     stdout: str
@@ -303,7 +303,7 @@ def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, num
     assert "4 blocks were measured earlier" in done.stderr
     assert len(calls(programs)) == 5 + BLOCKS - 4
     assert len(parse((here / "fastpath.table").read_text(), "t")) == 3
-    # What has come to its end is no start for another.
+    # A finished tuning is not resumed.
     assert busbw(*TUNE, "--sizes", "3K").returncode == 0
     assert len(list((here / "busbw-records").iterdir())) == 2
 
