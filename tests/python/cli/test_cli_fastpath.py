@@ -366,7 +366,7 @@ def test_a_doubt_about_the_words_comes_before_what_is_missing_here(busbw: Comman
         (("--sizes", "1K,x"), 2, "is not a list of distinct sizes"),
         (("--collective", "reduce"), 2, "reduce"),
         (("--library", "none.so"), 2, "none.so"),
-        (("--records-folder", "."), 2, "holds other files"),
+        (("--records-folder", "."), 2, "contains other files"),
     ],
 )
 def test_a_doubt_is_one_sentence(

@@ -104,5 +104,5 @@ def test_a_damaged_index_and_an_unreadable_file(busbw: Busbw, kept: Path) -> Non
     done = busbw("runs")
     assert first_words(done.stdout) == ALL
     damaged, skipped = done.stderr.splitlines()
-    assert "built anew" in damaged
+    assert "has been rebuilt" in damaged
     assert skipped.startswith("skipped: notes.txt: ")

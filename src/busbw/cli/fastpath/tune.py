@@ -47,16 +47,13 @@ _DTYPES = ("half", "bfloat16", "float")
     help="Tune only this collective; repeatable.",
 )
 @click.option(
-    "-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="Type for reductions."
-)
-@click.option(
     "-d",
     "--dtype",
     "--datatype",
     type=click.Choice(_DTYPES),
     default="half",
     show_default=True,
-    help="What is reduced.",
+    help="Type for reductions.",
 )
 @click.option(
     "--sizes",
