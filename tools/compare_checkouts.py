@@ -66,7 +66,7 @@ def masked_value(key: str, value: object) -> object:
     if isinstance(value, dict):
         return {name: masked_value(name, inner) for name, inner in value.items()}
     if VARIES.search(key) or key in {"stats", "rank_clocks", "machine"}:
-        return type(value).__name__ if value is not None else None
+        return "number" if isinstance(value, int | float) else type(value).__name__ if value is not None else None
     return [masked_value(key, inner) for inner in value] if isinstance(value, list) else value
 
 
