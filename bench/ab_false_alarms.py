@@ -1,8 +1,9 @@
 """How often `busbw ab` is wrong, measured: false alarms where nothing differs, misses where one side is 5 % slower.
 
 Each run is a whole A/B measurement on the host backend. For a null run both sides are the same; for a slower run side B
-has bench/programs/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One line per
-run is appended to the results at once, so a measurement that was stopped goes on where it was:
+has bench/programs/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One line
+per run is appended to the results at once, so a measurement that was stopped goes on where it was. They lie in
+build/bench-results/, the summary in bench/results/:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
 """
@@ -27,7 +28,7 @@ from busbw.compare import ChangeVerdict
 from busbw.units import size_text
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "ab_false_alarms.jsonl"
+RESULTS = HERE.parent / "build" / "bench-results" / "ab_false_alarms.jsonl"
 SUMMARY = HERE / "results" / "ab_false_alarms.md"
 FLAGS = ("-t", "2", "--sizes", "64K,256K,512K,1M", "-n", "10", "-w", "2")
 SLOWER_BY = 0.05
@@ -59,6 +60,7 @@ def main() -> int:
     parser.add_argument("--summary", type=Path, default=SUMMARY)
     arguments = parser.parse_args()
     kinds = KINDS if arguments.kind == "both" else (arguments.kind,)
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
     done = list(read(arguments.results))
     counts = {kind: sum(outcome.kind == kind for outcome in done) for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +135,8 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
 def summary(outcomes: list[Outcome]) -> str:
     """What was found, as a table for the documentation."""
     lines = [
+        "# False alarms and misses of `busbw ab`",
+        "",
         f"`all_reduce_perf {' '.join(FLAGS)}`, {os.cpu_count()} processors, "
         f"{min((o.at for o in outcomes), default='never')} to {max((o.at for o in outcomes), default='never')}; "
         f"load average while measuring {loads(outcomes)}.",

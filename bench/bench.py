@@ -1,7 +1,8 @@
 """The project's own speed, beside its peers, in one run: `make bench`.
 
 Each comparison alternates the two sides, so that a machine whose speed drifts does not favour one, and reports the
-median of the ratios of neighbouring runs. Results go to bench/results/ as JSON and as a table, which docs quote.
+median of the ratios of neighbouring runs. The table, which docs quote, goes to bench/results/.
+The figures go to build/bench-results/ as JSON.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ROUNDS = 9
 OVERHEAD_PAIRS = 31  # the two threads sometimes share a core, which makes a single run up to five times longer
 SIZES_MPI = (1 << 20, 64 << 20, 4)  # least, greatest, factor
 HERE = Path(__file__).parent
+FIGURES = HERE.parent / "build" / "bench-results"
+"""Folder of raw figures, which git ignores."""
 
 
 def run(command: list[str], **kwargs: Any) -> str:
@@ -203,7 +206,8 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, required=True, help="folder with busbw-engine and the eleven names")
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
     parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun; left out: no peer")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where results are written")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the table")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder of the JSON")
     arguments = parser.parse_args()
 
     results: dict[str, Any] = {
@@ -225,8 +229,9 @@ def main() -> int:
         print(f"measuring {name} ...", file=sys.stderr)
         results[name] = step()
     table = as_table(results)
-    arguments.results.mkdir(exist_ok=True)
-    (arguments.results / "host.json").write_text(json.dumps(results, indent=2) + "\n")
+    for folder in (arguments.results, arguments.figures):
+        folder.mkdir(parents=True, exist_ok=True)
+    (arguments.figures / "host.json").write_text(json.dumps(results, indent=2) + "\n")
     (arguments.results / "host.md").write_text(table)
     print(table)
     return 0

@@ -1,6 +1,6 @@
 """The fast path beside NCCL and its other peers on one machine: the same programs, sizes and rounds, in one run.
 
-    python bench/gpu_fastpath.py --results bench/results/h200-x4-fastpath --ranks '--processes 4' \
+    python bench/gpu_fastpath.py --results build/bench-results/h200-x4-fastpath --ranks '--processes 4' \
         --peer 'MSCCL++@all_reduce,all_gather=--library libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so.2'
 
 A peer is a name, the collectives it is measured at (without @: all) and a side as `busbw ab` takes it. Plain NCCL and

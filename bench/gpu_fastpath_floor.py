@@ -71,15 +71,10 @@ class Floor(NamedTuple):
         """What it counts, and what it does not."""
         of = self.hardware
         return (
-            f"The floor of a call in a graph: {of.gap_us} us between two kernels; {of.one_way_us} us each time that "
-            "data cross NVLink one after the other (once, or twice where that is less in all: a large all-reduce, a "
-            "large broadcast to several); and the bytes that the busiest rank has to send or receive, at the "
-            f"{of.all_gbps:.0f} GB/s that SMs write to a peer, {of.alone_gbps:.0f} where only a broadcast's root "
-            "sends. It is the collective's own where SMs write to peers and no switch adds up (NVLS). What the fast "
-            "path takes above it: reading the input and the tag's word, polls, writing the result; a fifteenth of the "
-            "bytes' time, since 120 of a line's 128 bytes are data, and waiting for the last cells of each step; where "
-            "data go to windows without lines, two meetings of all ranks; and of what is handed over, whatever NCCL "
-            "takes."
+            f"The floor is the least time of a call in a graph without NVLS. It adds {of.gap_us} us between two "
+            f"kernels, {of.one_way_us} us for each trip over NVLink, and the bytes of the busiest rank at "
+            f"{of.all_gbps:.0f} GB/s ({of.alone_gbps:.0f} if only a broadcast's root sends). Large all-reduces and "
+            "broadcasts make two trips."
         )
 
 

@@ -1,6 +1,6 @@
 """The GPU engine beside nccl-tests on the same machine: time by size, wall time, repeatability.
 
-    python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results bench/results/h200-x4-parity
+    python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results build/bench-results/h200-x4-parity
 
 Both sides get the same flags and run in turns, in rounds, each of them first as often as the other. Each run goes
 through its sizes several times (-N). When every collective has had its rounds, what is left of --budget-s goes to more

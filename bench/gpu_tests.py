@@ -1,10 +1,10 @@
 """What tools/gpu_test.sh found, as a page.
 
-Every program's rows, types, operators and placements, what was wrong, and each test with what its programs said.
+Numbers of tests by outcome, each failed test with its programs' messages, and every program's rows and wrong elements.
 
-    python bench/gpu_tests.py build/gpu-results-... --results bench/results/h200-x4-tests
+    python bench/gpu_tests.py build/gpu-results-... --results build/bench-results/h200-x4-tests
 
-The records are kept beside it, without samples.
+The records are written beside it, without samples.
 """
 
 from __future__ import annotations
@@ -75,36 +75,20 @@ def outcome(report: str) -> str:
     return f"{', '.join(f'{count} {word}' for word, count in counts.items())} in {seconds:.0f} s"
 
 
-def tests_in(report: str) -> dict[str, str]:
-    """How each test ended the last time, with pytest -v, side by side or not."""
-    found: dict[str, str] = {}
-    word = "PASSED|FAILED|SKIPPED|ERROR"
-    for line in report.splitlines():
-        if side_by_side := re.match(rf"\[gw\d+\] \[ *\d+%\] ({word}) tests/gpu/(\S.*?)\s*$", line):
-            found[side_by_side[2]] = side_by_side[1].lower()
-        elif alone := re.match(rf"tests/gpu/(\S.*?) ({word})\b", line):
-            found[alone[1]] = alone[2].lower()
-    return found
-
-
 def said_in(records: Path) -> dict[str, str]:
     """What programs said on stderr, each sentence once, by the name of their test's folder."""
     sentences: dict[str, list[str]] = {}
     for path in sorted(records.rglob("*.err")):
         if sentence := " ".join(path.read_text().split()):
             sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
-    said = {name: "; ".join(dict.fromkeys(own)).replace("|", "\\|") for name, own in sentences.items()}
+    said = {name: "; ".join(dict.fromkeys(own)) for name, own in sentences.items()}
     return {name: text if len(text) <= MAX_SAID else f"{text[:MAX_SAID]}..." for name, text in said.items()}
 
 
-def list_of_tests(report: str, records: Path) -> list[str]:
-    """A row for each test."""
-    said = said_in(records)
-    rows = [
-        f"| {test} | {outcome} | {said.get(test.replace('::', '-'), '')} |"
-        for test, outcome in sorted(tests_in(report).items())
-    ]
-    return ["", "| test | outcome | what its programs said on stderr |", "| --- | --- | --- |", *rows] if rows else []
+def failure_text(test: str, said: dict[str, str]) -> str:
+    """Returns a failed test's name, followed by the messages of its programs."""
+    message = said.get(test.replace("::", "-"))
+    return f"Failed: {test}: {message}" if message else f"Failed: {test}."
 
 
 def names_it(row: dict[str, Any], fault: str) -> bool:
@@ -116,8 +100,8 @@ def names_it(row: dict[str, Any], fault: str) -> bool:
     ]
 
 
-def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> str:
-    """Tests, programs, faults."""
+def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], said: dict[str, str]) -> str:
+    """Returns the page; `said` maps a test's folder to the messages of its programs."""
     first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
     machine = first["machine"]
     gpus = len({(rank["host"], rank["bus_id"]) for rank in first["ranks"]})  # which ranks may share
@@ -132,7 +116,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
             rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
             struck += len(rows)
             named += sum(names_it(row, fault) for row in rows)
-    faults = f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named."
+    faults = f"{struck} rows had one planted fault each; in {named} of them the check named exactly that element."
     head = [
         f"# Tests on {gpus} x {first['ranks'][0]['device_name']}",
         first["start_time"][:10],
@@ -145,8 +129,8 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
         ", ".join(head),
         "",
         f"Tests: {outcome(report)}.",
-        *(f"Failed: {name}." for name in failed),
-        *(f"Where two outcomes are right: {outcome}" for outcome in outcomes),
+        *(failure_text(name, said) for name in failed),
+        *(f"Either outcome is right here: {outcome}" for outcome in outcomes),
         "",
         *([faults, ""] if struck else []),
         "| program | runs | rows | types | operators | placements | checked | wrong elements |",
@@ -171,7 +155,8 @@ def main() -> None:
     runs = list(runs_in(arguments.folder / "records"))
     outcomes = [path.read_text().strip() for path in sorted(arguments.folder.rglob("outcome.txt"))]
     report = (arguments.folder / "tests.txt").read_text()
-    text = page(runs, report, outcomes) + "\n".join([*list_of_tests(report, arguments.folder / "records"), ""])
+    text = page(runs, report, outcomes, said_in(arguments.folder / "records"))
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{arguments.results}.md").write_text(text)
     with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
         for records in runs:
