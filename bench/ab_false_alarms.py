@@ -1,8 +1,8 @@
 """How often `busbw ab` is wrong, measured: false alarms where nothing differs, misses where one side is 5 % slower.
 
 Each run is a whole A/B measurement on the host backend. For a null run both sides are the same; for a slower run side B
-has bench/programs/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One line
-per run is appended to the results at once, so a measurement that was stopped goes on where it was. They lie in
+has bench/programs/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One
+line per run is appended to the results at once, so a measurement that was stopped goes on where it was. They lie in
 build/bench-results/, the summary in bench/results/:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200

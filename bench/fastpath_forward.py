@@ -20,18 +20,21 @@ RESULTS = Path(__file__).parent / "results" / "fastpath-forward.md"
 LIMIT_NS = 50.0
 
 PAGE = """\
-# What a call costs that the fast path hands over
+# Cost of a call that the fast path delegates to NCCL
 
 {date}, {processor}, one of {cores} cores, load {load:.1f}. Written by `bench/fastpath_forward.py`.
 
-The same function of a library that stands for NCCL and does nothing, called directly and through `libbusbw_nccl.so`:
-201 rounds of 20,000 calls each way, in turns. ns per call: median, and quartiles in brackets. The last column is what a
-call costs more, by round; the target is less than {limit:.0f} ns. `ncclSignal` stands for all functions that the fast
-path does not have: a jump. Of `ncclSend`, as of other operations that it never does, it takes note in a group.
-`ncclAllReduce` is the fast path's own, of 8 GiB, which no table gives to it. There is no GPU: CUDA is pretended, for
-two devices in the host's memory (`bench/programs/fake_cuda.cpp`), by which communicators of two ranks get a fast path.
+The page compares a function of a fake NCCL that does nothing, called directly and through
+`libbusbw_nccl.so`. Both ran 201 rounds of 20,000 calls in turns. Figures are ns per call: the median, and the quartiles
+in brackets. The last column is the added cost by round; the target is less than {limit:.0f} ns.
 
-| function | communicator | direct | handed over | more |
+- `ncclSignal` stands for all functions that the fast path does not have. Such a call is a jump.
+- `ncclSend` stands for operations that the fast path never does. In a group it records them.
+- `ncclAllReduce` has 8 GiB, which no table gives to the fast path.
+- There is no GPU. A fake CUDA has two devices in the host's memory (`bench/programs/fake_cuda.cpp`). With it
+  communicators of two ranks have a fast path.
+
+| function | communicator | direct | delegated | added |
 | --- | --- | ---: | ---: | ---: |
 {rows}
 """

@@ -115,8 +115,8 @@ def as_page(results: dict[str, Any]) -> str:
     lines = [f"# busbw beside nccl-tests: {machine_line(results['provenance'])}", ""]
     lines += [
         f"Both programs ran in turns on {results['gpus']} GPUs with the same flags. A ratio is busbw's `time` over",
-        "that of nccl-tests. A round is one start of each program and counts by the median of its cycles. Ratios are of",
-        "geometric means over the rounds, with 95 % intervals in parentheses.",
+        "that of nccl-tests. A round is one start of each program and counts by the median of its cycles. Ratios are",
+        "of geometric means over the rounds, with 95 % intervals in parentheses.",
         "",
         "- Limits: 0.97 to 1.03 from 1 MiB on, at most 1.02 below. A verdict is `met` or `not met` only if the whole",
         "  interval lies within or outside the limit.",
