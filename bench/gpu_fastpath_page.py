@@ -252,7 +252,7 @@ def page(
     ours = [figure for figure in figures if figure.way in (OURS, OURS_REGISTERED)]
     checked = [figure.wrong_elements for figure in ours if figure.wrong_elements is not None]
     head = [
-        f"# The fast path beside its peers: {machine_line(facts)}",
+        f"# The fast path compared with its peers: {machine_line(facts)}",
         "",
         f"The engine checked {len(checked)} results of the fast path and found {sum(checked)} wrong elements. The best "
         "peer uses no registered buffers. With `-R 2` (symmetric windows) the peer is NCCL with `-R 2`.",

@@ -112,7 +112,7 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
 
 def as_page(results: dict[str, Any]) -> str:
     """The results as Markdown."""
-    lines = [f"# busbw beside nccl-tests: {machine_line(results['provenance'])}", ""]
+    lines = [f"# busbw compared with nccl-tests: {machine_line(results['provenance'])}", ""]
     lines += [
         f"Both programs ran in turns on {results['gpus']} GPUs with the same flags. A ratio is busbw's `time` over",
         "that of nccl-tests. A round is one start of each program and counts by the median of its cycles. Ratios are",
