@@ -307,7 +307,8 @@ def test_parity_page(bench: Any) -> None:
         }
     )
     assert page.splitlines()[0] == (
-        "# busbw compared with nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1, NCCL_NVLS_ENABLE=0"
+        "# busbw compared with nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1, "
+        "NCCL_NVLS_ENABLE=0"
     )
     for line in (
         "| g | all_reduce | 1 MiB and above | 3 | 1.000 (1.000 to 1.000) | met | 1 met | 1.000 | 1 met | 1.00 | 1.00 "
