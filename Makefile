@@ -1,7 +1,7 @@
-# All that a person types. tools/setup.sh does the setting up and knows what is already there.
+# Targets for users and developers. tools/setup.sh sets up what a target needs and skips existing parts.
 .DEFAULT_GOAL := help
 VENV := .venv/bin
-# The wheels of cmake and ninja, where the machine has none, lie in the environment.
+# The environment has cmake and ninja as wheels if the machine lacks them.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
 CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
@@ -12,41 +12,42 @@ CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu'
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-run: ## set up all that is needed, then measure and check an all-reduce on this machine
+run: ## set up, then measure and check an all-reduce on this machine
 	@tools/setup.sh run
 	@$(VENV)/busbw run all_reduce
 
-test: ## set up all that is needed, then run every test, with the sanitizers too
+test: ## set up, then run all tests, also with the sanitizers
 	@tools/setup.sh test
 	@tools/test.sh
 
-lint: ## check the formatting, the style and the types
+lint: ## check formatting, style, types and language
 	@tools/setup.sh lint
 	clang-format --dry-run --Werror $(CPP)
 	ruff format --check src tests bench tools
 	ruff check src tests bench tools
 	mypy
+	python tools/lint_language.py
 	hadolint deploy/Dockerfile
 
-format: ## lay the sources out as `make lint` demands
+format: ## format the sources as `make lint` requires
 	@tools/setup.sh lint
 	clang-format -i $(CPP)
 	ruff format src tests bench tools
 	ruff check --fix-only src tests bench tools
 
-bench: ## measure this project's own speed beside its peers
+bench: ## measure the speed of busbw and its peers
 	@tools/setup.sh run
 	@tools/bench.sh
 
-wheel: ## build one wheel with the GPU engine into dist/; takes neither a GPU nor a CUDA toolkit
+wheel: ## build a wheel with the GPU engine in dist/; needs neither a GPU nor a CUDA toolkit
 	@tools/wheel.sh
 
-gpu-test: ## test that wheel on the GPUs of this machine and keep its records in build/gpu-results-*
+gpu-test: ## test the wheel on the GPUs of this machine; records go to build/gpu-results-*
 	@tools/gpu_test.sh
 
-image-test: ## build the CPU container image without pulling anything and run a job of two containers (root, Debian)
+image-test: ## build the CPU container image and run a job of two containers (needs root and Debian)
 	@tools/image_test.sh
 
-kube-test: ## test busbw launch kubernetes on a real control plane, which is built first (needs Go)
+kube-test: ## build a real control plane and test busbw launch kubernetes on it (needs Go)
 	@tools/setup.sh test
 	@tools/kube/test.sh

@@ -1,9 +1,9 @@
-"""How often `busbw ab` is wrong, measured: false alarms where nothing differs, misses where one side is 5 % slower.
+"""Measures the errors of `busbw ab`: false alarms for equal sides, misses for a side that is 5 % slower.
 
-Each run is a whole A/B measurement on the host backend. For a null run both sides are the same; for a slower run side B
-has bench/programs/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One
-line per run is appended to the results at once, so a measurement that was stopped goes on where it was. They lie in
-build/bench-results/, the summary in bench/results/:
+Each run is a complete A/B measurement on the host backend. In a null run both sides are equal. In a slower run side B
+is 5 % slower, because bench/programs/slower.c lengthens every measured time. The two kinds of runs alternate. Each run
+appends one line to the results in build/bench-results/, so an interrupted measurement can be resumed. The summary goes
+to bench/results/:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
 """
@@ -46,13 +46,13 @@ class Outcome(Struct, kw_only=True, frozen=True):
     quadruples: int
     load_average: float
     changed: list[str]
-    """Points that were called changed: '1 MiB in_place SLOWER 0.952'."""
+    """Points with the verdict changed: '1 MiB in_place SLOWER 0.952'."""
     is_found: bool
-    """Whether 1 MiB was called slower in either placement."""
+    """True if the verdict of 1 MiB was SLOWER in either placement."""
 
 
 def main() -> int:
-    """Measures what is missing up to the number of runs, and writes the summary."""
+    """Measures the missing runs and writes the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="runs of each kind (default 200)")
     parser.add_argument("--kind", choices=[*KINDS, "both"], default="both")
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def read(path: Path) -> Iterator[Outcome]:
-    """The outcomes so far; those of other flags are left alone and not counted."""
+    """Yields the stored outcomes with the current flags."""
     if path.exists():
         for line in path.read_bytes().splitlines():
             outcome = msgspec.json.decode(line, type=Outcome)
@@ -92,7 +92,7 @@ def read(path: Path) -> Iterator[Outcome]:
 
 
 def compiled(folder: Path) -> Path:
-    """The library that makes a side slower."""
+    """Compiles the library that slows a side down."""
     library = folder / "slower.so"
     source = HERE / "programs" / "slower.c"
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
@@ -100,10 +100,10 @@ def compiled(folder: Path) -> Path:
 
 
 def measure(kind: str, library: Path, folder: Path) -> Outcome:
-    """One A/B measurement; its blocks' records are not kept."""
+    """Runs one A/B measurement and deletes the records of its blocks."""
     folder.mkdir()
     preload = f"--preload {library}"
-    # Both sides have the library, so that they differ in the share alone.
+    # Both sides load the library, so that only SLOWER_BY differs.
     sides = (preload, f"{preload} SLOWER_BY={SLOWER_BY if kind == 'slower' else 0}")
     start_s = time.monotonic()
     session = Session(
@@ -133,7 +133,7 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """What was found, as a table for the documentation."""
+    """Returns the results as a table for the documentation."""
     lines = [
         "# False alarms and misses of `busbw ab`",
         "",
@@ -141,7 +141,7 @@ def summary(outcomes: list[Outcome]) -> str:
         f"{min((o.at for o in outcomes), default='never')} to {max((o.at for o in outcomes), default='never')}; "
         f"load average while measuring {loads(outcomes)}.",
         "",
-        "| | runs | said so | share | 95 % interval | quadruples, median | seconds a run, median and most |",
+        "| | runs | reported | fraction | 95 % interval | quadruples, median | seconds per run, median and maximum |",
         "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for kind, words in (
@@ -163,7 +163,7 @@ def summary(outcomes: list[Outcome]) -> str:
 
 
 def loads(outcomes: list[Outcome]) -> str:
-    """The range of the machine's load while measuring: other work is what makes this hard."""
+    """Returns the range of the load average during the runs; other load makes the verdicts harder."""
     values = [outcome.load_average for outcome in outcomes]
     return f"{min(values)} to {max(values)}" if values else "unknown"
 

@@ -1,8 +1,8 @@
-"""The project's own speed, beside its peers, in one run: `make bench`.
+"""Measures the speed of busbw and its peers in one run: `make bench`.
 
-Each comparison alternates the two sides, so that a machine whose speed drifts does not favour one, and reports the
-median of the ratios of neighbouring runs. The table, which docs quote, goes to bench/results/.
-The figures go to build/bench-results/ as JSON.
+Each comparison alternates the two sides, so that a drift of the machine's speed favors neither. It reports the median
+of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The figures go to
+build/bench-results/ as JSON.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 from gpu_programs import version_text
 
 ROUNDS = 9
-OVERHEAD_PAIRS = 31  # the two threads sometimes share a core, which makes a single run up to five times longer
-SIZES_MPI = (1 << 20, 64 << 20, 4)  # least, greatest, factor
+OVERHEAD_PAIRS = 31  # some runs take up to five times longer, because both threads share a core
+SIZES_MPI = (1 << 20, 64 << 20, 4)  # first and last size in bytes, factor
 HERE = Path(__file__).parent
 FIGURES = HERE.parent / "build" / "bench-results"
 """Folder of raw figures, which git ignores."""
 
 
 def run(command: list[str], **kwargs: Any) -> str:
-    """The command's stdout; its failure is ours."""
+    """Runs a command and returns its stdout; raises if the command fails."""
     done: subprocess.CompletedProcess[str] = subprocess.run(
         command, check=True, capture_output=True, text=True, **kwargs
     )
@@ -40,7 +40,7 @@ def run(command: list[str], **kwargs: Any) -> str:
 
 
 def records_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
-    """The records of one run of a program."""
+    """Runs a program and returns its records."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         run([str(program), *flags, "--records", str(path)])
@@ -48,12 +48,12 @@ def records_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
 
 
 def rows_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
-    """Their rows only."""
+    """Runs a program and returns its row records."""
     return [record for record in records_of(program, flags) if record["kind"] == "row"]
 
 
 def overhead(programs: Path, build: Path) -> dict[str, Any]:
-    """8-byte all-reduce of 2 ranks: the engine's time over a bare loop's on the same backend, in turns."""
+    """Compares the engine with a bare loop: 8-byte all-reduce of 2 ranks on the same backend, alternating."""
     iterations = 200_000
     flags = ["-t", "2", "-b", "8", "-e", "8", "-n", str(iterations), "-w", "20000", "-c", "0", "--placement", "out"]
     sides: dict[str, Callable[[], float]] = {
@@ -78,7 +78,7 @@ def overhead(programs: Path, build: Path) -> dict[str, Any]:
 
 
 def startup(programs: Path) -> dict[str, Any]:
-    """Milliseconds from starting the program to its first row."""
+    """Measures the milliseconds from the start of the program to its first row."""
     times_ms = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -93,7 +93,7 @@ def startup(programs: Path) -> dict[str, Any]:
 
 
 def check_speed(build: Path) -> dict[str, Any]:
-    """Checking 1 GiB of float sums per rank at 4 ranks, beside reading the same memory."""
+    """Measures the check of 1 GiB of float sums per rank at 4 ranks, and plain reads of the same memory."""
     pairs = [json.loads(run([str(build / "check_speed")])) for _ in range(3)]
     result: dict[str, Any] = {
         key: statistics.median(pair[key] for pair in pairs) for key in ("read_gbps", "compare_gbps", "fill_gbps")
@@ -103,7 +103,7 @@ def check_speed(build: Path) -> dict[str, Any]:
 
 
 def output_cost(programs: Path, build: Path) -> dict[str, Any]:
-    """What writing a sweep of 1,000 sizes with all samples costs, over the time that measuring them takes."""
+    """Measures the time to write 1,000 sizes with all samples, relative to the time to measure them."""
     with tempfile.TemporaryDirectory() as folder:
         costs_s = [float(run([str(build / "output_cost"), f"{folder}/{i}.jsonl"])) for i in range(ROUNDS)]
     flags = ["-t", "4", "-b", "4K", "-e", "4000K", "-i", "4K", "-c", "0"]
@@ -114,19 +114,19 @@ def output_cost(programs: Path, build: Path) -> dict[str, Any]:
 
 
 def beside_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, Any]:
-    """All-reduce of 4 float ranks beside Open MPI, by size."""
+    """Compares the all-reduce of 4 float ranks with Open MPI, by size."""
     peer = build / "mpi_all_reduce"
     run([str(mpi / "mpicc"), "-O3", "-o", str(peer), str(HERE / "programs" / "mpi_all_reduce.c")])
-    least, most, factor = SIZES_MPI
+    first, last, factor = SIZES_MPI
     iterations = "20"
-    flags = ["-t", "4", "-b", str(least), "-e", str(most), "-f", str(factor), "-n", iterations, "-c", "0"]
+    flags = ["-t", "4", "-b", str(first), "-e", str(last), "-f", str(factor), "-n", iterations, "-c", "0"]
     mpirun = [str(mpi / "mpirun"), "--allow-run-as-root", "--oversubscribe", "-np", "4", str(peer)]
     ours: dict[int, list[float]] = {}
     theirs: dict[int, list[float]] = {}
     for _ in range(5):
         for row in rows_of(programs / "all_reduce_perf", [*flags, "--placement", "out"]):
             ours.setdefault(row["size_bytes"], []).append(row["stats"]["median_us"])
-        for line in run([*mpirun, str(least), str(most), str(factor), iterations]).splitlines():
+        for line in run([*mpirun, str(first), str(last), str(factor), iterations]).splitlines():
             size, time_us = line.split()
             theirs.setdefault(int(size), []).append(float(time_us))
     version = run([str(mpi / "mpirun"), "--version"]).splitlines()[0]
@@ -144,13 +144,13 @@ def beside_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, Any]:
     }
 
 
-def against(target: str, *, met: bool) -> str:
-    """The last cell of a row: a target that was missed says so."""
+def target_text(target: str, *, met: bool) -> str:
+    """Returns the last cell of a row, which marks a missed target."""
     return target if met else f"{target}: **missed**"
 
 
 def as_table(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Returns the results as Markdown."""
     lines = [f"# {results['machine']}, {results['date']}, busbw {results['version']}", ""]
     lines += ["| what | figure | target |", "| --- | --- | --- |"]
     o, s, c, w = results["overhead"], results["startup"], results["check_speed"], results["output_cost"]
@@ -158,21 +158,21 @@ def as_table(results: dict[str, Any]) -> str:
         f"| 8-byte all-reduce, 2 ranks, engine over bare loop (median of {o['rounds']} pairs' ratios, quartiles) | "
         f"{o['ratio_median']:.3f} ({o['ratio_quartiles'][0]:.3f} to {o['ratio_quartiles'][1]:.3f}); medians "
         f"{o['engine_us']:.3f} and {o['bare_us']:.3f} us, least {o['engine_us_min']:.4f} and {o['bare_us_min']:.4f} us "
-        f"| {against('at most 1.03', met=o['ratio_median'] <= 1.03)} |"
+        f"| {target_text('at most 1.03', met=o['ratio_median'] <= 1.03)} |"
     )
     lines.append(
         f"| start to first row (median of {s['rounds']}) | {s['first_row_ms_median']:.1f} ms | "
-        f"{against('at most 100 ms', met=s['first_row_ms_median'] <= 100)} |"
+        f"{target_text('at most 100 ms', met=s['first_row_ms_median'] <= 100)} |"
     )
     lines.append(
         f"| checking 1 GiB of float sums at 4 ranks, over reading that memory | {c['compare_gbps']:.1f} / "
         f"{c['read_gbps']:.1f} GB/s = {c['compare_over_read_median']:.2f} | "
-        f"{against('at least 0.5', met=c['compare_over_read_median'] >= 0.5)} |"
+        f"{target_text('at least 0.5', met=c['compare_over_read_median'] >= 0.5)} |"
     )
     lines.append(
         f"| output of 1,000 sizes with all samples, over measured time | {w['output_s'] * 1e3:.0f} ms / "
         f"{w['measured_s']:.2f} s = {w['share'] * 100:.2f} % | "
-        f"{against('at most 2 %', met=w['share'] <= 0.02)} |"
+        f"{target_text('at most 2 %', met=w['share'] <= 0.02)} |"
     )
     if "open_mpi" in results:
         lines += [
@@ -186,14 +186,14 @@ def as_table(results: dict[str, Any]) -> str:
         ]
         lines += [
             f"| {row['size_bytes']} | {row['busbw_us']:.0f} | {row['open_mpi_us']:.0f} | {row['ratio_median']:.2f} | "
-            f"{against('at most 1', met=row['ratio_median'] <= 1)} |"
+            f"{target_text('at most 1', met=row['ratio_median'] <= 1)} |"
             for row in results["open_mpi"]["sizes"]
         ]
     return "\n".join(lines) + "\n"
 
 
 def cpu_name() -> str:
-    """The processor, as Linux names it."""
+    """Returns the name of the processor from /proc/cpuinfo."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -205,9 +205,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=Path, required=True, help="folder with busbw-engine and the eleven names")
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
-    parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun; left out: no peer")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the table")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder of the JSON")
+    parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun (default: no peer)")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
     arguments = parser.parse_args()
 
     results: dict[str, Any] = {

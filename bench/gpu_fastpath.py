@@ -1,17 +1,17 @@
-"""The fast path beside NCCL and its other peers on one machine: the same programs, sizes and rounds, in one run.
+"""Compares the fast path with NCCL and other peers on one machine: same programs, sizes and rounds, in one run.
 
     python bench/gpu_fastpath.py --results build/bench-results/h200-x4-fastpath --ranks '--processes 4' \
         --peer 'MSCCL++@all_reduce,all_gather=--library libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so.2'
 
-A peer is a name, the collectives it is measured at (without @: all) and a side as `busbw ab` takes it. Plain NCCL and
-the fast path are always measured, and both with registered buffers (-R 2) unless --buffers says otherwise. Each round
-starts every way once for each configuration, in an order of its own; figures are medians over rounds, ratios are of
-figures of the same round, with their least and greatest.
+A peer is a name, its collectives (without @: all) and a side as in `busbw ab`. Plain NCCL and the fast path are always
+measured, and both also with registered buffers (-R 2) unless --buffers excludes it. Each round starts every variant
+once for each configuration, in random order. Figures are medians over rounds. Ratios compare figures of the same round,
+and come with their minimum and maximum.
 
-What is worth most comes first: all rounds of small sizes in graphs, of the first type; then a round of large sizes, of
-the other types, and of single launches; then their further rounds. Where a start takes seconds and time is short,
---bands whole measures all sizes in one start, with fewer iterations. It ends when all is done or --budget-s is used
-up, writes what it has, and --add goes on with what another call has written.
+The most important configurations come first: all rounds of small sizes in graphs with the first type. One round of
+large sizes, of the other types and of single launches follows, then their further rounds. If a start takes seconds and
+time is short, --bands whole measures all sizes in one start with fewer iterations. The program ends when everything is
+measured or --budget-s is used up, and writes its results. --add continues from the results of another call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpu_fastpath_page import NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED, Figure, What, read, write
+from gpu_fastpath_page import NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED, Configuration, Figure, read, write
 from gpu_programs import version_text, without_paths
 
 from busbw import engine
@@ -44,19 +44,19 @@ DTYPES = ("half", "bfloat16", "float")
 LAUNCHES = ("graph", "stream")
 REGISTERED = "-R 2"
 SHARE_BYTES = 16
-"""The least that programs give a rank as its share, as nccl-tests' do; below, calls are of nothing."""
+"""Minimum share of a rank in nccl-tests and busbw. Calls with smaller sizes move no data."""
 BANDS = {
     "small": (("8", "16M"), ("-w", "20", "-n", "200"), "2"),
     "large": (("32M", "1G"), ("-w", "2", "-n", "20"), "1"),
     "whole": (("8", "1G"), ("-w", "5", "-n", "50"), "2"),
 }
-"""First and last size, flags, and how often a graph of the iterations is launched (-G). `whole` takes the place of both
-others where a start takes longer than its measurement."""
+"""First and last size, flags, and launches of the graph of the iterations (-G). `whole` replaces both others if a start
+takes longer than its measurement."""
 TRIAL = (("8", "4K"), ("-w", "1", "-n", "4"), "0")
 
 
-class Way(NamedTuple):
-    """One of those that are measured."""
+class Variant(NamedTuple):
+    """One measured variant, such as NCCL or the fast path."""
 
     side: SideSpec
     collectives: frozenset[str]
@@ -66,71 +66,76 @@ class Start(NamedTuple):
     """One start of a program."""
 
     round: int
-    what: What
+    configuration: Configuration
     band: str
     way: str
 
 
-def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: Sequence[str]) -> list[What]:
-    """All that is measured; types make no difference where data are only moved."""
+def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: Sequence[str]) -> list[Configuration]:
+    """Returns all configurations. Collectives that only move data get only the first type."""
     return [
-        What(collective, dtype, launch)
+        Configuration(collective, dtype, launch)
         for launch in launches
         for collective in collectives
         for dtype in (dtypes if collective in REDUCING else dtypes[:1])
     ]
 
 
-def stages(wanted: Sequence[What], bands: Sequence[str]) -> list[list[tuple[What, str]]]:
-    """What is measured together, from what is worth most."""
-    each = [(what, band) for what in wanted for band in bands]
+def stages(wanted: Sequence[Configuration], bands: Sequence[str]) -> list[list[tuple[Configuration, str]]]:
+    """Groups the configurations into stages, most important first."""
+    each = [(configuration, band) for configuration in wanted for band in bands]
     first = wanted[0].dtype
 
-    def later(what: What, band: str) -> tuple[bool, bool, bool]:
-        return what.launch != "graph", what.dtype != first, band == "large"
+    def stage_key(configuration: Configuration, band: str) -> tuple[bool, bool, bool]:
+        return configuration.launch != "graph", configuration.dtype != first, band == "large"
 
-    stages = sorted({later(what, band) for what, band in each})
-    return [[(what, band) for what, band in each if later(what, band) == stage] for stage in stages]
+    stages = sorted({stage_key(configuration, band) for configuration, band in each})
+    return [
+        [(configuration, band) for configuration, band in each if stage_key(configuration, band) == stage]
+        for stage in stages
+    ]
 
 
-def plan(found: Sequence[list[tuple[What, str]]], ways: dict[str, Way], rounds: int) -> Iterator[Start]:
-    """All rounds of the first stage, then the others' round by round."""
+def plan(found: Sequence[list[tuple[Configuration, str]]], ways: dict[str, Variant], rounds: int) -> Iterator[Start]:
+    """Yields all rounds of the first stage, then the other stages round by round."""
     for several, numbers in ((found[:1], range(1, rounds + 1)), (found[1:], range(1, rounds + 1))):
         for number in numbers:
-            for what, band in (each for stage in several for each in stage):
-                there = [name for name, way in ways.items() if what.collective in way.collectives]
-                for name in random.sample(there, len(there)):
-                    yield Start(number, what, band, name)
+            for configuration, band in (each for stage in several for each in stage):
+                present = [name for name, way in ways.items() if configuration.collective in way.collectives]
+                for name in random.sample(present, len(present)):
+                    yield Start(number, configuration, band, name)
 
 
-def min_size(collective: str, asked: str, ranks: Sequence[str]) -> str:
-    """The first size at which every rank has something to send."""
+def min_size(collective: str, arguments: str, ranks: Sequence[str]) -> str:
+    """Returns the first size at which every rank has data to send."""
     count = prod(int(word) for word in ranks if word.isdigit())
-    if collective not in EVERY_RANK_A_SHARE or not asked.isdigit():
-        return asked
-    least = int(asked)
-    while least < SHARE_BYTES * count:
-        least *= 2
-    return str(least)
+    if collective not in EVERY_RANK_A_SHARE or not arguments.isdigit():
+        return arguments
+    minimum = int(arguments)
+    while minimum < SHARE_BYTES * count:
+        minimum *= 2
+    return str(minimum)
 
 
-def flags(what: What, band: str, ranks: Sequence[str], *, trial: bool) -> tuple[str, ...]:
-    """The engine's, for one start."""
-    (least, most), iterations, graphs = TRIAL if trial else BANDS[band]
-    sweep = ("-b", min_size(what.collective, least, ranks), "-e", most, "-f", "2", *iterations)
-    recorded = ("-G", graphs) if what.launch == "graph" and not trial else ()
-    return (*ranks, "-d", what.dtype, *sweep, *recorded, "-T", "60")
+def flags(configuration: Configuration, band: str, ranks: Sequence[str], *, trial: bool) -> tuple[str, ...]:
+    """Returns the engine flags for one start."""
+    (minimum, maximum), iterations, graphs = TRIAL if trial else BANDS[band]
+    sweep = ("-b", min_size(configuration.collective, minimum, ranks), "-e", maximum, "-f", "2", *iterations)
+    recorded = ("-G", graphs) if configuration.launch == "graph" and not trial else ()
+    return (*ranks, "-d", configuration.dtype, *sweep, *recorded, "-T", "60")
 
 
-def measured(start: Start, side: SideSpec, words: tuple[str, ...], folder: Path, *, first: int) -> Iterator[Figure]:
-    """One start. Those of the round `first` are checked."""
+def measure_start(
+    start: Start, side: SideSpec, words: tuple[str, ...], folder: Path, *, first: int
+) -> Iterator[Figure]:
+    """Runs one start and yields its figures. Only the round `first` checks the data."""
     name = f"{start.round}-{len(list(folder.iterdir()))}"
-    block = Measurement(engine.program(f"{start.what.collective}_perf"), words, folder).block(
+    block = Measurement(engine.program(f"{start.configuration.collective}_perf"), words, folder).block(
         side, name, "-c", "1" if start.round == first else "0"
     )
     for point, figure in block.items():
         yield Figure(
-            start.what,
+            start.configuration,
             start.way,
             start.round,
             point.size_bytes,
@@ -141,42 +146,42 @@ def measured(start: Start, side: SideSpec, words: tuple[str, ...], folder: Path,
         )
 
 
-def ways_of(asked: argparse.Namespace) -> dict[str, Way]:
-    """All that are measured, by name."""
-    every = frozenset(asked.collectives.split(","))
-    buffers = asked.buffers.split(",")
-    found: dict[str, Way] = {}
+def ways_of(arguments: argparse.Namespace) -> dict[str, Variant]:
+    """Returns all variants by name."""
+    every = frozenset(arguments.collectives.split(","))
+    buffers = arguments.buffers.split(",")
+    found: dict[str, Variant] = {}
     if "plain" in buffers:
-        found[NCCL] = Way(parse_side("--peer", "BUSBW_FASTPATH=off"), every)
+        found[NCCL] = Variant(parse_side("--peer", "BUSBW_FASTPATH=off"), every)
     if "registered" in buffers:
-        found[NCCL_REGISTERED] = Way(parse_side("--peer", REGISTERED), every)
-    for text in asked.peer:
+        found[NCCL_REGISTERED] = Variant(parse_side("--peer", REGISTERED), every)
+    for text in arguments.peer:
         name, _, side = text.partition("=")
         name, at, collectives = name.partition("@")
-        found[name] = Way(parse_side("--peer", side), frozenset(collectives.split(",")) if at else every)
+        found[name] = Variant(parse_side("--peer", side), frozenset(collectives.split(",")) if at else every)
     if "plain" in buffers:
-        found[OURS] = Way(parse_side("--ours", asked.ours), every)
+        found[OURS] = Variant(parse_side("--ours", arguments.ours), every)
     if "registered" in buffers:
-        found[OURS_REGISTERED] = Way(parse_side("--ours", f"{asked.ours} {REGISTERED}"), every)
+        found[OURS_REGISTERED] = Variant(parse_side("--ours", f"{arguments.ours} {REGISTERED}"), every)
     return found
 
 
-def nvls_words() -> str:
-    """Whether NCCL and its peers may use NVLink multicast."""
+def nvls_text() -> str:
+    """Describes the setting of NVLink multicast for the page."""
     value = os.environ.get("NCCL_NVLS_ENABLE")
     return f"All with `NCCL_NVLS_ENABLE={value}`" if value is not None else "`NCCL_NVLS_ENABLE` is not set"
 
 
-def words_of(name: str, way: Way, every: Sequence[str]) -> str:
-    """One sentence on a way, for the page."""
+def variant_text(name: str, way: Variant, every: Sequence[str]) -> str:
+    """Describes a variant in one sentence, for the page."""
     only = [collective for collective in every if collective in way.collectives]
     return f"{name}: `{without_paths(way.side.text)}`" + (
         f", {' and '.join(only)} only" if len(only) < len(every) else ""
     )
 
 
-class Kept:
-    """What was measured by now."""
+class Results:
+    """Figures, facts and notes collected so far."""
 
     def __init__(self) -> None:
         self.figures: list[Figure] = []
@@ -185,18 +190,18 @@ class Kept:
         self.said_before: list[str] = []
 
     def add(self, path: Path) -> None:
-        """What another call has written, before the rounds to come."""
+        """Adds the results of another call as earlier rounds."""
         self.facts, figures = read(path)
         self.figures += figures
         self.said_before += self.facts.get("said", [])
 
     @property
     def rounds(self) -> int:
-        """The last one's number."""
+        """Number of the last round."""
         return max((figure.round for figure in self.figures), default=0)
 
     def learn(self, records: Sequence[Path]) -> None:
-        """Facts of a run of NCCL itself, if it left a record; a peer may be another NCCL."""
+        """Takes the facts from a record of plain NCCL; a peer may use another NCCL version."""
         if not records:
             return
         header = json.loads(records[0].read_text().splitlines()[0])
@@ -207,8 +212,8 @@ class Kept:
             "facts": without_paths(header["machine"]),
         }
 
-    def write(self, results: Path, ways: dict[str, Way]) -> str:
-        """Figures and page, with columns for this call's ways and then for others of the calls before."""
+    def write(self, results: Path, ways: dict[str, Variant]) -> str:
+        """Writes figures and page, with the variants of this call first and those of earlier calls after them."""
         sides = {name: without_paths(way.side.text) for name, way in ways.items()}
         earlier = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
         before = [sentence.removeprefix("Before: ") for sentence in self.said_before]
@@ -222,71 +227,73 @@ class Kept:
         return write(results, self.facts, self.figures)
 
 
-def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder: Path) -> int:
-    """All starts for which there is time; returns the exit code, that of a stop where somebody stopped it."""
-    ranks = asked.ranks.split() or ["-t", str(engine.default_ranks())]
-    kept.said.append(f"Ranks: `{' '.join(ranks)}`")
-    wanted = configurations(asked.collectives.split(","), asked.dtypes.split(","), asked.launches.split(","))
-    starts = list(plan(stages(wanted, asked.bands.split(",")), ways, asked.rounds))
-    before = kept.rounds
+def measure(arguments: argparse.Namespace, ways: dict[str, Variant], results: Results, folder: Path) -> int:
+    """Runs all starts that fit into the budget. Returns 0, or the exit code of an interrupt."""
+    ranks = arguments.ranks.split() or ["-t", str(engine.default_ranks())]
+    results.said.append(f"Ranks: `{' '.join(ranks)}`")
+    wanted = configurations(
+        arguments.collectives.split(","), arguments.dtypes.split(","), arguments.launches.split(",")
+    )
+    starts = list(plan(stages(wanted, arguments.bands.split(",")), ways, arguments.rounds))
+    before = results.rounds
     begun, slowest_s = time.monotonic(), 0.0
     for done, start in enumerate(starts):
         from_s = time.monotonic()
-        if from_s - begun + slowest_s > asked.budget_s:
-            kept.said.append(
+        if from_s - begun + slowest_s > arguments.budget_s:
+            results.said.append(
                 f"The time of --budget-s was over: {len(starts) - done} of {len(starts)} starts were left out."
             )
             break
-        words = flags(start.what, start.band, ranks, trial=asked.trial)
+        words = flags(start.configuration, start.band, ranks, trial=arguments.trial)
         numbered = start._replace(round=before + start.round)
         try:
-            kept.figures += measured(numbered, ways[start.way].side, words, folder, first=before + 1)
+            results.figures += measure_start(numbered, ways[start.way].side, words, folder, first=before + 1)
         except BlockEndedError as error:
             if error.was_interrupted:
-                kept.said.append("Interrupted.")
+                results.said.append("Interrupted.")
                 return error.exit_code
-            where = f"{start.what.collective} {start.what.dtype}, band {start.band}"
+            where = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
             sentence = f"{start.way} failed at {where}, with exit code {error.exit_code}"
-            kept.said += [] if sentence in kept.said else [sentence]
+            results.said += [] if sentence in results.said else [sentence]
         records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
-        if start.way in (NCCL, NCCL_REGISTERED) and not kept.facts:
-            kept.learn(records)
+        if start.way in (NCCL, NCCL_REGISTERED) and not results.facts:
+            results.learn(records)
         for old in records:
-            old.write_text("")  # names go on being counted; samples of all rounds would fill a disk
+            old.write_text("")  # keeps the count of names, but not the samples, which would fill the disk
         took_s = time.monotonic() - from_s
         slowest_s = max(slowest_s, took_s)
         print(
-            f"{done + 1} of {len(starts)}: {start.way}, {' '.join(start.what)}, {start.band}, {took_s:.1f} s",
+            f"{done + 1} of {len(starts)}: {start.way}, {' '.join(start.configuration)}, {start.band}, {took_s:.1f} s",
             file=sys.stderr,
         )
     return ExitCode.GOOD
 
 
-def doubt(asked: argparse.Namespace) -> str:
-    """The first word that nothing is measured for: one sentence; empty where there is none."""
-    peers = [text.partition("=") for text in asked.peer]
+def argument_error(arguments: argparse.Namespace) -> str:
+    """Returns an error message for the first invalid argument. Empty if all are valid."""
+    peers = [text.partition("=") for text in arguments.peer]
     lists = {
-        "--buffers": (asked.buffers, ("plain", "registered")),
-        "--collectives": (asked.collectives, COLLECTIVES),
-        "--dtypes": (asked.dtypes, DTYPES),
-        "--launches": (asked.launches, LAUNCHES),
-        "--bands": (asked.bands, tuple(BANDS)),
+        "--buffers": (arguments.buffers, ("plain", "registered")),
+        "--collectives": (arguments.collectives, COLLECTIVES),
+        "--dtypes": (arguments.dtypes, DTYPES),
+        "--launches": (arguments.launches, LAUNCHES),
+        "--bands": (arguments.bands, tuple(BANDS)),
     }
     for flag, (words, allowed) in lists.items():
         for word in words.split(","):
             if word not in allowed:
                 return f'{flag} "{words}": "{word}" is unknown; allowed are {", ".join(allowed)}'
-    if "whole" in (words := asked.bands.split(",")) and len(words) > 1:
-        return f'--bands "{asked.bands}": "whole" has the sizes of the others; give it alone'
-    if not asked.budget_s > 0:
-        return f"--budget-s {asked.budget_s}: no number of seconds above 0"
+    if "whole" in (words := arguments.bands.split(",")) and len(words) > 1:
+        return f'--bands "{arguments.bands}": "whole" includes the others; give only "whole"'
+    if not arguments.budget_s > 0:
+        return f"--budget-s {arguments.budget_s}: not a number of seconds above 0"
     names = [NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED]
-    for text, (left, equals, _) in zip(asked.peer, peers, strict=True):
+    for text, (left, equals, _) in zip(arguments.peer, peers, strict=True):
         name, at, collectives = left.partition("@")
         if not equals or not name:
             return f'--peer "{text}" is not NAME=SIDE or NAME@COLLECTIVE,...=SIDE'
         if name in names:
-            return f'--peer "{text}": the name "{name}" is taken; give each peer one of its own'
+            return f'--peer "{text}": the name "{name}" is used twice; give each peer its own name'
         names.append(name)
         for word in collectives.split(",") if at else []:
             if word not in COLLECTIVES:
@@ -295,52 +302,58 @@ def doubt(asked: argparse.Namespace) -> str:
 
 
 def main() -> int:
-    """Measures and writes page and figures."""
+    """Measures, and writes page and figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, required=True, help="without suffix; .md and .jsonl.gz are written")
-    parser.add_argument("--add", type=Path, action="append", default=[], help="a .jsonl.gz to go on with; repeatable")
+    parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .md and .jsonl.gz")
+    parser.add_argument(
+        "--add", type=Path, action="append", default=[], help=".jsonl.gz of an earlier call to continue; repeatable"
+    )
     parser.add_argument("--peer", action="append", default=[], metavar="NAME[@COLLECTIVE,...]=SIDE", help="repeatable")
-    parser.add_argument("--ours", default="--preload libbusbw_nccl.so", metavar="SIDE", help="the fast path's side")
-    parser.add_argument("--buffers", default="plain,registered", help="how NCCL and the fast path are measured")
+    parser.add_argument("--ours", default="--preload libbusbw_nccl.so", metavar="SIDE", help="side of the fast path")
+    parser.add_argument("--buffers", default="plain,registered", help="buffers of NCCL and the fast path")
     parser.add_argument("--collectives", default=",".join(COLLECTIVES))
-    parser.add_argument("--dtypes", default="half,bfloat16,float", help="of what is reduced; others take the first")
+    parser.add_argument(
+        "--dtypes", default="half,bfloat16,float", help="types of reductions; other collectives use the first"
+    )
     parser.add_argument("--launches", default="graph", help="graph, stream, or both with a comma")
     parser.add_argument(
-        "--bands", default="small,large", help="8 B to 16 MiB, 32 MiB to 1 GiB, or whole: all of it in one start"
+        "--bands", default="small,large", help="small: 8 B to 16 MiB, large: 32 MiB to 1 GiB, whole: all in one start"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--ranks", default="", metavar="FLAGS", help="such as '--processes 4'; default: -t and every GPU"
+        "--ranks", default="", metavar="FLAGS", help="flags such as '--processes 4' (default: -t with all GPUs)"
     )
-    parser.add_argument("--budget-s", type=float, default=1e9, help="start nothing that would end later")
-    parser.add_argument("--note", action="append", default=[], help="a sentence for the page; repeatable")
-    parser.add_argument("--trial", action="store_true", help="small sizes, few iterations, on the host: try this out")
-    asked = parser.parse_args()
-    if sentence := doubt(asked):
+    parser.add_argument("--budget-s", type=float, default=1e9, help="seconds; no start that would end later")
+    parser.add_argument("--note", action="append", default=[], help="sentence for the page; repeatable")
+    parser.add_argument(
+        "--trial", action="store_true", help="test this program on the host: small sizes, few iterations"
+    )
+    arguments = parser.parse_args()
+    if sentence := argument_error(arguments):
         parser.error(sentence)
     try:
-        ways = ways_of(asked)
+        ways = ways_of(arguments)
     except UsageError as error:
         parser.error(str(error))
-    kept = Kept()
-    for path in asked.add:
-        kept.add(path)
+    results = Results()
+    for path in arguments.add:
+        results.add(path)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            code = measure(asked, ways, kept, Path(scratch))
+            code = measure(arguments, ways, results, Path(scratch))
         except KeyboardInterrupt:
-            kept.said.append("Interrupted.")
+            results.said.append("Interrupted.")
             code = ExitCode.INTERRUPTED
-    if not kept.facts:
-        print("nothing was measured of NCCL", file=sys.stderr)
+    if not results.facts:
+        print("NCCL was not measured, so nothing was written", file=sys.stderr)
         return code or ExitCode.ENVIRONMENT
-    every = asked.collectives.split(",")
-    kept.said[:0] = [
-        nvls_words(),
-        *(words_of(name, way, every) for name, way in ways.items() if way.side.text),
-        *asked.note,
+    every = arguments.collectives.split(",")
+    results.said[:0] = [
+        nvls_text(),
+        *(variant_text(name, way, every) for name, way in ways.items() if way.side.text),
+        *arguments.note,
     ]
-    print(kept.write(asked.results, ways))
+    print(results.write(arguments.results, ways))
     return code
 
 

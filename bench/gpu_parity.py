@@ -1,16 +1,16 @@
-"""The GPU engine beside nccl-tests on the same machine: time by size, wall time, repeatability.
+"""Compares the GPU engine with nccl-tests on one machine: time by size, wall time, repeatability.
 
     python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results build/bench-results/h200-x4-parity
 
-Both sides get the same flags and run in turns, in rounds, each of them first as often as the other. Each run goes
-through its sizes several times (-N). When every collective has had its rounds, what is left of --budget-s goes to more
-rounds of those sizes about which the limits cannot be told yet; a round that would not end in time is not started.
+Both programs get the same flags and alternate in rounds, each of them first equally often. Each run repeats its sizes
+several times (-N). After the planned rounds, the rest of --budget-s goes to more rounds of the undecided sizes. A round
+that would not end in time is not started.
 
     --measure g:all:latency:5 --measure processes:sendrecv,broadcast:plateau,large:1 --add-to EARLIER.json
 
-measures just that: ways, collectives, bands of sizes, rounds; the rounds are added to those of an earlier call on such
-a machine. nccl-tests is built by whoever wants the comparison; both must find the same NCCL library. Where it is built
-without MPI (no --mpirun), its side of "processes" is threads (-t). It is run by a Python that has busbw.
+selects launch modes, collectives, bands of sizes and rounds. --add-to adds the rounds to those of an earlier call on an
+equal machine. The user must build nccl-tests; both programs must find the same NCCL library. Without MPI (no --mpirun),
+nccl-tests uses threads (-t) for "processes". Run this script with a Python that has busbw.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from pathlib import Path
 from typing import Any
 
 from gpu_parity_page import WHOLE_SWEEP, as_page
-from gpu_parity_rounds import BANDS, CHECKED, RUN_TIMEOUT_S, WAYS, Budget, Kept, Rounds, measures
-from gpu_programs import NcclTests, Ours, RunError, provenance, run
+from gpu_parity_rounds import BANDS, CHECKED, RUN_TIMEOUT_S, WAYS, Budget, Rounds, RowCollection, measures
+from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run
 
 from busbw.errors import ExitCode
 
 MEASURE = ["g,processes:all:large:2", "g,processes:all:latency:2"]
 SPREAD = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
-SAME = ("nccl_version", "cuda_driver", "driver")
-"""What rounds that are added to earlier ones must share with them, besides GPUs and our version."""
+EQUAL_FACTS = ("nccl_version", "cuda_driver", "driver")
+"""Facts that must be equal before rounds are merged, besides GPUs and busbw's version."""
 
 
 def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, trial: bool) -> dict[str, list[float]]:
-    """Of the whole sweep with checks, twice each, in turns."""
+    """Measures the wall time of the whole sweep with checks, twice per program, alternating."""
     found: dict[str, list[float]] = {side: [] for side in sides}
     flags = ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"] if trial else WHOLE_SWEEP
     for turn in range(2):
@@ -50,7 +50,7 @@ def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, trial: bool) ->
 
 
 def spread_of(values: list[float]) -> dict[str, Any]:
-    """(max - min) / median and the standard deviation over the mean, in percent."""
+    """Returns (max - min) / median, and standard deviation / mean, in percent."""
     return {
         "values_us": values,
         "median_us": statistics.median(values),
@@ -60,7 +60,7 @@ def spread_of(values: list[float]) -> dict[str, Any]:
 
 
 def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, folder: Path) -> list[dict[str, Any]]:
-    """Ten runs of each side: how far our medians lie apart, our `time`, and nccl-tests' means."""
+    """Repeats the runs of each program, and returns the spread of its figures."""
     values: dict[tuple[str, int, str], list[float]] = {}
     for turn in range(runs):
         for side in sorted(sides, reverse=turn % 2 == 1):
@@ -80,29 +80,29 @@ def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, f
                         key = ("busbw: device time", row["size_bytes"], row["placement"])
                         values.setdefault(key, []).append(device)
     return [
-        {"what": what, "size_bytes": size, "runs": len(found), **spread_of(found)}
-        for (what, size, _), found in sorted(values.items(), key=lambda item: (item[0][1], item[0][0]))
+        {"what": figure, "size_bytes": size, "runs": len(found), **spread_of(found)}
+        for (figure, size, _), found in sorted(values.items(), key=lambda item: (item[0][1], item[0][0]))
         if len(found) > 1
     ]
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What two results do not share that they must, if the rounds of one are to be added to the other's."""
-    unlike = [name for name in ("machine", "busbw") if before["provenance"][name] != now["provenance"][name]]
+    """Lists settings that must be equal before rounds of two results may be merged."""
+    different = [name for name in ("machine", "busbw") if before["provenance"][name] != now["provenance"][name]]
     facts = [each["provenance"]["facts"] for each in (before, now)]
-    unlike += [name for name in SAME if facts[0].get(name) != facts[1].get(name)]
+    different += [name for name in EQUAL_FACTS if facts[0].get(name) != facts[1].get(name)]
     return [
-        *unlike,
+        *different,
         *(name for name in ("gpus", "their_processes", "large_flags") if before.get(name) != now.get(name)),
     ]
 
 
 def main() -> int:
-    """Measures and writes the results."""
+    """Measures, and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=Path, required=True, help="busbw's")
-    parser.add_argument("--nccl-tests", type=Path, required=True, help="nccl-tests'")
-    parser.add_argument("--mpirun", default="", help="starts nccl-tests' processes, where it is built with MPI")
+    parser.add_argument("--programs", type=Path, required=True, help="folder of busbw's programs")
+    parser.add_argument("--nccl-tests", type=Path, required=True, help="folder of nccl-tests' programs")
+    parser.add_argument("--mpirun", default="", help="command that starts nccl-tests' processes, if built with MPI")
     parser.add_argument("--mpi-nccl-tests", type=Path, help="nccl-tests' programs with MPI (default: --nccl-tests)")
     parser.add_argument("--gpus", type=int, help="default: all")
     parser.add_argument(
@@ -110,21 +110,25 @@ def main() -> int:
         type=measures,
         action="append",
         metavar="WAYS:COLLECTIVES:BANDS:ROUNDS",
-        help=f"ways of {', '.join(WAYS)}; bands of {', '.join(BANDS)}; repeatable (default: {' '.join(MEASURE)})",
+        help=f"WAYS: {', '.join(WAYS)}; BANDS: {', '.join(BANDS)}; repeatable (default: {' '.join(MEASURE)})",
     )
-    parser.add_argument("--factor", type=int, choices=[2, 4], default=2, help="from size to size; 4 takes every other")
-    parser.add_argument("--add-to", type=Path, metavar="JSON", help="earlier results, to whose rounds these are added")
-    parser.add_argument("--note", action="append", default=[], help="a sentence for the page; repeatable")
-    parser.add_argument("--parts", default="wall,spread,parity", help="which, in this order")
+    parser.add_argument(
+        "--factor", type=int, choices=[2, 4], default=2, help="factor between sizes; 4 takes every other"
+    )
+    parser.add_argument("--add-to", type=Path, metavar="JSON", help="earlier results to extend")
+    parser.add_argument("--note", action="append", default=[], help="sentence for the page; repeatable")
+    parser.add_argument("--parts", default="wall,spread,parity", help="parts to run, in this order")
     parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--budget-s", type=float, default=300, help="nothing is started that would end later")
-    parser.add_argument("--results", type=Path, required=True, help="path without suffix; .json and .md are written")
-    parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: try it out, both sides ours")
+    parser.add_argument("--budget-s", type=float, default=300, help="seconds; no start that would end later")
+    parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .json and .md")
+    parser.add_argument(
+        "--backend", default="nccl", choices=["nccl", "host"], help="host: test this program, with busbw on both sides"
+    )
     arguments = parser.parse_args()
     trial = arguments.backend == "host"
-    asked = arguments.measure or map(measures, MEASURE)
-    wanted = [replace(each, factor=arguments.factor) for found in asked for each in found]
-    ours = Ours(arguments.programs.resolve(), arguments.backend)
+    requested = arguments.measure or map(measures, MEASURE)
+    wanted = [replace(each, factor=arguments.factor) for found in requested for each in found]
+    ours = BusbwPrograms(arguments.programs.resolve(), arguments.backend)
     theirs: Any = ours if trial else NcclTests(arguments.nccl_tests.resolve())
     sides: dict[str, Any] = {"busbw": ours, "nccl-tests": theirs}
     processes = sides
@@ -134,8 +138,8 @@ def main() -> int:
     gpus = arguments.gpus or ours.gpus()
     budget = Budget(arguments.budget_s)
     before = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
-    kept = Kept(before["rows"] if before else ())
-    rows_before = json.dumps(kept.rows())
+    collection = RowCollection(before["rows"] if before else ())
+    rows_before = json.dumps(collection.rows())
     code = ExitCode.GOOD
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -150,8 +154,8 @@ def main() -> int:
             "rows": [],
             "left_out": budget.left_out,
         }
-        if before and (unlike := differences(before, results)):
-            parser.error(f"--add-to {arguments.add_to}: other {', '.join(unlike)}; measure anew without it")
+        if before and (different := differences(before, results)):
+            parser.error(f"--add-to {arguments.add_to}: different {', '.join(different)}; measure without it")
         try:
             for part in arguments.parts.split(","):
                 if part == "wall":
@@ -160,7 +164,7 @@ def main() -> int:
                     results["repeatability"] = repeatability(sides, arguments.repetitions, gpus, budget, folder)
                 elif part == "parity":
                     by_way = {way: processes if way == "processes" else sides for way in WAYS}
-                    rounds = Rounds(by_way, gpus, budget, kept, trial)
+                    rounds = Rounds(by_way, gpus, budget, collection, trial)
                     rounds.planned(wanted)
                     rounds.more(wanted)
                 else:
@@ -170,11 +174,11 @@ def main() -> int:
         except KeyboardInterrupt:
             budget.left_out.append("the rest: interrupted")
             code = ExitCode.INTERRUPTED
-        results["rows"] = kept.rows()
-        is_there_more = json.dumps(results["rows"]) != rows_before
-        if not is_there_more and not any(results["wall_s"].values()) and not results["repeatability"]:
-            why = budget.left_out[-1] if budget.left_out else "no program gave a row"
-            print(f"nothing was measured, so nothing was written; last left out: {why}", file=sys.stderr)
+        results["rows"] = collection.rows()
+        has_new_rows = json.dumps(results["rows"]) != rows_before
+        if not has_new_rows and not any(results["wall_s"].values()) and not results["repeatability"]:
+            reason = budget.left_out[-1] if budget.left_out else "no program gave a row"
+            print(f"nothing was measured, so nothing was written; last skipped: {reason}", file=sys.stderr)
             return code or ExitCode.ENVIRONMENT
         if before:
             for name in ("wall_s", "repeatability"):

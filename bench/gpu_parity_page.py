@@ -1,6 +1,6 @@
-"""Results of gpu_parity.py as a short page: ratios by collective and band, and the times of representative sizes.
+"""Short page of gpu_parity.py: ratios by collective and band, and the times of representative sizes.
 
-Writes the page again from the JSON, for example after a change of its notes:
+Rebuilds the page from its JSON, for example after a note was added by hand:
 
 python bench/gpu_parity_page.py build/bench-results/h200-x4-parity.json
 """
@@ -21,7 +21,7 @@ from gpu_parity_verdict import (
     NOT_MET,
     Estimate,
     agrees_with_itself,
-    judged,
+    evaluate_row,
     median_over_sizes,
 )
 from gpu_programs import machine_line, size_text
@@ -31,32 +31,32 @@ From 1 MiB on both programs run with `-c 1`, their default. With `-c 0` nccl-tes
 allocates two instead of three. That makes large sizes faster: its all_gather of 4 GiB out of place on two H200s took
 7042 and 7029 us with `-c 0`, and 7461 and 7311 us with `-c 1`. busbw writes all memory first; it took 7361 us with
 `-c 0`."""
-"""Reason for checks at large sizes."""
+"""Note on the page: the reason for measuring with checks."""
 SHOWN_BYTES = (1 << 10, 1 << 20, 16 << 20, 1 << 30)
 """Sizes of the last table, in place. The summary counts all sizes."""
 WHOLE_SWEEP = ["-b", "8", "-e", "8G", "-f", "2", "-c", "1"]
 
 
-def scatter(rows: list[dict[str, Any]], side: str) -> str:
-    """How far the rounds of a side lie apart: the greatest over the least, the median of all sizes."""
+def spread(rows: list[dict[str, Any]], side: str) -> str:
+    """Returns the spread of a program's rounds: maximum / minimum, as the median over the sizes."""
     found = [max(row[side]) / min(row[side]) for row in rows if len(row[side]) > 1 and min(row[side]) > 0]
     return f"{statistics.median(found):.2f}" if found else "-"
 
 
-def steady(rows: list[dict[str, Any]], side: str) -> str:
-    """At how many sizes a side agrees with itself."""
+def agrees(rows: list[dict[str, Any]], side: str) -> str:
+    """Returns the number of sizes at which a program's own rounds agree."""
     found = [agrees_with_itself(row[side], row["size_bytes"]) for row in rows]
-    told = [agrees for agrees in found if agrees is not None]
-    return f"{sum(told)} of {len(told)}" if told else "-"
+    decided = [agrees for agrees in found if agrees is not None]
+    return f"{sum(decided)} of {len(decided)}" if decided else "-"
 
 
-def middle(times_us: list[float]) -> float:
-    """The geometric mean; the median where there was no time."""
+def center_us(times_us: list[float]) -> float:
+    """Returns the geometric mean, or the median if a time is 0."""
     return statistics.geometric_mean(times_us) if min(times_us) > 0 else statistics.median(times_us)
 
 
 def estimate_text(estimate: Estimate | None) -> str:
-    """The ratio and its interval, as far as they are known."""
+    """Formats the ratio and its interval, if known."""
     if estimate is None:
         return "-"
     if estimate.low is None or estimate.high is None:
@@ -65,13 +65,13 @@ def estimate_text(estimate: Estimate | None) -> str:
 
 
 def tally(verdicts: list[str]) -> str:
-    """How many sizes each verdict has."""
+    """Returns the number of sizes per verdict."""
     found = [(verdicts.count(verdict), verdict) for verdict in (MET, NOT_MET, CANNOT_BE_TOLD)]
     return ", ".join(f"{count} {verdict}" for count, verdict in found if count)
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
-    """Ratios and verdicts by way, collective and band."""
+    """Returns ratios and verdicts by launch mode, collective and band."""
     lines = [
         "| ranks | collective | sizes | rounds | median of the sizes | within 1 % | single sizes | the least: median |"
     ]
@@ -89,8 +89,8 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
             if not found:
                 continue
             rounds = sorted({len(row["busbw_us"]) for row in found})
-            verdicts = [judged(row) for row in found]
-            least = [each.by_least.ratio for each in verdicts if each.by_least]
+            verdicts = [evaluate_row(row) for row in found]
+            minimums = [each.by_least.ratio for each in verdicts if each.by_least]
             median = median_over_sizes(found)
             ratios = [(each.by_median, row) for each, row in zip(verdicts, found, strict=True) if each.by_median]
             extremes = [choose(ratios, key=lambda pair: pair[0].ratio) for choose in (min, max)] if ratios else []
@@ -102,24 +102,24 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
             lines.append(
                 f"| {way} | {collective} | {name} | {' to '.join(map(str, dict.fromkeys((rounds[0], rounds[-1]))))} | "
                 f"{estimate_text(median)} | {within} | {tally([each.verdict() for each in verdicts])} | "
-                f"{f'{statistics.median(least):.3f}' if least else '-'} | "
+                f"{f'{statistics.median(minimums):.3f}' if minimums else '-'} | "
                 f"{tally([each.least_verdict() for each in verdicts])} | "
-                f"{scatter(found, 'busbw_us')} | {scatter(found, 'nccl_tests_us')} | {steady(found, 'nccl_tests_us')} "
+                f"{spread(found, 'busbw_us')} | {spread(found, 'nccl_tests_us')} | {agrees(found, 'nccl_tests_us')} "
                 f"| {edges[0]} | {edges[1]} |"
             )
     return lines
 
 
 def as_page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Returns the results as Markdown."""
     lines = [f"# busbw compared with nccl-tests: {machine_line(results['provenance'])}", ""]
     lines += [
-        f"Both programs ran in turns on {results['gpus']} GPUs with the same flags. A ratio is busbw's `time` over",
+        f"Both programs alternated on {results['gpus']} GPUs with the same flags. A ratio is busbw's `time` over",
         "that of nccl-tests. A round is one start of each program and counts by the median of its cycles. Ratios are",
         "of geometric means over the rounds, with 95 % intervals in parentheses.",
         "",
         "- Limits: 0.97 to 1.03 from 1 MiB on, at most 1.02 below. A verdict is `met` or `not met` only if the whole",
-        "  interval lies within or outside the limit.",
+        "  interval is within or outside the limit.",
         "- `the least` compares the shortest cycles of all rounds.",
         "- `busbw` and `nccl-tests`: longest over shortest round of one program, median over the sizes.",
         "- `nccl-tests with itself`: sizes at which its own rounds agree within the limit.",
@@ -159,8 +159,8 @@ def as_page(results: dict[str, Any]) -> str:
     for row in results["rows"]:
         if row["size_bytes"] not in SHOWN_BYTES or row["placement"] != "in_place":
             continue
-        ours, theirs = (middle(row[side]) for side in ("busbw_us", "nccl_tests_us"))
-        found = judged(row)
+        ours, theirs = (center_us(row[side]) for side in ("busbw_us", "nccl_tests_us"))
+        found = evaluate_row(row)
         lines.append(
             f"| {row['way']} | {row['collective']} | {size_text(row['size_bytes'])} | "
             f"{row['placement'].replace('_', ' ')} | {len(row['busbw_us'])} | {ours:.2f} | {theirs:.2f} | "
@@ -171,7 +171,7 @@ def as_page(results: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Reads the JSON, writes the page beside it."""
+    """Reads the JSON and writes the page beside it."""
     (path,) = map(Path, sys.argv[1:])
     path.with_suffix(".md").write_text(as_page(json.loads(path.read_text())))
 

@@ -1,4 +1,4 @@
-"""Rounds of both programs in turns: those that were asked for, then more of the sizes that they left undecided."""
+"""Rounds of both programs, alternating: first the planned rounds, then more rounds of the undecided sizes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpu_parity_verdict import CANNOT_BE_TOLD, judged
+from gpu_parity_verdict import CANNOT_BE_TOLD, evaluate_row
 from gpu_programs import RunError, run
 
 COLLECTIVES = "all_reduce,all_gather,reduce_scatter,alltoall,sendrecv,broadcast"
 WAYS = {"g": "-g", "t": "-t", "processes": "--processes"}
 RUN_TIMEOUT_S = 120.0
-_ENOUGH = 0.02
-"""A half-width with which most sizes can be decided."""
+_DECIDING_HALF_WIDTH = 0.02
+"""Half-width of an interval that decides most sizes."""
 
 Times = dict[tuple[int, str], list[float]]
 
 
 @dataclass(frozen=True)
 class Band:
-    """Sizes, from and to, and how often each is done: cycles cost less than another start of the program."""
+    """First and last size, and the flags for iterations and cycles. A cycle costs less than another start."""
 
     first: int
     last: int
@@ -32,8 +32,8 @@ class Band:
 
 
 CHECKED = ("-c", "1")
-"""From 1 MiB on, the default of both programs. nccl-tests' -c 0 is no lesser -c 1: without it there are two buffers in
-place of three, and nobody has written them."""
+"""Flags from 1 MiB on, the default of both programs. With -c 0 nccl-tests would use two buffers instead of three, and
+leave them unwritten."""
 BANDS = {
     "latency": Band(8, 512 << 10, ("-n", "100", "-w", "20", "-N", "10", "-c", "0")),
     "plateau": Band(1 << 20, 64 << 20, ("-n", "50", "-w", "10", "-N", "5", *CHECKED)),
@@ -47,27 +47,27 @@ TRIAL_BANDS = {
 
 
 class Budget:
-    """Seconds that may be spent, and what did not happen because they were."""
+    """Limited time in seconds, and a list of the parts that were skipped for lack of it."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self.left_out: list[str] = []
 
     def has(self, seconds: float) -> bool:
-        """Whether so much is left."""
+        """Returns True if so many seconds are left."""
         return time.monotonic() + seconds < self._end
 
-    def allows(self, what: str, expected_s: float = 0.0) -> bool:
-        """Whether `what` may still start, if it takes `expected_s`; it is noted where not."""
+    def allows(self, activity: str, expected_s: float = 0.0) -> bool:
+        """Returns True if `activity`, which takes `expected_s`, may start. Otherwise notes it as skipped."""
         if self.has(expected_s):
             return True
-        self.left_out.append(what)
+        self.left_out.append(activity)
         return False
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What to compare, and in how many rounds; `sizes`, where it is less than the band, from and to, by `factor`."""
+    """One comparison and its number of rounds. `sizes` limits the band to a first and a last size."""
 
     way: str
     collective: str
@@ -77,14 +77,14 @@ class Measure:
     factor: int = 2
 
     def flags(self, trial: bool) -> list[str]:
-        """Of both programs."""
+        """Returns the flags for both programs."""
         band = (TRIAL_BANDS if trial else BANDS)[self.band]
         first, last = self.sizes or (band.first, band.last)
         return ["-b", str(first), "-e", str(last), "-f", str(self.factor), *band.flags]
 
 
 def measures(text: str) -> list[Measure]:
-    """What a text such as "g,t:all:latency:5" asks for. Raises ArgumentTypeError, which says what is allowed."""
+    """Parses a text such as "g,t:all:latency:5". Raises ArgumentTypeError with the allowed words."""
     words = text.split(":")
     if len(words) != 4 or not words[3].isdigit() or int(words[3]) < 1:
         raise argparse.ArgumentTypeError(f"{text}: expected WAYS:COLLECTIVES:BANDS:ROUNDS, such as g:all:latency:5")
@@ -98,20 +98,20 @@ def measures(text: str) -> list[Measure]:
 
 
 def turns(wanted: Sequence[Measure]) -> Iterator[tuple[int, Measure, bool]]:
-    """A round of everything at a time, and whether nccl-tests begins: in every second run and every second round."""
+    """Yields all comparisons round by round. nccl-tests runs first in every second run and every second round."""
     for turn in range(max(measure.rounds for measure in wanted)):
-        for place, measure in enumerate(wanted):
+        for position, measure in enumerate(wanted):
             if turn < measure.rounds:
-                yield turn, measure, (turn + place) % 2 == 1
+                yield turn, measure, (turn + position) % 2 == 1
 
 
 def requested(size_bytes: int) -> int:
-    """The power of two of which a size of the table was rounded down to whole elements of all ranks."""
+    """Returns the requested power of two for a size that was rounded down to whole elements of all ranks."""
     return 1 << (size_bytes - 1).bit_length()
 
 
-class Kept:
-    """The rows so far. A round adds to each of its rows the median and the least of each program's cycles."""
+class RowCollection:
+    """Rows measured so far. A round adds median and minimum of each program's cycles to its rows."""
 
     def __init__(self, rows: Sequence[dict[str, Any]] = ()) -> None:
         self._rows = {self._key(row): row for row in rows}
@@ -121,7 +121,7 @@ class Kept:
         return row["way"], row["collective"], row["size_bytes"], row["placement"]
 
     def add(self, way: str, collective: str, ours: Times, theirs: Times) -> None:
-        """A round. A size of 0 is too few bytes for an element of each rank: nothing was done."""
+        """Adds a round. Skips size 0, which has less than one element per rank."""
         for size, placement in set(ours) & set(theirs):
             if size == 0:
                 continue
@@ -132,76 +132,78 @@ class Kept:
                 row.setdefault(f"{side}_least_us", []).append(min(cycles))
 
     def rows(self) -> list[dict[str, Any]]:
-        """By way, collective, size and placement, in the order in which ways and collectives came."""
+        """Returns the rows, sorted by launch mode and collective as they came, then by size and placement."""
         groups = list(dict.fromkeys(key[:2] for key in self._rows))
         return [self._rows[key] for key in sorted(self._rows, key=lambda key: (groups.index(key[:2]), key[2:]))]
 
     def undecided(self, measure: Measure, trial: bool) -> tuple[Measure, float] | None:
-        """What of `measure` cannot be told yet, in one range of sizes, and how near its sizes are to being told."""
+        """Returns the undecided sizes of `measure` as one range, and their nearness to a decision. None if decided."""
         band = (TRIAL_BANDS if trial else BANDS)[measure.band]
         sizes, nearness = [], 0.0
         for (way, collective, size, _), row in self._rows.items():
             if (way, collective) != (measure.way, measure.collective) or not band.first <= requested(size) <= band.last:
                 continue
-            found = judged(row)
+            found = evaluate_row(row)
             if found.by_median and found.verdict() == CANNOT_BE_TOLD:
                 sizes.append(requested(size))
                 half_width = found.by_median.half_width()
-                nearness += 1.0 if math.isinf(half_width) else min(1.0, _ENOUGH / half_width) ** 2
+                nearness += 1.0 if math.isinf(half_width) else min(1.0, _DECIDING_HALF_WIDTH / half_width) ** 2
         return (replace(measure, sizes=(min(sizes), max(sizes))), nearness) if sizes else None
 
 
 class Rounds:
-    """Runs both sides of measures until they are done, or the budget is."""
+    """Runs both programs for all comparisons until they are done or the budget is used up."""
 
-    def __init__(self, sides: dict[str, dict[str, Any]], gpus: int, budget: Budget, kept: Kept, trial: bool) -> None:
+    def __init__(
+        self, sides: dict[str, dict[str, Any]], gpus: int, budget: Budget, rows: RowCollection, trial: bool
+    ) -> None:
         self._sides = sides
         self._gpus = gpus
         self._budget = budget
-        self._kept = kept
+        self._rows = rows
         self._trial = trial
         self._took_s: dict[tuple[str, str, str], float] = {}
         self._failed: set[tuple[str, str, str]] = set()
 
     def planned(self, wanted: Sequence[Measure]) -> None:
-        """The rounds that were asked for; what does not fit is noted."""
+        """Runs the planned rounds, and notes those that do not fit into the budget."""
         for turn, measure, theirs_first in turns(wanted):
-            what = f"round {turn + 1}, {measure.way}, {measure.collective}, {measure.band}"
+            activity = f"round {turn + 1}, {measure.way}, {measure.collective}, {measure.band}"
             key = self._key(measure)
-            if key not in self._failed and self._budget.allows(what, self._expected_s(measure)):
-                self._once(measure, theirs_first)
+            if key not in self._failed and self._budget.allows(activity, self._expected_s(measure)):
+                self._run_once(measure, theirs_first)
 
     def more(self, wanted: Sequence[Measure]) -> int:
-        """Rounds of what is undecided, those first that will decide most in the least time; how many there were."""
+        """Runs rounds of undecided sizes, best gain per time first, and returns their number."""
         extra: dict[tuple[str, str, str], int] = {}
         while choices := self._choices(wanted, extra):
             measure = max(choices, key=lambda choice: choice[1])[0]
             extra[self._key(measure)] = extra.get(self._key(measure), 0) + 1
-            self._once(measure, sum(extra.values()) % 2 == 1)
+            self._run_once(measure, sum(extra.values()) % 2 == 1)
         return sum(extra.values())
 
     def _expected_s(self, measure: Measure) -> float:
-        """What a round will take, as the last one did or the longest of its band."""
-        alike = [took_s for (_, _, band), took_s in self._took_s.items() if band == measure.band]
-        return self._took_s.get(self._key(measure), max(alike, default=0.0))
+        """Returns the expected seconds of a round: those of the last one, or of the longest in its band."""
+        same_band_s = [took_s for (_, _, band), took_s in self._took_s.items() if band == measure.band]
+        return self._took_s.get(self._key(measure), max(same_band_s, default=0.0))
 
     def _choices(
         self, wanted: Sequence[Measure], extra: dict[tuple[str, str, str], int]
     ) -> list[tuple[Measure, float]]:
-        """What may still be run, and how much that promises."""
+        """Returns the comparisons that may still run, with their expected gain per time."""
         found = []
         for measure in wanted:
             key = self._key(measure)
             took_s = self._took_s.get(key)
             if took_s is None or key in self._failed or not self._budget.has(took_s):
                 continue
-            if (left := self._kept.undecided(measure, self._trial)) is not None:
-                narrowed, nearness = left
+            if (undecided := self._rows.undecided(measure, self._trial)) is not None:
+                narrowed, nearness = undecided
                 found.append((narrowed, nearness / took_s / (1 + extra.get(key, 0)) ** 2))
         return found
 
-    def _once(self, measure: Measure, theirs_first: bool) -> None:
-        """One run of each side. A measure that failed is not tried again."""
+    def _run_once(self, measure: Measure, theirs_first: bool) -> None:
+        """Runs each program once. A comparison that failed is not repeated."""
         started = time.monotonic()
         found: dict[str, Times] = {}
         sides = self._sides[measure.way]
@@ -215,7 +217,7 @@ class Rounds:
                 self._budget.left_out.append(str(problem))
                 self._failed.add(self._key(measure))
                 return
-        self._kept.add(measure.way, measure.collective, found["busbw"], found["nccl-tests"])
+        self._rows.add(measure.way, measure.collective, found["busbw"], found["nccl-tests"])
         if measure.sizes is None:
             self._took_s[self._key(measure)] = time.monotonic() - started
 

@@ -1,4 +1,4 @@
-"""Runs measuring programs for the benchmarks on GPUs, ours and nccl-tests', and reads the table that both print."""
+"""Runs the programs of busbw and nccl-tests for the GPU benchmarks, and reads the table that both print."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PLACEMENTS = ("out_of_place", "in_place")
 
 
 class RunError(Exception):
-    """A program that failed: how it was called, and what it said last."""
+    """Failure of a program: its command line and the end of its output."""
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A run that went well."""
+class CompletedRun:
+    """Result of a successful run."""
 
     wall_s: float
     times_us: dict[tuple[int, str], list[float]]  # by size and placement: the column `time` of each cycle (-N)
@@ -30,12 +30,12 @@ class Finished:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with NVLink multicast off unless the caller has turned it on."""
+    """Returns the environment, with NVLink multicast off unless the caller has set it."""
     return {"NCCL_NVLS_ENABLE": "0", **os.environ}
 
 
-def run(command: list[str], timeout_s: float, record: Path | None = None) -> Finished:
-    """Runs one program to its end."""
+def run(command: list[str], timeout_s: float, record: Path | None = None) -> CompletedRun:
+    """Runs one program to its end. Raises RunError if it fails or exceeds the limit."""
     if record:
         record.unlink(missing_ok=True)
         command = [*command, "--records", str(record)]
@@ -44,17 +44,17 @@ def run(command: list[str], timeout_s: float, record: Path | None = None) -> Fin
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, env=environment(), stdin=subprocess.DEVNULL
         )
-    except subprocess.TimeoutExpired as late:
-        raise RunError(f"{' '.join(command)} did not end in {timeout_s:.0f} s") from late
+    except subprocess.TimeoutExpired as timeout:
+        raise RunError(f"{' '.join(command)} did not end in {timeout_s:.0f} s") from timeout
     wall_s = time.monotonic() - started
     if done.returncode != 0:
         raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {(done.stderr or done.stdout)[-600:]}")
     lines = record.read_text().splitlines() if record else []
-    return Finished(wall_s, times_us(done.stdout), [json.loads(line) for line in lines])
+    return CompletedRun(wall_s, times_us(done.stdout), [json.loads(line) for line in lines])
 
 
 def times_us(table: str) -> dict[tuple[int, str], list[float]]:
-    """The column `time` by size and placement. A blank redop, as hypercube's, makes a row one word shorter."""
+    """Returns the column `time` by size and placement. A row with a blank redop (hypercube) has one word less."""
     found: dict[tuple[int, str], list[float]] = {}
     for line in table.splitlines():
         words = line.split()
@@ -66,44 +66,46 @@ def times_us(table: str) -> dict[tuple[int, str], list[float]]:
 
 
 @dataclass(frozen=True)
-class Ours:
-    """busbw's programs."""
+class BusbwPrograms:
+    """Programs of busbw."""
 
     folder: Path
     backend: str = "nccl"
 
     def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
-        """The command line; `ranks` is one flag and its number."""
-        if self.backend == "host":  # to try a benchmark out
+        """Returns the command line; `ranks` is one flag and its number."""
+        if self.backend == "host":  # for a test of the benchmark
             ranks = ["-t", ranks[1]]
         return [str(self.folder / f"{collective}_perf"), *ranks, *flags, "--backend", self.backend]
 
-    def said(self, *flags: str) -> str:
-        """What the engine prints of itself."""
+    def engine_output(self, *flags: str) -> str:
+        """Returns the output of busbw-engine for information flags."""
         command = [str(self.folder / "busbw-engine"), *flags]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
     def gpus(self) -> int:
-        """How many there are. Ends the program where there is none."""
+        """Returns the number of GPUs. Exits with code 3 without a GPU."""
         if self.backend == "host":
             return 4
-        listed = self.said("--list-devices")
+        listed = self.engine_output("--list-devices")
         count = sum(line[:1].isdigit() and "[cpu]" not in line for line in listed.splitlines())
         if count == 0:
-            print(f"there is no GPU here; --backend host tries this out. The engine says:\n{listed}", file=sys.stderr)
+            print(
+                f"no GPU found; test this program with --backend host. Output of the engine:\n{listed}", file=sys.stderr
+            )
             sys.exit(3)
         return count
 
 
 @dataclass(frozen=True)
 class NcclTests:
-    """nccl-tests' programs; `mpirun` where they are built with MPI."""
+    """Programs of nccl-tests; `mpirun` if they are built with MPI."""
 
     folder: Path
     mpirun: tuple[str, ...] = ()
 
     def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
-        """The command line; `ranks` is one flag of ours and its number."""
+        """Returns the command line; `ranks` is one flag of busbw and its number."""
         program = str(self.folder / f"{collective}_perf")
         if ranks[0] != "--processes":
             return [program, *ranks, *flags]
@@ -113,7 +115,7 @@ class NcclTests:
 
 
 def without_paths(value: Any) -> Any:
-    """A record with names of files in place of paths, which say nothing to others."""
+    """Replaces paths in a record by file names, because paths mean nothing on other machines."""
     if isinstance(value, dict):
         return {name: without_paths(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -122,13 +124,13 @@ def without_paths(value: Any) -> Any:
 
 
 def version_text(header: dict[str, Any]) -> str:
-    """Of the program that wrote a record, with the build where it is known: "0.1.0 (build 211e74be2afc)"."""
+    """Returns version and build of the program that wrote a record: "0.1.0 (build 211e74be2afc)"."""
     build = header.get("busbw_build")
     return f"{header['busbw_version']}" + (f" (build {build[:12]})" if build else "")
 
 
-def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:
-    """Machine, versions and variables, as a record of ours has them."""
+def provenance(ours: BusbwPrograms, gpus: int, folder: Path) -> dict[str, Any]:
+    """Returns machine, versions and variables from a record of busbw."""
     command = ours.command("all_reduce", ["-t", str(gpus)], ["-b", "8", "-e", "8", "-n", "1"])
     (first, *_) = run(command, 120, folder / "provenance.jsonl").records
     device = first["ranks"][0]["device_name"]
@@ -142,17 +144,17 @@ def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:
 
 
 def machine_line(facts: dict[str, Any]) -> str:
-    """One line for a results page."""
-    said = facts["facts"]
+    """Returns the title line of a results page."""
+    machine = facts["facts"]
     parts = [facts["machine"], facts["date"], f"busbw {facts['busbw']}"]
     for name, words in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver", "driver")):
-        if name in said:
-            parts.append(f"{words} {said[name]}")
+        if name in machine:
+            parts.append(f"{words} {machine[name]}")
     return ", ".join(parts + nccl_settings(facts.get("environment", {})))
 
 
 def nccl_settings(environment: dict[str, str]) -> list[str]:
-    """NCCL's variables that were set, as "NCCL_NVLS_ENABLE=0". NCCL_VERSION is an image's, which NCCL ignores."""
+    """Returns NCCL's variables as "NCCL_NVLS_ENABLE=0", without NCCL_VERSION, which only container images set."""
     return [
         f"{name}={value}"
         for name, value in sorted(environment.items())
@@ -161,7 +163,7 @@ def nccl_settings(environment: dict[str, str]) -> list[str]:
 
 
 def size_text(size_bytes: int) -> str:
-    """1024 as "1K"."""
+    """Formats a size: 1024 as "1K"."""
     for shift, letter in ((30, "G"), (20, "M"), (10, "K")):
         if size_bytes >= 1 << shift and size_bytes % (1 << shift) == 0:
             return f"{size_bytes >> shift}{letter}"

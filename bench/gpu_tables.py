@@ -1,4 +1,4 @@
-"""Published tables of GPU machines, measured again on this one: by one command each, as Markdown, with records kept.
+"""Repeats published tables of GPU machines on this machine. Writes a Markdown page and the records.
 
     python bench/gpu_tables.py ten  --programs .venv/bin --results build/bench-results/h200-x4-ten
     python bench/gpu_tables.py half --programs .venv/bin --results build/bench-results/h200-x4-half
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpu_programs import Ours, machine_line, provenance, run, size_text, without_paths
+from gpu_programs import BusbwPrograms, machine_line, provenance, run, size_text, without_paths
 
 TEN = [
     "all_gather",
@@ -51,8 +51,8 @@ RUN_TIMEOUT_S = 120.0
 Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]  # by collective, then by requested size and placement
 
 
-def measured(ours: Ours, table: dict[str, Any], gpus: int, folder: Path) -> tuple[Rows, list[str]]:
-    """The rows of each collective's record, and all lines of the records, without paths."""
+def measure(ours: BusbwPrograms, table: dict[str, Any], gpus: int, folder: Path) -> tuple[Rows, list[str]]:
+    """Measures all collectives. Returns the rows of each, and all record lines without paths."""
     rows: Rows = {}
     lines = []
     for collective in table["collectives"]:
@@ -67,7 +67,7 @@ def measured(ours: Ours, table: dict[str, Any], gpus: int, folder: Path) -> tupl
 
 
 def ten(rows: Rows) -> list[str]:
-    """A line for each size, a column for each collective: algbw out of place."""
+    """Returns a table of algbw out of place, with one line per size and one column per collective."""
     sizes = sorted({size for found in rows.values() for size, _ in found})
     lines = ["algbw in GB/s, out of place:", ""]
     lines += [f"| size | {' | '.join(rows)} |", f"| ---: |{' ---: |' * len(rows)}"]
@@ -79,13 +79,13 @@ def ten(rows: Rows) -> list[str]:
 
 
 def half(rows: Rows) -> list[str]:
-    """A line for each size: time in place, and beside it what the operation takes on the device where that is known."""
-    known = any(row.get("device_time_us") is not None for found in rows.values() for row in found.values())
+    """Returns a table of time in place by size, with the device time if it is known."""
+    has_device_time = any(row.get("device_time_us") is not None for found in rows.values() for row in found.values())
     columns = [
         (f"{collective} {words}", collective, key)
         for collective in rows
         for words, key in (("time", "time_us"), ("device time", "device_time_us"))
-        if known or key == "time_us"
+        if has_device_time or key == "time_us"
     ]
     lines = ["Time in us, in place:", "", f"| size | {' | '.join(name for name, _, _ in columns)} |"]
     lines.append(f"| ---: |{' ---: |' * len(columns)}")
@@ -97,29 +97,27 @@ def half(rows: Rows) -> list[str]:
 
 
 def main() -> None:
-    """Measures and writes the page and the records."""
+    """Measures, and writes the page and the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--gpus", type=int, help="default: all")
-    parser.add_argument(
-        "--results", type=Path, required=True, help="path without suffix; .jsonl.gz and .md are written"
-    )
-    parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: try it out")
+    parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .jsonl.gz and .md")
+    parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: test this program")
     arguments = parser.parse_args()
-    ours = Ours(arguments.programs.resolve(), arguments.backend)
+    ours = BusbwPrograms(arguments.programs.resolve(), arguments.backend)
     table = TABLES[arguments.table]
     gpus = arguments.gpus or ours.gpus()
     with tempfile.TemporaryDirectory() as scratch:
         facts = provenance(ours, gpus, Path(scratch))
-        rows, lines = measured(ours, table, gpus, Path(scratch))
+        rows, lines = measure(ours, table, gpus, Path(scratch))
     title = {"ten": "Ten collectives", "half": "Halves in CUDA graphs"}[arguments.table]
     page = [f"# {title}: {machine_line(facts)}", ""]
     page += [f"Every program with `{table['ranks']} {gpus} {' '.join(table['flags'])}`.", ""]
     page += {"ten": ten, "half": half}[arguments.table](rows)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
-        kept.write("\n".join([json.dumps({"kind": "provenance", **facts}), *lines]) + "\n")
+    with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as file:
+        file.write("\n".join([json.dumps({"kind": "provenance", **facts}), *lines]) + "\n")
     Path(f"{arguments.results}.md").write_text("\n".join(page) + "\n")
     print("\n".join(page))
 

@@ -1,10 +1,11 @@
-"""What tools/gpu_test.sh found, as a page.
+"""Page of the results of tools/gpu_test.sh.
 
-Numbers of tests by outcome, each failed test with its programs' messages, and every program's rows and wrong elements.
+It shows the number of tests by outcome, each failed test with its programs' stderr, and rows and wrong elements per
+program.
 
     python bench/gpu_tests.py build/gpu-results-... --results build/bench-results/h200-x4-tests
 
-The records are written beside it, without samples.
+The records are written beside the page, without samples.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import Any
 from gpu_programs import nccl_settings, version_text, without_paths
 
 FAULT = "--fault"
-MAX_SAID = 300
-"""Characters of what a program said that stand in the page."""
+MAX_STDERR_CHARACTERS = 300
+"""Maximum number of stderr characters per test on the page."""
 
 
 @dataclass
-class Found:
-    """Of one program over all runs without a fault on purpose."""
+class ProgramCounts:
+    """Counts of one program over all runs without an injected fault."""
 
     runs: int = 0
     rows: int = 0
@@ -39,14 +40,14 @@ class Found:
 
 
 def runs_in(folder: Path) -> Iterator[list[dict[str, Any]]]:
-    """The records of each run. The last line of one that was killed may be half a line."""
+    """Yields the records of each run. Skips an incomplete last line, which a killed run may leave."""
     for path in sorted(folder.rglob("*.jsonl")):
         whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
         if whole:
             yield [json.loads(line) for line in whole]
 
 
-def add(found: Found, records: list[dict[str, Any]]) -> None:
+def add(found: ProgramCounts, records: list[dict[str, Any]]) -> None:
     """Counts the rows of a run."""
     found.runs += 1
     for row in records:
@@ -63,7 +64,7 @@ def add(found: Found, records: list[dict[str, Any]]) -> None:
 
 
 def outcome(report: str) -> str:
-    """How many tests ended how, and in how many seconds, over all sessions of pytest in the report."""
+    """Returns the number of tests by outcome, and the seconds, over all pytest sessions in the report."""
     counts: dict[str, int] = {}
     seconds = 0.0
     for line in report.splitlines():
@@ -75,48 +76,51 @@ def outcome(report: str) -> str:
     return f"{', '.join(f'{count} {word}' for word, count in counts.items())} in {seconds:.0f} s"
 
 
-def said_in(records: Path) -> dict[str, str]:
-    """What programs said on stderr, each sentence once, by the name of their test's folder."""
+def stderr_by_test(records: Path) -> dict[str, str]:
+    """Returns the stderr of the programs by test folder, with each text only once."""
     sentences: dict[str, list[str]] = {}
     for path in sorted(records.rglob("*.err")):
         if sentence := " ".join(path.read_text().split()):
             sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
-    said = {name: "; ".join(dict.fromkeys(own)) for name, own in sentences.items()}
-    return {name: text if len(text) <= MAX_SAID else f"{text[:MAX_SAID]}..." for name, text in said.items()}
+    stderr_texts = {name: "; ".join(dict.fromkeys(own)) for name, own in sentences.items()}
+    return {
+        name: text if len(text) <= MAX_STDERR_CHARACTERS else f"{text[:MAX_STDERR_CHARACTERS]}..."
+        for name, text in stderr_texts.items()
+    }
 
 
-def failure_text(test: str, said: dict[str, str]) -> str:
-    """Returns a failed test's name, followed by the messages of its programs."""
-    message = said.get(test.replace("::", "-"))
+def failure_text(test: str, stderr_texts: dict[str, str]) -> str:
+    """Returns the name of a failed test, followed by the stderr of its programs."""
+    message = stderr_texts.get(test.replace("::", "-"))
     return f"Failed: {test}: {message}" if message else f"Failed: {test}."
 
 
-def names_it(row: dict[str, Any], fault: str) -> bool:
-    """Whether the first wrong element is the one into which the fault was put, and the only one."""
-    asked = dict(word.split("=") for word in fault.partition(":")[2].split(","))
-    place = ("rank", "index") if "index" in asked else ("rank",)
-    return [[wrong[name] for name in place] for wrong in row["check"]["first_wrong"]] == [
-        [int(asked[name]) for name in place]
+def names_fault(row: dict[str, Any], fault: str) -> bool:
+    """Returns True if the record names exactly the element with the injected fault."""
+    fault_fields = dict(word.split("=") for word in fault.partition(":")[2].split(","))
+    keys = ("rank", "index") if "index" in fault_fields else ("rank",)
+    return [[wrong[name] for name in keys] for wrong in row["check"]["first_wrong"]] == [
+        [int(fault_fields[name]) for name in keys]
     ]
 
 
-def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], said: dict[str, str]) -> str:
-    """Returns the page; `said` maps a test's folder to the messages of its programs."""
+def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], stderr_texts: dict[str, str]) -> str:
+    """Returns the page: tests, programs and injected faults. `stderr_texts` has the stderr by test folder."""
     first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
     machine = first["machine"]
-    gpus = len({(rank["host"], rank["bus_id"]) for rank in first["ranks"]})  # which ranks may share
+    gpus = len({(rank["host"], rank["bus_id"]) for rank in first["ranks"]})  # several ranks may share one GPU
     failed = [line.split()[1].rpartition("/")[2] for line in report.splitlines() if line.startswith("FAILED ")]
-    programs: dict[str, Found] = {}
-    struck = named = 0
+    programs: dict[str, ProgramCounts] = {}
+    injected = detected = 0
     for records in runs:
         fault = next((arg for arg in records[0]["args"] if arg.startswith(("flip:", "overrun:"))), None)
         if FAULT not in records[0]["args"]:
-            add(programs.setdefault(records[0]["collective"], Found()), records)
+            add(programs.setdefault(records[0]["collective"], ProgramCounts()), records)
         elif fault:
             rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
-            struck += len(rows)
-            named += sum(names_it(row, fault) for row in rows)
-    faults = f"{struck} rows had one planted fault each; in {named} of them the check named exactly that element."
+            injected += len(rows)
+            detected += sum(names_fault(row, fault) for row in rows)
+    faults = f"{injected} rows had one injected fault each; in {detected} of them the check named exactly that element."
     head = [
         f"# Tests on {gpus} x {first['ranks'][0]['device_name']}",
         first["start_time"][:10],
@@ -129,10 +133,10 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], sai
         ", ".join(head),
         "",
         f"Tests: {outcome(report)}.",
-        *(failure_text(name, said) for name in failed),
+        *(failure_text(name, stderr_texts) for name in failed),
         *(f"Either outcome is right here: {outcome}" for outcome in outcomes),
         "",
-        *([faults, ""] if struck else []),
+        *([faults, ""] if injected else []),
         "| program | runs | rows | types | operators | placements | checked | wrong elements |",
         "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
@@ -145,24 +149,22 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], sai
 
 
 def main() -> None:
-    """Reads the folder, writes the page and the records."""
+    """Reads the folder, and writes the page and the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="what tools/gpu_test.sh wrote: tests.txt and records/")
-    parser.add_argument(
-        "--results", type=Path, required=True, help="path without suffix; .jsonl.gz and .md are written"
-    )
+    parser.add_argument("folder", type=Path, help="output of tools/gpu_test.sh: tests.txt and records/")
+    parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .jsonl.gz and .md")
     arguments = parser.parse_args()
     runs = list(runs_in(arguments.folder / "records"))
     outcomes = [path.read_text().strip() for path in sorted(arguments.folder.rglob("outcome.txt"))]
     report = (arguments.folder / "tests.txt").read_text()
-    text = page(runs, report, outcomes, said_in(arguments.folder / "records"))
+    text = page(runs, report, outcomes, stderr_by_test(arguments.folder / "records"))
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{arguments.results}.md").write_text(text)
-    with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
+    with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as file:
         for records in runs:
             for record in records:
-                lean = {name: value for name, value in record.items() if "samples" not in name}
-                kept.write(json.dumps(without_paths(lean), separators=(",", ":")) + "\n")
+                reduced = {name: value for name, value in record.items() if "samples" not in name}
+                file.write(json.dumps(without_paths(reduced), separators=(",", ":")) + "\n")
     print(text)
 
 

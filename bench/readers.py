@@ -1,4 +1,4 @@
-"""Measures the readers: makes logs of nccl-tests of a given size, reads them, prints MB/s and peak memory.
+"""Measures the readers: makes nccl-tests logs of a given size, reads them, and prints MB/s and peak memory.
 
 Usage: python bench/readers.py [MEGABYTES]    (1000 without; the log goes to a temporary folder)
 """
@@ -32,15 +32,15 @@ FOOT = """# Out of bounds values : 0 OK
 """
 
 
-def side(size_bytes: int, step: int) -> str:
-    """A time that varies a little, and the bandwidths that follow from it."""
+def text(size_bytes: int, step: int) -> str:
+    """Returns the columns of one placement: a slightly varying time and its bandwidths."""
     time_us = round(20 + size_bytes / 3e5 + step % 97 / 50, 2)
     algbw = size_bytes / time_us / 1e3
     return f"{time_us:>8.2f}  {algbw:>6.2f}  {algbw * 1.5:>6.2f}       0"
 
 
 def write(path: Path, megabytes: int, prefix: str, rows_per_table: int) -> None:
-    """Tables one after the other until the file is long enough."""
+    """Writes tables until the file has the given size."""
     with path.open("w") as out:
         step = 0
         while out.tell() < megabytes * 1_000_000:
@@ -49,14 +49,14 @@ def write(path: Path, megabytes: int, prefix: str, rows_per_table: int) -> None:
                 step += 1
                 size = 8 << at % 31
                 lines.append(
-                    f"{size:>12}  {size // 4:>12}     float     sum      -1  {side(size, step)}  {side(size, step + 7)}"
+                    f"{size:>12}  {size // 4:>12}     float     sum      -1  {text(size, step)}  {text(size, step + 7)}"
                 )
             lines += FOOT.splitlines()
             out.write("".join(f"{prefix}{line}\n" for line in lines))
 
 
 def main() -> None:
-    """Reads each kind of log in a process of its own, so that its peak memory is its own."""
+    """Reads each kind of log in a separate process, for a separate peak memory."""
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     kinds = {
         "plain, tables of 31 rows": ("", 31),
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def read(path: Path) -> None:
-    """Reads one log through the public interface and forgets each row."""
+    """Reads one log through the public interface, without keeping rows."""
     from busbw import readers
 
     before, before_cpu = time.perf_counter(), time.process_time()

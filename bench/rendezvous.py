@@ -1,8 +1,8 @@
-"""What it costs that many processes meet over loopback, by their number: a part of `make bench`.
+"""Measures the rendezvous of many processes over loopback, by their number. Part of `make bench`.
 
-Every member is a thread with a job and connections of its own, in a few processes on this machine, so the members'
-own work is on the same processors as process 0's; on a cluster only process 0's is. The table goes to
-bench/results/, the figures go to build/bench-results/ as JSON.
+Every member is a thread with its own job and connections, in a few processes on this machine. So all members share the
+processors with process 0; on a cluster they do not. The table goes to bench/results/. The figures go to
+build/bench-results/ as JSON.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 from bench import FIGURES, HERE, cpu_name
 
 MEMBERS = (16, 64, 256, 1024, 2048, 4096)
-PROCESSES = 4  # over which the members are spread, beside the first member's
+PROCESSES = 4  # processes for the members, besides the process of the first member
 ROUNDS = 5
 MEASURED = ("rendezvous_s", "barrier_s", "gather_s", "peak_bytes")
 
 
 def measure(program: Path, members: int) -> dict[str, Any]:
-    """The median of several runs, and the greatest."""
+    """Returns the median and the maximum of several runs."""
     runs = []
     for _ in range(ROUNDS):
         done = subprocess.run([str(program), str(members), str(PROCESSES)], check=True, capture_output=True, text=True)
@@ -40,7 +40,7 @@ def measure(program: Path, members: int) -> dict[str, Any]:
 
 
 def as_table(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Returns the results as Markdown."""
     lines = [
         f"# {results['machine']}, {results['date']}",
         "",
@@ -63,11 +63,11 @@ def as_table(results: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measures and writes the results."""
+    """Measures, and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the table")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder of the JSON")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
     arguments = parser.parse_args()
     results: dict[str, Any] = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),

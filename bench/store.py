@@ -1,7 +1,7 @@
-"""How long the store takes with a million rows: `python bench/store.py [ROWS] [FOLDER]`.
+"""Measures the run store with a million rows: `python bench/store.py [ROWS] [FOLDER]`.
 
-Makes runs of 125 rows (25 sizes of 5 types, both placements) in the records' own format, indexes them, and times the
-whole commands, from the start of Python to the last line.
+It writes runs of 125 rows (25 sizes, 5 types, both placements) as records, indexes them, and times whole commands, from
+the start of Python to the last line.
 """
 
 import shutil
@@ -22,7 +22,7 @@ SIZES = [8 << step for step in range(25)]
 DTYPES = ("float", "half", "double", "int8", "bfloat16")
 ROWS_PER_RUN = len(SIZES) * len(DTYPES)
 COMMAND = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys.exit(main())"]
-QUESTIONS = (
+COMMANDS = (
     ["--help"],
     ["runs"],
     ["runs", "--collective", "all_reduce", "--dtype", "float", "--since", "2024-06-01"],
@@ -36,20 +36,20 @@ QUESTIONS = (
 
 
 def make_runs(store: Path, rows: int) -> None:
-    """Runs one hour apart."""
+    """Writes runs that start one hour apart."""
     random = np.random.default_rng(1)
     model = records.read(GOLDEN)
     row = model.rows[0]
     start = datetime(2024, 1, 1, tzinfo=timezone.utc)
     for number in range(rows // ROWS_PER_RUN):
-        moment = start + timedelta(hours=number)
-        header = msgspec.structs.replace(model.header, start_time=moment.isoformat())
+        start_time = start + timedelta(hours=number)
+        header = msgspec.structs.replace(model.header, start_time=start_time.isoformat())
         lines = [msgspec.json.encode(header)]
         noise = random.lognormal(0, 0.02, 2 * ROWS_PER_RUN)
         cases = ((dtype, size, side) for dtype in DTYPES for size in SIZES for side in (0, 1))
         for (dtype, size, in_place), factor in zip(cases, noise, strict=True):
             time_us = float((10 + size / 1e5) * factor)
-            made = msgspec.structs.replace(
+            new_row = msgspec.structs.replace(
                 row,
                 dtype=dtype,
                 size_bytes=size,
@@ -61,14 +61,14 @@ def make_runs(store: Path, rows: int) -> None:
                 samples_us=[],
                 warnings=[],
             )
-            lines.append(msgspec.json.encode(made))
-        folder = store / f"{moment:%Y%m%dT%H%M%SZ}-all_reduce"
+            lines.append(msgspec.json.encode(new_row))
+        folder = store / f"{start_time:%Y%m%dT%H%M%SZ}-all_reduce"
         folder.mkdir(parents=True)
         (folder / "records.jsonl").write_bytes(b"\n".join([*lines, b""]))
 
 
-def timed(arguments: list[str], store: Path) -> tuple[float, int]:
-    """Wall time of the whole command, and how many lines it printed."""
+def measure_command(arguments: list[str], store: Path) -> tuple[float, int]:
+    """Returns the wall time of the whole command and the number of lines."""
     begin = time.perf_counter()
     environment = {"BUSBW_STORE": str(store), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
@@ -78,19 +78,19 @@ def timed(arguments: list[str], store: Path) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Prints a line for each question: the best of three and the worst."""
+    """Prints the minimum and maximum of three runs for each command."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    named = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-    store = named or Path(tempfile.mkdtemp(prefix="busbw-store-"))
+    given_folder = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    store = given_folder or Path(tempfile.mkdtemp(prefix="busbw-store-"))
     try:
         if not (store / ".index.sqlite").exists():
             make_runs(store, rows)
-            print(f"index built: {timed(['runs'], store)[0]:.1f} s for {rows:,} rows")
-        for question in QUESTIONS:
-            took = [timed(question, store) for _ in range(3)]
-            print(f"{min(took)[0]:6.2f} to {max(took)[0]:.2f} s, {took[0][1]:9,} lines: busbw {' '.join(question)}")
+            print(f"index built: {measure_command(['runs'], store)[0]:.1f} s for {rows:,} rows")
+        for command in COMMANDS:
+            times = [measure_command(command, store) for _ in range(3)]
+            print(f"{min(times)[0]:6.2f} to {max(times)[0]:.2f} s, {times[0][1]:9,} lines: busbw {' '.join(command)}")
     finally:
-        if named is None:
+        if given_folder is None:
             shutil.rmtree(store)
 
 

@@ -1,10 +1,10 @@
-# The GPU engine, if BUSBW_CUDA says so: AUTO (where CUDA's compiler is found), ON (an error where it is not), OFF.
+# Enables the GPU engine by BUSBW_CUDA: AUTO (if CUDA's compiler is found), ON (an error if it is not found), OFF.
 #
-# The compiler is looked for in CMAKE_CUDA_COMPILER, the PATH, /usr/local/cuda, and in the Python environment that
-# builds this (pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from there or
-# from the system; its library is loaded when the program runs.
+# The compiler is searched in CMAKE_CUDA_COMPILER, PATH, /usr/local/cuda, and the Python environment of the build (pip
+# install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from the same
+# environment or from the system. The NCCL library is loaded at run time.
 set(BUSBW_CUDA AUTO CACHE STRING "Build the GPU engine: AUTO, ON or OFF")
-set(BUSBW_PYTHON "" CACHE FILEPATH "A Python whose environment has CUDA's and NCCL's wheels")
+set(BUSBW_PYTHON "" CACHE FILEPATH "Python of an environment with CUDA's and NCCL's wheels")
 
 set(busbw_has_cuda FALSE)
 if(NOT BUSBW_CUDA STREQUAL OFF)
@@ -21,19 +21,19 @@ print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if
       set(CMAKE_CUDA_COMPILER ${busbw_nvcc})
     endif()
   endif()
-  # NCCL 2.28 brought its device API, for the kernels of -D; the library that is loaded may be older.
+  # The kernels of -D need the device API of NCCL 2.28. The library loaded at run time may be older.
   find_path(busbw_nccl_include nccl_device.h HINTS ${site}/nccl/include /usr/local/cuda/include)
   if(CMAKE_CUDA_COMPILER AND busbw_nccl_include)
     set(busbw_has_cuda TRUE)
   elseif(BUSBW_CUDA STREQUAL ON)
     message(FATAL_ERROR "BUSBW_CUDA=ON: CUDA's compiler (${CMAKE_CUDA_COMPILER}) or nccl_device.h (${busbw_nccl_include}) "
-                        "was not found; see cmake/cuda.cmake")
+                        "not found; see cmake/cuda.cmake")
   endif()
 endif()
 
 if(busbw_has_cuda)
-  # As far as the compiler goes: CUDA 13 begins at sm_75, compilers before 12.8 end at sm_90. GPUs newer than the newest of
-  # these take its intermediate code.
+  # All architectures that the compiler supports: CUDA 13 begins at sm_75, compilers before 12.8 end at sm_90. Newer
+  # GPUs use the intermediate code of the newest one.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
     foreach(architecture 70 75 80 86 89 90 100 120)
@@ -45,7 +45,7 @@ if(busbw_has_cuda)
   endif()
   get_filename_component(busbw_toolkit ${CMAKE_CUDA_COMPILER} DIRECTORY)
   get_filename_component(busbw_toolkit ${busbw_toolkit} DIRECTORY)
-  # The wheels have lib where nvcc's profile says lib64.
+  # The wheels have lib, but nvcc's profile says lib64.
   set(CMAKE_CUDA_FLAGS_INIT "-L${busbw_toolkit}/lib -L${busbw_toolkit}/lib64")
   set(CMAKE_CUDA_STANDARD 17)
   enable_language(CUDA)
@@ -53,11 +53,11 @@ if(busbw_has_cuda)
   message(STATUS "the GPU engine is built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
 endif()
 
-# What a target takes that calls CUDA or NCCL, or has kernels.
+# Sets up a target that calls CUDA or NCCL, or has kernels.
 function(busbw_use_cuda target)
   target_include_directories(${target} SYSTEM PRIVATE ${busbw_toolkit}/include ${busbw_nccl_include})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-  # Code for every kind of GPU would be most of a program. Every driver for CUDA 13 can read it compressed.
+  # Compressed, because the code for all GPUs would be most of a program. Every driver for CUDA 13 can read it.
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
   endif()

@@ -1,15 +1,15 @@
-# The C++ libraries: the distribution's where they are there, otherwise fetched at a pinned version and hash. Without a
-# network, -DFETCHCONTENT_SOURCE_DIR_FMT=<unpacked source> (and so on) says where a source lies.
+# C++ libraries: those of the distribution if installed, otherwise fetched with a pinned version and hash. Without a
+# network, -DFETCHCONTENT_SOURCE_DIR_FMT=<unpacked source> (and so on) sets the path of a source.
 #
-# Every library is used through an own target with its headers as system headers; nothing of theirs is built except fmt.
+# Every library has a target here, with its headers as system headers. Only fmt is compiled.
 include(FetchContent)
 if(POLICY CMP0135)
   cmake_policy(SET CMP0135 NEW)
 endif()
 
-# Unpacks a source without running its own CMake project; its directory is <name>_SOURCE_DIR afterwards.
+# Unpacks a source without running its CMake project. Sets <name>_SOURCE_DIR to its directory.
 macro(busbw_fetch name url sha256)
-  message(STATUS "${name}: not installed here, fetching ${url}")
+  message(STATUS "${name}: not installed, fetching ${url}")
   FetchContent_Declare(${name} URL ${url} URL_HASH SHA256=${sha256} SOURCE_SUBDIR only-unpack)
   FetchContent_MakeAvailable(${name})
 endmacro()
@@ -20,7 +20,7 @@ if(fmt_FOUND AND NOT BUSBW_PORTABLE)
   target_link_libraries(busbw_fmt INTERFACE fmt::fmt)
 else()
   if(fmt_FOUND)
-    # A distribution has fmt as a shared library only, and to compile all of it in every file would take half of the build.
+    # Distributions have fmt only as a shared library. Header-only fmt in every file would double the build time.
     get_target_property(fmt_include fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
     set(fmt_source ${PROJECT_SOURCE_DIR}/cmake/fmt.cpp)
   else()

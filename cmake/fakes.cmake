@@ -1,4 +1,4 @@
-# Libraries that the tests of the engine load in place of real ones. Each is named to them by a macro with its path.
+# Fake libraries that the tests of the engine load instead of real ones. A macro holds the path of each.
 function(busbw_add_fake name source)
   add_library(${name} MODULE ${PROJECT_SOURCE_DIR}/tests/engine/fakes/${source})
   target_compile_definitions(${name} PRIVATE ${ARGN})

@@ -1,4 +1,4 @@
-// fmt as a library of our own, made of its headers alone: what they declare and leave to a library, from 8.1 to 12.
+// Builds fmt 8.1 to 12 as a library from its headers: instantiates the templates that the headers only declare.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

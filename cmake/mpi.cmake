@@ -1,6 +1,6 @@
-# An MPI, for busbw-engine-mpi, the engine that measures MPI's own collectives (docs/mpi.md). `busbw_has_mpi` says whether
-# there is one. -DMPI_HOME=<folder> or -DMPI_CXX_COMPILER=<its mpicxx> says which.
-set(BUSBW_MPI AUTO CACHE STRING "Build busbw-engine-mpi: AUTO where an MPI is found, ON, OFF")
+# Finds an MPI for busbw-engine-mpi, the engine that measures MPI's own collectives (docs/mpi.md). Sets `busbw_has_mpi`.
+# -DMPI_HOME=<folder> or -DMPI_CXX_COMPILER=<its mpicxx> selects the MPI.
+set(BUSBW_MPI AUTO CACHE STRING "Build busbw-engine-mpi: AUTO (if an MPI is found), ON or OFF")
 set_property(CACHE BUSBW_MPI PROPERTY STRINGS AUTO ON OFF)
 
 set(busbw_has_mpi OFF)
@@ -9,17 +9,17 @@ if(BUSBW_MPI)
   find_package(MPI QUIET COMPONENTS CXX)
   set(busbw_has_mpi ${MPI_CXX_FOUND})
   if(NOT busbw_has_mpi AND NOT BUSBW_MPI STREQUAL "AUTO")
-    message(FATAL_ERROR "BUSBW_MPI=${BUSBW_MPI}, but no MPI was found: put its mpicxx into PATH, or say "
+    message(FATAL_ERROR "BUSBW_MPI=${BUSBW_MPI}, but no MPI was found: put its mpicxx into PATH, or set "
                         "-DMPI_CXX_COMPILER=<mpicxx>")
   endif()
 endif()
 if(busbw_has_mpi)
   message(STATUS "MPI: ${MPI_CXX_COMPILER}")
 else()
-  message(STATUS "MPI: none, so --backend mpi is left out")
+  message(STATUS "MPI: none, so --backend mpi is not built")
 endif()
 
-# An engine for the MPI of one compiler, beside the one above: <build>/mpi/<folder of the MPI>/busbw-engine-mpi.
+# Adds another engine for the MPI of one compiler: <build>/mpi/<folder of the MPI>/busbw-engine-mpi.
 function(busbw_add_mpi_engine compiler)
   string(REGEX REPLACE "^.*/([^/]+)/bin/[^/]+$" "\\1" family "${compiler}")
   execute_process(COMMAND ${compiler} -show OUTPUT_VARIABLE command OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -1,8 +1,8 @@
-# What most files include, read once for all of a target's, which saves a fifth of a build under a sanitizer. It also hides
-# that a file lacks an #include, and moves where GCC sees strings copied, of which it then warns: other builds do without.
+# Precompiles the headers that most files include, which saves a fifth of a build under a sanitizer. Only some builds
+# use it, because it hides missing #include lines and makes GCC print other warnings about string copies.
 option(BUSBW_PRECOMPILE "Precompile the headers that most files include" OFF)
 
-# ARGN: further headers of this target.
+# Precompiles the headers for a target. ARGN: additional headers.
 function(busbw_precompile target)
   if(BUSBW_PRECOMPILE)
     target_precompile_headers(
@@ -36,7 +36,7 @@ function(busbw_precompile target)
   endif()
 endfunction()
 
-# As busbw_precompile; the one file of the tests that holds doctest's own code has to be the first that includes it.
+# Like busbw_precompile, for tests. Skips the main file, which must include doctest itself to hold its implementation.
 function(busbw_precompile_tests target main)
   busbw_precompile(${target} <doctest/doctest.h>)
   set_source_files_properties(${main} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

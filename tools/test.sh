@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every test: the engine's and the fast path's, plain and under the sanitizers, then those of the command and of the
-# installed programs. tools/setup.sh test comes first; `make test` calls both.
+# Runs all tests: engine and fast path, plain and under the sanitizers, the Python command, and the installed programs.
+# `make test` calls tools/setup.sh test first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Older sanitizer runtimes fail on a machine that spreads addresses widely; without spreading they always run.
+# Older sanitizer runtimes fail with wide address space randomization, so it is turned off.
 fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" -R)
@@ -16,12 +16,12 @@ build() {
   { cmake --preset "$preset" -G Ninja && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
     >"$log" 2>&1 || {
     tail -n 60 "$log" >&2
-    printf 'the build failed; all of its output: %s\n' "$log" | tee build/failed-build >&2
+    printf 'the build failed; see %s\n' "$log" | tee build/failed-build >&2
     exit 1
   }
 }
 
-# The engine's tests run in parts side by side, since they mostly wait. Each part's summary counts the tests of all.
+# The engine's tests run in parallel parts, because they mostly wait. The summary of each part counts all tests.
 engine_parts=4
 
 run_tests() {
@@ -41,7 +41,7 @@ run_tests() {
   return "$code"
 }
 
-# Builds these presets one after another; the tests of each, which mostly wait, run beside what is built next.
+# Builds these presets one after another. The tests of each preset run during the next build, because they mostly wait.
 build_and_test() {
   local preset pid pids=() code=0
   for preset in "$@"; do
@@ -60,7 +60,7 @@ build_and_test() {
 presets=(dev tsan asan)
 rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built build/failed-build
 
-# All of this runs beside the tests of the command, which mostly wait, too.
+# This runs in parallel with the tests of the command, which mostly wait, too.
 build_and_test "${presets[@]}" &
 engine=$!
 trap 'kill "$engine" 2>/dev/null || true' EXIT
@@ -68,7 +68,7 @@ code=0
 echo '== the command'
 python -m pytest tests/python || code=$?
 
-# The engines of the MPIs are among the programs, and the fast path's library.
+# The programs include the engines for each MPI and the fast path's library.
 until [ -e build/programs-are-built ]; do
   kill -0 "$engine" 2>/dev/null || {
     printf 'the installed programs were not tested: ' >&2
@@ -89,7 +89,7 @@ for preset in "${presets[@]}"; do
     code=1
     [ -e "build/$preset/tests.log" ] || { printf 'not run, preset %s\n' "$preset" >&2; continue; }
     cat "build/$preset/tests.log"
-    printf 'tests failed, preset %s; all of their output: build/%s/tests.log\n' "$preset" "$preset" >&2
+    printf 'tests failed, preset %s; see build/%s/tests.log\n' "$preset" "$preset" >&2
   fi
 done
 [ ! -e build/failed-build ] || cat build/failed-build >&2

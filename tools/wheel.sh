@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds one wheel with the GPU engine and the fast path's library in it, for any Python 3.10 or later:
-# dist/busbw-*-py3-none-manylinux_*.whl. It takes a C++ compiler, but neither a GPU nor a CUDA toolkit: CUDA's compiler and
-# NCCL's headers come from PyPI.
+# Builds one wheel with the GPU engine and the fast path's library, for Python 3.10 and later:
+# dist/busbw-*-py3-none-manylinux_*.whl. It needs a C++ compiler, but neither a GPU nor a CUDA toolkit: CUDA's compiler
+# and NCCL's headers come from PyPI.
 #
-# The wheel of CUDA 13's compiler begins at sm_75; for a V100 (sm_70) see docs/gpu.md. CUDA_ARCHITECTURES=90-real makes it for
-# some GPUs only, WHEEL_BUILD names another folder to build in, JOBS says how many compilers run at once.
+# CUDA 13's compiler supports sm_75 and later; for a V100 (sm_70) see docs/gpu.md. CUDA_ARCHITECTURES=90-real limits the
+# GPUs, WHEEL_BUILD sets the build folder, and JOBS sets the number of parallel compilers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ quietly() {
   "$@" >>"$log" 2>&1 || {
     local code=$?
     tail -n 60 "$log" >&2
-    say "failed: $* (all of its output: $log)"
+    say "failed: $* (output: $log)"
     exit $code
   }
 }
@@ -44,7 +44,7 @@ quietly python -m pip wheel --disable-pip-version-check --no-build-isolation --n
   "--config-settings=build-dir=${WHEEL_BUILD:-build/wheel-gpu}" \
   "${settings[@]/#/--config-settings=cmake.define.}" .
 
-# The tag is what the programs' symbols need, not what this machine has.
+# The platform tag follows from the symbols of the programs, not from this machine.
 rm -f dist/busbw-*.whl
 quietly auditwheel repair --plat auto --wheel-dir dist $raw/busbw-*.whl
 wheel=$(echo dist/busbw-*.whl)

@@ -1,5 +1,5 @@
-// How fast results are checked: compares 1 GiB of float sums per rank at 4 ranks, beside plain reading of the same memory.
-// Prints GB/s (1e9 bytes per second, all ranks together) of reading, of comparing and of filling; best of five rounds each.
+// Measures the check of results: compares 1 GiB of float sums per rank at 4 ranks, and reads the same memory.
+// Prints GB/s (1e9 bytes per second, all ranks together) for reading, comparing and filling; best of five rounds each.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// How fast a GPU makes data and checks them: filling and comparing by the engine's kernels, beside what the same memory
-// does when CUDA sets and copies it. One GPU, no NCCL.
+// Measures how fast a GPU fills and compares data with the engine's kernels, beside setting and copying the same memory
+// with CUDA. Uses one GPU and no NCCL.
 //
-//   device_data [MIB]      of memory, 4096 without it
+//   device_data [MIB]      memory size [default: 4096]
 //
-// A line for each: name, element bytes, where the buffer begins (bytes past a multiple of 16), GB/s of memory traffic
-// (1e9 bytes per second; a copy reads and writes), over that of setting or reading. Medians of eleven runs by CUDA
-// events. A comparison of wrong data must find them, or the program ends with code 1.
+// Prints one line per kernel: name, element bytes, buffer offset (bytes past a multiple of 16), GB/s of memory traffic
+// (1e9 bytes per second; a copy reads and writes), and the ratio to setting or copying. Figures are medians of eleven
+// runs by CUDA events. Exits with code 1 if a comparison misses wrong data or reports correct data.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -27,12 +27,12 @@ using namespace busbw;
 constexpr int kRuns = 11;
 constexpr std::uint64_t kSeed = 7;
 constexpr const char* kWhere = "GPU 0";
-/// Room past a buffer's end, where it begins past its memory's.
-constexpr std::size_t kRoomBytes = 16;
+/// Padding past a buffer's end, for a buffer that begins past the start of its memory.
+constexpr std::size_t kPaddingBytes = 16;
 
 unsigned char* bytes_of(const DeviceMemory& memory) { return reinterpret_cast<unsigned char*>(memory.data()); }
 
-/// GB/s of `moved` bytes by the median of some runs.
+/// Returns GB/s for `moved` bytes, by the median of eleven runs.
 double gbps(std::size_t moved, cudaStream_t stream, const std::function<cudaError_t()>& launch) {
   const CudaEvent begin(kWhere), end(kWhere);
   std::array<double, kRuns> times_s{};
@@ -49,13 +49,13 @@ double gbps(std::size_t moved, cudaStream_t stream, const std::function<cudaErro
   return static_cast<double>(moved) / 1e9 / summarize(times_s).median_s;
 }
 
-/// Of results on the device: how many pieces differ from what belongs there, and how fast that was found.
-struct Compared {
+/// Result of a comparison on the device: its speed, and if the data differ.
+struct ComparisonResult {
   double gbps;
   bool differs;
 };
 
-Compared compare(const DeviceRange& range, cudaStream_t stream) {
+ComparisonResult compare(const DeviceRange& range, cudaStream_t stream) {
   unsigned long long count = 0;
   const DeviceMemory differing(sizeof count, kWhere, "a counter");
   auto* const counter = reinterpret_cast<unsigned long long*>(differing.data());
@@ -66,11 +66,11 @@ Compared compare(const DeviceRange& range, cudaStream_t stream) {
   return {speed, count != 0};
 }
 
-/// False where comparing does not find what is wrong, or finds what is not.
+/// Returns false if the comparison misses wrong data or reports correct data.
 bool measure(std::size_t bytes) {
-  const CudaStream own(false, kWhere);
-  const cudaStream_t stream = own.get();
-  const DeviceMemory buffer(bytes + kRoomBytes, kWhere, "a buffer"), other(bytes, kWhere, "a copy");
+  const CudaStream owner(false, kWhere);
+  const cudaStream_t stream = owner.get();
+  const DeviceMemory buffer(bytes + kPaddingBytes, kWhere, "a buffer"), other(bytes, kWhere, "a copy");
   unsigned char* const memory = bytes_of(buffer);
   const double set = gbps(bytes, stream, [&] { return cudaMemsetAsync(memory, 1, bytes, stream); });
   const double copy = gbps(2 * bytes, stream, [&] {
@@ -85,12 +85,12 @@ bool measure(std::size_t bytes) {
                "copying a tile");
     for (const unsigned shift : {0u, element}) {
       const DeviceRange range{memory + shift, bytes_of(tile), data.seed, 0, bytes / element, element};
-      const auto say = [&](const char* name, double speed, double beside) {
-        fmt::print("{:<8} {} {:2} {:7.0f} GB/s {:5.2f}\n", name, element, shift, speed, speed / beside);
+      const auto print_row = [&](const char* name, double speed, double reference) {
+        fmt::print("{:<8} {} {:2} {:7.0f} GB/s {:5.2f}\n", name, element, shift, speed, speed / reference);
       };
-      say("fill", gbps(bytes, stream, [&] { return launch_fill(range, stream); }), set);
-      const Compared right = compare(range, stream);
-      say("compare", right.gbps, copy);
+      print_row("fill", gbps(bytes, stream, [&] { return launch_fill(range, stream); }), set);
+      const ComparisonResult right = compare(range, stream);
+      print_row("compare", right.gbps, copy);
       check_cuda(cudaMemsetAsync(range.at + bytes / 2, 0, 1024, stream), kWhere, "making it wrong");
       if (!right.differs && compare(range, stream).differs) continue;
       fmt::print(stderr, "device_data: comparing found {}\n",

@@ -1,18 +1,20 @@
-// CUDA's runtime for a machine that has no GPU: devices joined by NVLink, of which each has the host's memory. For what the
-// fast path's host code costs, and for tests of what it queues and holds and of what the engine decides; nothing is launched.
+// Fake CUDA runtime for a machine without a GPU: devices that are connected by NVLink and use the host's memory. It
+// serves to measure the cost of the fast path's host code, and to test its queueing and memory and the decisions of the
+// engine. It launches nothing.
 //
-// BUSBW_PRETENDED_DEVICES says how many there are, 2 without it, and BUSBW_PRETENDED_MIB how much memory each has.
-// BUSBW_PRETENDED_NVLINK=0: PCI Express joins them.
-// BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
-// BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
-// captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
-// BUSBW_PRETENDED_SETTING=1: between two operations on a captured stream the program sets what it follows to a node of its own.
-// BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written, and "host" where memory
-// of the host is freed.
-// BUSBW_PRETENDED_IPC_LOG names a file to which each opening, closing and freeing of memory on a device is written that processes
-// share, with its handle: the process and the address there.
-// BUSBW_PRETENDED_BUSY=1: what is queued never ends.
-// BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
+// BUSBW_PRETENDED_DEVICES: number of devices [default: 2]; BUSBW_PRETENDED_MIB: memory of each device.
+// BUSBW_PRETENDED_NVLINK=0: the devices are connected by PCI Express.
+// BUSBW_PRETENDED_CAPABILITY: compute capability of the devices [default: 90 for 9.0].
+// BUSBW_PRETENDED_LOG: file for each event, wait and launch with its stream. Streams from 1000 on are captured: 1000 to
+// 1999 into graph 1, and so on. Nodes of graphs have numbers.
+// BUSBW_PRETENDED_SETTING=1: between two operations, the program makes a captured stream depend on one of its own
+// nodes.
+// BUSBW_PRETENDED_MEMORY_LOG: file for each allocation and release of device memory, and "host" for a release of host
+// memory.
+// BUSBW_PRETENDED_IPC_LOG: file for each opening, closing and release of device memory that processes share, with its
+// handle: process and address.
+// BUSBW_PRETENDED_BUSY=1: queued work never completes.
+// BUSBW_PRETENDED_OLD_ERROR=1: before each launch there is an unread error of an earlier call.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -40,7 +42,7 @@ int devices() {
   return count;
 }
 
-/// The file that a variable names, if there is one: others may write there, too.
+/// Appends lines to the file that a variable names, if it is set. Other processes may append to it, too.
 class Log {
  public:
   explicit Log(const char* variable) {
@@ -60,25 +62,25 @@ class Log {
   std::FILE* file_ = nullptr;
 };
 
-/// Of what is queued.
+/// Log of queued operations.
 Log& queue() {
   static Log log("BUSBW_PRETENDED_LOG");
   return log;
 }
 
-/// Of memory that processes share.
+/// Log of memory that processes share.
 Log& shared() {
   static Log log("BUSBW_PRETENDED_IPC_LOG");
   return log;
 }
 
-/// Of a stream, an event, a graph or a node: these are numbers.
+/// Number of a stream, event, graph or node: the fake handles are numbers.
 template <class Handle>
 unsigned long long number_of(Handle handle) {
   return reinterpret_cast<std::uintptr_t>(handle);
 }
 
-/// Of the graph into which a stream is captured; 0: none.
+/// Number of the graph into which a stream is captured. 0 if it is not captured.
 std::uintptr_t graph_of(cudaStream_t stream) { return number_of(stream) / 1000; }
 
 cudaGraphNode_t new_node() {
@@ -86,13 +88,13 @@ cudaGraphNode_t new_node() {
   return reinterpret_cast<cudaGraphNode_t>(++made);
 }
 
-/// Behind which a captured stream goes on.
+/// Nodes on which the next operation of a captured stream depends.
 std::vector<cudaGraphNode_t>& nodes_before(cudaStream_t stream) {
   static std::map<cudaStream_t, std::vector<cudaGraphNode_t>> nodes;
   return nodes[stream];
 }
 
-/// The program's own, between two operations.
+/// Makes a captured stream depend on a node of the program, between two operations.
 void set_node_before(cudaStream_t stream) {
   static const bool is_done = number_from("BUSBW_PRETENDED_SETTING", 0) != 0;
   if (!is_done || graph_of(stream) == 0 || nodes_before(stream).empty()) return;
@@ -118,10 +120,10 @@ cudaError_t allocated(void** memory, std::size_t bytes) {
   return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/// What is allocated on the devices.
+/// Tracks the memory allocated on the devices.
 class DeviceMemory {
  public:
-  static DeviceMemory& of_all() {
+  static DeviceMemory& instance() {
     static DeviceMemory memory;
     return memory;
   }
@@ -139,7 +141,7 @@ class DeviceMemory {
     const std::lock_guard lock(mutex_);
     log_.note("host");
   }
-  void tell(std::size_t& free, std::size_t& total) {
+  void query(std::size_t& free, std::size_t& total) {
     const std::lock_guard lock(mutex_);
     total = limit_bytes_;
     free = limit_bytes_ - held_bytes_[current_device];
@@ -177,7 +179,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
-  std::snprintf(properties->name, sizeof properties->name, "a GPU that is pretended");
+  std::snprintf(properties->name, sizeof properties->name, "a fake GPU");
   const int number = number_from("BUSBW_PRETENDED_CAPABILITY", 90);
   properties->major = number / 10;
   properties->minor = number % 10;
@@ -213,23 +215,23 @@ cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  DeviceMemory::of_all().tell(*free, *total);
+  DeviceMemory::instance().query(*free, *total);
   return cudaSuccess;
 }
-cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return DeviceMemory::of_all().allocate(memory, bytes); }
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return DeviceMemory::instance().allocate(memory, bytes); }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocated(memory, bytes); }
 cudaError_t cudaFree(void* memory) {
   shared().note("free %d:%llx", static_cast<int>(getpid()), number_of(memory));
-  DeviceMemory::of_all().free(memory);
+  DeviceMemory::instance().free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  DeviceMemory::of_all().note_host_freed();
+  DeviceMemory::instance().note_host_freed();
   std::free(memory);
   return cudaSuccess;
 }
-cudaError_t cudaHostGetDevicePointer(void** seen, void* memory, unsigned) {
-  *seen = memory;
+cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* memory, unsigned) {
+  *device_pointer = memory;
   return cudaSuccess;
 }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
@@ -271,13 +273,13 @@ cudaError_t cudaStreamQuery(cudaStream_t) {
   static const bool is_busy = number_from("BUSBW_PRETENDED_BUSY", 0) != 0;
   return is_busy ? cudaErrorNotReady : cudaSuccess;
 }
-/// CUDA refuses it of a stream that is being captured.
+/// Fails for a captured stream, as in CUDA.
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   if (graph_of(stream) != 0) return cudaErrorStreamCaptureUnsupported;
   *id = reinterpret_cast<std::uintptr_t>(stream);
   return cudaSuccess;
 }
-/// The first that is asked for an operation.
+/// First call of every operation, so it also applies BUSBW_PRETENDED_SETTING.
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   set_node_before(stream);
   *status = graph_of(stream) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
@@ -352,7 +354,7 @@ cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaS
   return launched(stream);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void*, void**) {
-  // Of what attributes ask for: devices before 9.0 start no kernel early.
+  // Devices before 9.0 do not support the early start that the attributes request.
   if (config->numAttrs > 0 && number_from("BUSBW_PRETENDED_CAPABILITY", 90) < 90) return cudaErrorNotSupported;
   return launched(config->stream);
 }

@@ -1,12 +1,13 @@
-// A NCCL whose ranks are all in one thread, or each in a process, for what a call costs that is handed over: communicators know who they are,
-// all-gathers in a group gather, for that is how the fast path's ranks meet, and everything else does nothing.
+// Fake NCCL for measuring the cost of delegated calls, with all ranks in one thread or one rank per process.
+// Communicators know their rank and size. All-gathers in a group gather data, because the fast path sets up its cliques
+// with them. All other operations do nothing.
 //
-// BUSBW_PRETENDED_MEETING names a folder by which ranks that are each in a process gather.
-// BUSBW_PRETENDED_NCCL is the version that it gives, 21803 for 2.18.3.
-// BUSBW_PRETENDED_NCCL_LOG names a file to which the stream of each operation is written, but of all-gathers, when it is done:
-// those of a group at its end.
-// BUSBW_PRETENDED_CONFIG names a file to which the configuration of each communicator is written.
-// BUSBW_PRETENDED_STATE is the error that every communicator has noticed, 6 for a peer that was lost.
+// BUSBW_PRETENDED_MEETING: folder through which ranks of several processes gather.
+// BUSBW_PRETENDED_NCCL: reported version, such as 21803 for 2.18.3.
+// BUSBW_PRETENDED_NCCL_LOG: file for the stream of each operation except all-gathers, written when it is issued, or at
+// the end of its group.
+// BUSBW_PRETENDED_CONFIG: file for the configuration of each communicator.
+// BUSBW_PRETENDED_STATE: asynchronous error of every communicator, such as 6 for a lost peer.
 #include <nccl.h>
 
 #include <chrono>
@@ -23,7 +24,7 @@ struct ncclComm {
   int rank;
   int ranks;
   int device;
-  bool waits = true;  // for what its calls begin, as by default
+  bool waits = true;  // blocking communicator, the default
 };
 
 namespace {
@@ -36,21 +37,21 @@ struct Gathering {
   int ranks;
 };
 
-/// Those of the group that is open.
+/// All-gathers of the open group.
 thread_local std::vector<Gathering> waiting;
-/// Whether it has a call of a communicator that does not wait.
-thread_local bool goes_on = false;
+/// True if the open group has a call of a non-blocking communicator.
+thread_local bool has_nonblocking = false;
 
-/// Of groups that are open, and the streams of their operations.
+/// Number of open groups, and the streams of their operations.
 thread_local int depth = 0;
 thread_local std::vector<cudaStream_t> streams;
 
-/// What one rank says in a gathering of processes: a file that appears with all of it.
+/// Path of one rank's contribution to a gathering of processes. The file appears only when it is complete.
 std::string file_of(const char* folder, int gathering, int rank) {
   return std::string(folder) + "/" + std::to_string(gathering) + "-" + std::to_string(rank);
 }
 
-void tell(const std::string& name, const Gathering& from) {
+void write_file(const std::string& name, const Gathering& from) {
   const std::string unfinished = name + ".unfinished";
   std::FILE* const file = std::fopen(unfinished.c_str(), "w");
   if (!file) return;
@@ -59,20 +60,20 @@ void tell(const std::string& name, const Gathering& from) {
   std::rename(unfinished.c_str(), name.c_str());
 }
 
-void hear(const std::string& name, const Gathering& to, int rank) {
+void read_file(const std::string& name, const Gathering& to, int rank) {
   std::FILE* file = nullptr;
   while (!(file = std::fopen(name.c_str(), "r"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  const std::size_t heard = std::fread(to.all + static_cast<std::size_t>(rank) * to.bytes, 1, to.bytes, file);
+  const std::size_t size = std::fread(to.all + static_cast<std::size_t>(rank) * to.bytes, 1, to.bytes, file);
   std::fclose(file);
-  if (heard != to.bytes) std::abort();
+  if (size != to.bytes) std::abort();
 }
 
 void gather_from_processes(const char* folder) {
   static int gatherings = 0;
   for (const Gathering& one : waiting) {
     const int gathering = gatherings++;
-    tell(file_of(folder, gathering, one.rank), one);
-    for (int rank = 0; rank < one.ranks; ++rank) hear(file_of(folder, gathering, rank), one, rank);
+    write_file(file_of(folder, gathering, one.rank), one);
+    for (int rank = 0; rank < one.ranks; ++rank) read_file(file_of(folder, gathering, rank), one, rank);
   }
 }
 
@@ -100,7 +101,7 @@ ncclResult_t done(cudaStream_t stream) {
   return ncclSuccess;
 }
 
-/// What NCCL from 2.30 on reads behind the configuration that these headers know; UNDEF where it is shorter.
+/// Field that NCCL 2.30 and later reads behind the configuration of these headers. UNDEF for a shorter configuration.
 int max_p2p_peers(const ncclConfig_t& config) {
   constexpr std::size_t kAt = 88;
   int peers = NCCL_CONFIG_UNDEF_INT;
@@ -109,13 +110,13 @@ int max_p2p_peers(const ncclConfig_t& config) {
   return peers;
 }
 
-/// As NCCL's own variable has it, whatever the configuration says.
+/// True for a blocking communicator. NCCL_COMM_BLOCKING overrides the configuration.
 bool waits(int blocking) {
-  const char* const asked = std::getenv("NCCL_COMM_BLOCKING");
-  return asked ? std::atoi(asked) != 0 : blocking != 0;
+  const char* const blocking_variable = std::getenv("NCCL_COMM_BLOCKING");
+  return blocking_variable ? std::atoi(blocking_variable) != 0 : blocking != 0;
 }
 
-void note(const ncclConfig_t& config) {
+void log_config(const ncclConfig_t& config) {
   const char* const name = std::getenv("BUSBW_PRETENDED_CONFIG");
   std::FILE* const file = name ? std::fopen(name, "a") : nullptr;
   if (!file) return;
@@ -134,7 +135,7 @@ ncclResult_t ncclGetVersion(int* version) {
   return ncclSuccess;
 }
 
-/// Exported whatever the version, as by a library that stands before an older one.
+/// Exported for every version, like a library that is loaded before an older NCCL.
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
   constexpr int kSince = 21900;
   int version = 0;
@@ -148,7 +149,7 @@ ncclResult_t ncclMemFree(void* memory) {
   return ncclSuccess;
 }
 
-const char* ncclGetErrorString(ncclResult_t) { return "an error that is pretended"; }
+const char* ncclGetErrorString(ncclResult_t) { return "a fake error"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   *id = {};
@@ -159,7 +160,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId,
   return (*communicator)->waits ? ncclSuccess : ncclInProgress;
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank, ncclConfig_t* config) {
-  note(*config);
+  log_config(*config);
   *communicator = new ncclComm{rank, ranks, rank, waits(config->blocking)};
   return (*communicator)->waits ? ncclSuccess : ncclInProgress;
 }
@@ -205,7 +206,7 @@ ncclResult_t ncclGroupEnd() {
     for (const Gathering& to : waiting)
       std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
   waiting.clear();
-  return std::exchange(goes_on, false) ? ncclInProgress : ncclSuccess;
+  return std::exchange(has_nonblocking, false) ? ncclInProgress : ncclSuccess;
 }
 ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataType_t, ncclComm_t communicator,
                            cudaStream_t) {
@@ -216,7 +217,7 @@ ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataTyp
 ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator,
                            cudaStream_t stream) {
   if (communicator == nullptr) return ncclInvalidArgument;
-  goes_on = goes_on || !communicator->waits;
+  has_nonblocking = has_nonblocking || !communicator->waits;
   return done(stream);
 }
 ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
@@ -239,6 +240,6 @@ ncclResult_t ncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclCom
 ncclResult_t ncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
   return done(stream);
 }
-/// Without its arguments, which are newer than these headers.
+/// Declared without arguments, because their types are newer than these headers.
 ncclResult_t ncclSignal() { return ncclSuccess; }
 }

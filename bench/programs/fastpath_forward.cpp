@@ -1,13 +1,15 @@
-// What a call costs that the fast path hands over: the same function of a library that stands for NCCL, called directly and
-// through libbusbw_nccl.so, in turns.
+// Measures the cost of a call that the fast path delegates to NCCL: calls the same function of a fake NCCL directly and
+// through libbusbw_nccl.so, alternating.
 //
 // Usage: fastpath_forward REAL LIBRARY SITUATION:FUNCTION...
 //
-// A line for each: function and situation, then for direct and for handed-over calls the lower quartile, median and upper
-// quartile over rounds, in ns, and the same of what a call costs more in a round. SITUATIONs: `one`, a communicator of one
-// rank, which has no fast path; `fast`, one of two ranks, which has one if the library can; `turns`, both ranks' by turns, so
-// that no call is of the communicator of the one before it; `many`, both ranks' of eight communicators by turns; `group`, as
-// `fast`, each call in a group of its own.
+// Prints one line per argument: function, situation, then lower quartile, median and upper quartile over rounds, in ns,
+// for direct calls, for delegated calls and for their difference. SITUATIONs:
+//   one     a communicator of one rank, which has no fast path
+//   fast    a communicator of two ranks, with a fast path if the library supports it
+//   turns   the communicators of both ranks, alternating, so that no call uses the communicator of the previous one
+//   many    sixteen communicators of eight pairs of ranks, alternating
+//   group   as `fast`, with each call in its own group
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -24,15 +26,15 @@ namespace {
 
 constexpr int kRounds = 201;
 constexpr int kCalls = 20000;
-// A size that no table gives to the fast path.
+// Element count at which no table selects the fast path.
 constexpr std::size_t kCount = std::size_t{1} << 32;
-constexpr int kHalf = 6;  // as NCCL numbers it
+constexpr int kHalf = 6;  // ncclFloat16
 
 struct UniqueId {
   unsigned char bytes[128];
 };
 using Comm = std::uint64_t;
-/// As an all-reduce has them; functions with more arguments take what there is.
+/// Arguments of an all-reduce. Functions with other arguments are called with the same ones.
 using Collective = int (*)(const void*, void*, std::size_t, int, int, Comm, void*, void*);
 using Group = int (*)();
 
@@ -54,10 +56,10 @@ struct Side {
   Collective call;
   Group group_start = nullptr;  // null: no group
   Group group_end = nullptr;
-  std::vector<Comm> comms;  // by turns
+  std::vector<Comm> comms;  // used alternately
 };
 
-Side side_of(void* library, const std::string& function, const std::string& situation, std::vector<Comm> comms) {
+Side make_side(void* library, const std::string& function, const std::string& situation, std::vector<Comm> comms) {
   Side side{find_or_die<Collective>(library, function.c_str()), nullptr, nullptr, std::move(comms)};
   if (situation == "group") {
     side.group_start = find_or_die<Group>(library, "ncclGroupStart");
@@ -66,8 +68,8 @@ Side side_of(void* library, const std::string& function, const std::string& situ
   return side;
 }
 
-/// Made through the library, which may give them a fast path; the real one knows them too.
-std::vector<Comm> comms_of(void* library, const std::string& situation) {
+/// Creates communicators through the library, which may add a fast path. The real library accepts them too.
+std::vector<Comm> make_comms(void* library, const std::string& situation) {
   std::vector<Comm> comms(situation == "many" ? 16 : 2);
   if (situation == "one") {
     find_or_die<int (*)(Comm*, int, UniqueId, int)>(library, "ncclCommInitRank")(&comms[0], 1, UniqueId{}, 0);
@@ -112,23 +114,23 @@ int main(int argc, char** argv) {
   void* const real = open_or_die(argv[1]);
   void* const library = open_or_die(argv[2]);
   for (int i = 3; i < argc; ++i) {
-    const std::string asked = argv[i];
-    const auto colon = asked.find(':');
+    const std::string argument = argv[i];
+    const auto colon = argument.find(':');
     if (colon == std::string::npos) return 2;
-    const std::string situation = asked.substr(0, colon), function = asked.substr(colon + 1);
-    const auto comms = comms_of(library, situation);
-    const Side direct = side_of(real, function, situation, comms);
-    const Side handed_over = side_of(library, function, situation, comms);
-    std::vector<double> first, second, more;
+    const std::string situation = argument.substr(0, colon), function = argument.substr(colon + 1);
+    const auto comms = make_comms(library, situation);
+    const Side direct = make_side(real, function, situation, comms);
+    const Side delegated = make_side(library, function, situation, comms);
+    std::vector<double> first, second, added;
     ns_per_call(direct);
-    ns_per_call(handed_over);
+    ns_per_call(delegated);
     for (int round = 0; round < kRounds; ++round) {
       first.push_back(ns_per_call(direct));
-      second.push_back(ns_per_call(handed_over));
-      more.push_back(second.back() - first.back());
+      second.push_back(ns_per_call(delegated));
+      added.push_back(second.back() - first.back());
     }
     fmt::print("{} {}", function, situation);
-    for (const auto& values : {first, second, more})
+    for (const auto& values : {first, second, added})
       for (const double value : quartiles(values)) fmt::print(" {:.2f}", value);
     fmt::print("\n");
   }

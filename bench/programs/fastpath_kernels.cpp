@@ -1,9 +1,10 @@
-// The kernels of the fast path alone, without NCCL: one process, one graph of many operations for each GPU, the device's
-// time of one, and every element of the last result checked. For choosing blocks and threads, and for looking at floors.
+// Times the kernels of the fast path without NCCL: one process, one graph of many operations per GPU. It reports the
+// device time of one operation and checks every element of a result. It helps to select blocks and threads, and to find
+// floors.
 //
-//   fastpath_kernels COLLECTIVE METHOD BYTES BLOCKS THREADS [GPUS [OPERATIONS]]      half, in place where that is possible
+//   fastpath_kernels COLLECTIVE METHOD BYTES BLOCKS THREADS [GPUS [OPERATIONS]]      half, in place if possible
 //
-// BYTES is nccl-tests' size. Prints a line: collective method bytes blocks threads batch steps us wrong.
+// BYTES is the size as in nccl-tests. Prints one line: collective method bytes blocks threads batch steps us wrong.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -20,9 +21,9 @@ namespace {
 
 using namespace busbw::fastpath;
 
-void check(cudaError_t error, const char* what) {
+void check(cudaError_t error, const char* activity) {
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::fprintf(stderr, "%s: %s\n", activity, cudaGetErrorString(error));
   std::exit(3);
 }
 
@@ -37,7 +38,7 @@ struct Gpu {
   Lane lane;
 };
 
-// Small whole numbers: every sum of eight is exact in half.
+// Small integers: the sum of eight values is exact in half.
 float value_of(int rank, std::size_t i) {
   return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11) - 5;
 }
@@ -179,7 +180,7 @@ int main(int argc, char** argv) {
       float ms = 0;
       check(cudaEventElapsedTime(&ms, gpus[static_cast<std::size_t>(r)].begin, gpus[static_cast<std::size_t>(r)].end),
             "time");
-      if (r == ranks - 1) most = ms;  // the last to be launched did not wait for the others' launches
+      if (r == ranks - 1) most = ms;  // the GPU launched last did not wait for the launches of the others
     }
     if (i > 0 && most < least) least = most;
   }

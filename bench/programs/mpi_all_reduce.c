@@ -1,6 +1,7 @@
-/* The peer: MPI_Allreduce of floats over sizes, as all_reduce_perf measures it. Prints "bytes microseconds" per size; the
- * time is the mean over ranks of the median over iterations. Arguments: least and greatest size in bytes, factor,
- * iterations. */
+/* The peer: measures MPI_Allreduce of floats over sizes as all_reduce_perf does. Prints "bytes microseconds" per size.
+ * The time is the mean over ranks of the median over iterations. Arguments: first and last size in bytes, factor,
+ * iterations.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

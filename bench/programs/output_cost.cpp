@@ -1,5 +1,5 @@
-// What output costs: 1,000 rows with both placements and every sample of 4 ranks through the table and the records.
-// Prints seconds. Arguments: path of the records file to write (it must not exist).
+// Measures the cost of output: 1,000 rows with both placements and all samples of 4 ranks, as table and records.
+// Prints seconds. Argument: path of the record file to write, which must not exist.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// What it costs that many processes meet: each member is a thread with a job and connections of its own, in a few forked
-// processes over loopback. Prints JSON. Arguments: members, and how many processes they are spread over.
+// Measures the rendezvous of many processes over loopback. Each member is a thread with its own job and connections, in
+// a few forked processes. Prints JSON. Arguments: number of members, and number of processes for them.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -23,11 +23,11 @@ using namespace busbw;
 constexpr int kBarriers = 9;
 constexpr int kGathers = 5;
 constexpr int kSamples = 20;
-constexpr double kPatienceS = 300;
+constexpr double kJoinLimitS = 300;
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// The most memory that this process has had, in bytes.
+/// Peak memory of this process, in bytes.
 std::size_t peak_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -46,14 +46,14 @@ struct Figures {
   std::vector<double> gathers_s;
 };
 
-/// All that one member does; the first one measures.
-void be_member(int member, int members, int port, double start_s, Figures& figures) {
+/// Runs one member. The first member's figures are used.
+void run_member(int member, int members, int port, double start_s, Figures& figures) {
   Membership membership;
   membership.process = member;
   membership.processes = members;
   membership.store = TcpStoreAddress{{"127.0.0.1"}, port};
   membership.token = "bench";
-  membership.join_limit_s = kPatienceS;
+  membership.join_limit_s = kJoinLimitS;
   membership.silence_s = 30;
   LaunchedJob job(membership, {[](const std::string&) {}, [] {}});
   figures.rendezvous_s = now_s() - start_s;
@@ -74,13 +74,13 @@ void be_member(int member, int members, int port, double start_s, Figures& figur
   team->barrier();
 }
 
-/// The members `first`, `first` + `step`, ... of a process.
-Figures be_process(int first, int step, int members, int port, double start_s) {
+/// Runs the members `first`, `first` + `step`, ... of one process.
+Figures run_process(int first, int step, int members, int port, double start_s) {
   std::vector<Figures> all(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;
   for (int member = first; member < members; member += step)
     threads.emplace_back(
-        [&, member] { be_member(member, members, port, start_s, all[static_cast<std::size_t>(member)]); });
+        [&, member] { run_member(member, members, port, start_s, all[static_cast<std::size_t>(member)]); });
   for (std::thread& thread : threads) thread.join();
   return all[static_cast<std::size_t>(first)];
 }
@@ -90,24 +90,24 @@ Figures be_process(int first, int step, int members, int port, double start_s) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const int members = std::atoi(argv[1]);
-  const int others = std::atoi(argv[2]);  // processes beside the first member's, whose memory is told
+  const int others = std::atoi(argv[2]);  // processes besides that of the first member, which reports its memory
   if (members < 2 || others < 1) return 2;
   int port = 0;
   {
-    const Descriptor free_one = listen_at(endpoint_of("127.0.0.1", 0));
-    port = local_endpoint(free_one).port();
+    const Descriptor probe = listen_at(endpoint_of("127.0.0.1", 0));
+    port = local_endpoint(probe).port();
   }
   const double start_s = now_s();
   std::vector<pid_t> children;
   for (int i = 0; i < others; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      be_process(1 + i, others, members, port, start_s);
+      run_process(1 + i, others, members, port, start_s);
       _exit(0);
     }
     children.push_back(child);
   }
-  const Figures figures = be_process(0, members, members, port, start_s);
+  const Figures figures = run_process(0, members, members, port, start_s);
   const std::size_t peak = peak_bytes();
   bool good = true;
   for (const pid_t child : children) {

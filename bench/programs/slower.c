@@ -1,8 +1,8 @@
-// A library to preload: every span that the engine measures becomes longer by a known share, exactly.
+// Library to preload that lengthens every measured time by an exact fraction.
 //
-// The monotonic clock runs faster by SLOWER_BY (0.05: 5 %) from the start of the program on. So an operation that took t
-// is measured as t * 1.05 on every rank, whatever the machine does besides, and all of its noise is there. Work added to
-// the ranks would not do: where two of them share a processor, 5 % more work each is 10 % more time for both.
+// The monotonic clock runs faster by SLOWER_BY (0.05: 5 %) from the start of the program. An operation of duration t is
+// measured as t * 1.05 on every rank, with all noise of the machine. Extra work on the ranks would not be exact: if two
+// ranks share a processor, 5 % more work each takes 10 % more time for both.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -38,7 +38,9 @@ def test_a_preloaded_library_is_on_its_side_and_beside_the_engine(
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     monkeypatch.chdir(programs.folder)
     arguments = ["ab", "all_reduce", "-t", "2", "-d", "half", "-b", "1K", "-e", "4K", "-n", "4", "-w", "1"]
-    code = main([*arguments, "--quadruples", "12", "--folder", "run", "--a", "", "--b", "--preload libharmless.so"])
+    code = main(
+        [*arguments, "--max-quadruples", "12", "--records-folder", "run", "--a", "", "--b", "--preload libharmless.so"]
+    )
     said = capsys.readouterr()
     assert code == 0, said.err
     assert [line.split() for line in said.out.splitlines() if "B/A" in line] == [

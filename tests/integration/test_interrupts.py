@@ -250,7 +250,7 @@ def test_a_reader_that_goes_away(programs: Programs, ranks: list[object]) -> Non
     expect_no_process_left(running)
 
 
-def test_nobody_reads_from_the_beginning(programs: Programs) -> None:
+def test_stdout_closed_from_the_beginning(programs: Programs) -> None:
     """Nothing is measured for a table that nobody will see, and no empty file is left behind."""
     reading, writing = os.pipe()
     os.close(reading)

@@ -15,7 +15,7 @@ from .programs import OUTPUTS, Programs, document_of, records_of, wait_for_text
         (["-b", "4294967296G", "-e", "4294967296G"], "4 EiB"),
     ],
 )
-def test_what_does_not_fit_is_refused(programs: Programs, sizes: list[object], asked: str) -> None:
+def test_oversized_buffers_are_refused(programs: Programs, sizes: list[object], asked: str) -> None:
     finished = programs.run("all_reduce", "-t", 4, *sizes, *OUTPUTS)
     assert (finished.code, finished.stdout) == (3, "")
     sentence = finished.sentence()

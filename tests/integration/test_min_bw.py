@@ -61,7 +61,7 @@ def test_not_demanded(programs: Programs) -> None:
     assert read_records(programs.folder / "out.jsonl")[-1]["demanded_busbw_gbps"] is None
 
 
-def test_wrong_data_weighs_more_than_slowness(programs: Programs) -> None:
+def test_wrong_data_has_priority_over_slowness(programs: Programs) -> None:
     environment = {"NCCL_TESTS_MIN_BW": "1000000"}
     arguments = [*ARGUMENTS, "--fault", "flip:rank=0,index=0,bit=0"]
     finished = programs.run("all_reduce", *arguments, environment=environment)

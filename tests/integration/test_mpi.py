@@ -191,7 +191,7 @@ def test_the_engine_starts_the_one_beside_it(installed: Mpi) -> None:
     assert len(rows_by_pattern(finished.stdout)) == SMALL_ROWS
 
 
-def test_what_is_not_installed_is_said(openmpi: Mpi) -> None:
+def test_missing_parts_are_reported(openmpi: Mpi) -> None:
     folder = beside(openmpi, "all_reduce_perf")
     finished = Mpi(openmpi.family, folder / "all_reduce_perf", openmpi.here).run(*SMALL, starter=[])
     assert finished.code == 3
@@ -210,7 +210,7 @@ def test_what_is_not_installed_is_said(openmpi: Mpi) -> None:
         (["--fault", "flip:rank=9,index=0,bit=0"], ["rank=9", "0 to 0"]),
     ],
 )
-def test_what_it_cannot_do_is_refused(openmpi: Mpi, arguments: list[str], names: list[str]) -> None:
+def test_unsupported_flags_are_refused(openmpi: Mpi, arguments: list[str], names: list[str]) -> None:
     finished = openmpi.run("all_reduce", *arguments, starter=[])
     assert finished.code == 2
     sentence = finished.sentence()

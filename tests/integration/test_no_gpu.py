@@ -83,7 +83,7 @@ def test_flags_of_gpus_on_a_machine_without(programs: Programs) -> None:
         assert finished.code == 2  # no machine would help this build
 
 
-def test_a_run_on_the_host_for_want_of_a_gpu_says_so(programs: Programs) -> None:
+def test_a_host_run_without_a_gpu_reports_it(programs: Programs) -> None:
     finished = run(programs, "-t", 2, version=ENOUGH, init=NO_DEVICE, visible="99")
     assert (finished.code, finished.stderr) == (0, "")
     note = "# Measured on the host: CUDA_VISIBLE_DEVICES=99 shows no GPU"

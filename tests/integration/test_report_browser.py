@@ -120,7 +120,7 @@ def test_it_opens_whole_alone_and_without_scrolling_sideways(
         assert page.locator(".answer .badge").first.is_visible()
 
 
-def test_text_of_a_log_that_means_harm_stays_text(browser: Browser, pages: dict[str, str]) -> None:
+def test_malicious_log_text_stays_text(browser: Browser, pages: dict[str, str]) -> None:
     with Opened(browser, pages["hostile"]) as opened:
         assert opened.page.title().endswith("(busbw report)")
         assert opened.page.locator("script").count() == 1
@@ -128,7 +128,7 @@ def test_text_of_a_log_that_means_harm_stays_text(browser: Browser, pages: dict[
         assert EVIL in opened.page.locator("h3").first.inner_text()
 
 
-def test_an_element_that_slipped_in_could_not_run(browser: Browser, pages: dict[str, str]) -> None:
+def test_an_injected_element_cannot_run(browser: Browser, pages: dict[str, str]) -> None:
     """The second wall: the page's own policy allows its own script alone."""
     with Opened(browser, pages["records"]) as opened:
         opened.page.evaluate(
@@ -220,7 +220,7 @@ def test_a_pointer_reads_the_nearest_size(browser: Browser, pages: dict[str, str
         assert says.inner_text().startswith("8 GiB: ")
 
 
-def test_what_tells_a_screen_reader_what_is_where(browser: Browser, pages: dict[str, str]) -> None:
+def test_labels_for_screen_readers(browser: Browser, pages: dict[str, str]) -> None:
     with Opened(browser, pages["records"]) as opened:
         page = opened.page
         for role in ("banner", "main", "navigation", "contentinfo"):

@@ -36,7 +36,7 @@ def test_a_closed_stdout_does_not_put_the_table_into_the_records(programs: Progr
 
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
-def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(programs: Programs, where: str) -> None:
+def test_a_full_stderr_does_not_change_the_exit_code(programs: Programs, where: str) -> None:
     assert shell(programs, f"all_reduce_perf -b 1Q {where}").returncode == 2
 
 
@@ -47,7 +47,7 @@ def test_a_thread_that_cannot_start_is_one_sentence(programs: Programs) -> None:
     assert "terminate" not in done.stderr
 
 
-def test_an_interrupt_ends_a_run_whose_table_nobody_reads(programs: Programs) -> None:
+def test_an_interrupt_ends_a_run_without_a_reader(programs: Programs) -> None:
     running = programs.start("all_reduce", "-t", 2, "-b", 8, "-e", 8, "-n", 1, "-N", 0, "--records", "out.jsonl")
     record = running.records_path()
     sizes = [-1, 0]
@@ -60,7 +60,7 @@ def test_an_interrupt_ends_a_run_whose_table_nobody_reads(programs: Programs) ->
     assert of_kind(read_records(record), "end")
 
 
-def test_a_matrix_that_is_no_file_is_refused(programs: Programs) -> None:
+def test_a_missing_matrix_file_is_refused(programs: Programs) -> None:
     for path in ("/dev/zero", "."):
         finished = programs.run("alltoallv", "-b", 64, "-e", 64, environment={"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": path})
         assert finished.code == 2
@@ -73,5 +73,5 @@ def test_the_engine_wants_a_collective_first(programs: Programs) -> None:
     assert "no collective before the options" in done.stderr
 
 
-def test_no_limit_is_what_a_timeout_of_zero_means(programs: Programs) -> None:
+def test_timeout_zero_means_no_limit(programs: Programs) -> None:
     assert shell(programs, f"all_reduce_perf {SMALL} -T 0").returncode == 0

@@ -262,7 +262,7 @@ def test_refused_matrix(programs: Programs, matrix: str, arguments: list[str], p
 
 
 @pytest.mark.parametrize("words", [["al_reduce"], ["all_reduce_perf"], []])
-def test_the_engine_refuses_what_is_no_collective(programs: Programs, words: list[str]) -> None:
+def test_the_engine_refuses_an_unknown_collective(programs: Programs, words: list[str]) -> None:
     finished = programs.run("busbw-engine", *words)
     assert (finished.code, finished.stdout) == (2, "")
     for name in [*words, "all_reduce", "hypercube"]:

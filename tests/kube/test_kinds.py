@@ -6,11 +6,11 @@ from .cluster import Cluster
 from .kubelet import Kubelet
 from .launching import KINDS, Launches, left_over, needs, wait_until_clean
 
-PRETENDED_NODES = ["--node-selector", "pretended=yes", "--tolerate", "nvidia.com/gpu"]
+PRETENDED_NODES = ["--node-selector", "pretended=yes", "--toleration", "nvidia.com/gpu"]
 
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
-def test_pods_that_are_only_pretended_are_run_to_their_end(cluster: Cluster, launches: Launches, kind: str) -> None:
+def test_simulated_pods_run_to_their_end(cluster: Cluster, launches: Launches, kind: str) -> None:
     # kwok's pods have no logs: the launcher says so, and does not take that for a success.
     ended = launches.run(*KINDS[kind], "--gpus", "8", *PRETENDED_NODES, "--", "all_reduce", "-e", "64")
     assert ended.code == 3, ended.err
@@ -19,7 +19,7 @@ def test_pods_that_are_only_pretended_are_run_to_their_end(cluster: Cluster, lau
 
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
-def test_the_table_and_the_records_come_back_and_nothing_stays(
+def test_the_table_and_the_records_arrive_and_the_job_is_deleted(
     cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str
 ) -> None:
     needs(kind)
@@ -34,9 +34,7 @@ def test_the_table_and_the_records_come_back_and_nothing_stays(
 
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
-def test_one_delete_of_what_was_kept_removes_all(
-    cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str
-) -> None:
+def test_one_delete_removes_a_kept_job(cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str) -> None:
     needs(kind)
     assert launches.run(*KINDS[kind], "--keep", "--", "all_reduce", "-e", "8").code == 0
     kept = left_over(cluster)

@@ -9,7 +9,7 @@ from .launching import Launches, left_over
 
 EVERYTHING = [
     *("--gpus=8", "--resource=vpc.amazonaws.com/efa=32", "--resource=cpu=16", "--huge-pages=2Mi=5120Mi", "--shm=16Gi"),
-    *("--node-selector=zone=a", "--tolerate=nvidia.com/gpu", "--tolerate=dedicated=hpc:NoSchedule"),
+    *("--node-selector=zone=a", "--toleration=nvidia.com/gpu", "--toleration=dedicated=hpc:NoSchedule"),
     *("--capability=IPC_LOCK", "--run-as-user=1000", "--host-network", "--port=4242", "--queue=physics"),
     *("--image-pull-secret=registry", "--image-pull-policy=Always", "--service-account=default"),
     *("--priority-class=system-node-critical", "--env=NCCL_DEBUG=INFO", "--env=ODD=$(x)"),
@@ -33,10 +33,8 @@ def accepted(cluster: Cluster, manifests: str) -> str:
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
 @pytest.mark.parametrize("options", [[], EVERYTHING], ids=["plain", "everything"])
-def test_the_api_server_takes_what_a_dry_run_prints(
-    cluster: Cluster, launches: Launches, kind: str, options: list[str]
-) -> None:
-    shown = launches.run("--dry-run", "--kind", kind, *options, "--", "all_reduce", "-e", "1M")
+def test_the_api_server_accepts_a_dry_run(cluster: Cluster, launches: Launches, kind: str, options: list[str]) -> None:
+    shown = launches.run("--dry-run", "--workload-kind", kind, *options, "--", "all_reduce", "-e", "1M")
     assert shown.code == 0, shown.err
     said = accepted(cluster, shown.out)
     assert f"{kind}" in said.lower()
@@ -45,8 +43,8 @@ def test_the_api_server_takes_what_a_dry_run_prints(
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_api_server_takes_what_a_system_needs(cluster: Cluster, launches: Launches, system: str) -> None:
-    shown = launches.run("--dry-run", "--system", system, "--", "all_reduce")
+def test_the_api_server_accepts_a_machine_type(cluster: Cluster, launches: Launches, system: str) -> None:
+    shown = launches.run("--dry-run", "--machine-type", system, "--", "all_reduce")
     assert shown.code == 0, shown.err
     assert "job" in accepted(cluster, shown.out)
 

@@ -8,7 +8,7 @@ from .cluster import Cluster, wait_until
 from .kubelet import Kubelet
 from .launching import Launches, left_over, wait_until_clean
 
-SHORT_LIMIT = ("--patience", "3")
+SHORT_LIMIT = ("--pending-timeout", "3")
 TINY = ("--", "all_reduce", "-e", "64")
 
 
@@ -22,10 +22,10 @@ TINY = ("--", "all_reduce", "-e", "64")
     ids=["too many GPUs", "too many nodes", "no such node"],
 )
 @pytest.mark.parametrize("kind", ["job", "mpijob"])
-def test_what_no_node_could_ever_hold_ends_with_the_schedulers_words(
+def test_an_oversized_job_ends_with_the_schedulers_message(
     cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str, options: list[str], words: list[str]
 ) -> None:
-    ended = launches.run("--kind", kind, *SHORT_LIMIT, *options, *TINY)
+    ended = launches.run("--workload-kind", kind, *SHORT_LIMIT, *options, *TINY)
     assert ended.code == 3, ended.err
     for word in words:
         assert word in ended.err
@@ -67,14 +67,14 @@ def test_a_namespace_that_is_not_there(cluster: Cluster, launches: Launches) -> 
     assert len(ended.err.splitlines()) == 1
 
 
-def test_a_value_that_the_api_server_refuses(cluster: Cluster, launches: Launches) -> None:
+def test_a_value_that_the_api_server_rejects(cluster: Cluster, launches: Launches) -> None:
     ended = launches.run("--node-selector", "not a label=x", *TINY)
     assert ended.code == 2, ended.err
     assert "not a label" in ended.err
     assert not left_over(cluster)
 
 
-def test_a_wait_that_heals(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
+def test_a_wait_that_resolves(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
     for node in kubelet.nodes:
         cluster.kubectl("cordon", node)
     launch = launches.start(*TINY)

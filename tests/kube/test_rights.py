@@ -36,7 +36,7 @@ def test_the_role_is_enough(cluster: Cluster, kubelet: Kubelet, launches: Launch
     wait_until_clean(cluster, space)
 
 
-def test_without_rights_the_sentence_names_the_role(cluster: Cluster, launches: Launches, tmp_path: Path) -> None:
+def test_an_error_without_rights_names_the_role(cluster: Cluster, launches: Launches, tmp_path: Path) -> None:
     as_user(cluster, launches, "mallory", tmp_path / "kubeconfig")
     ended = launches.run(*TINY)
     assert ended.code == 3

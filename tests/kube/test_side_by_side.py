@@ -24,7 +24,7 @@ def nodes(kubelet: Kubelet) -> Kubelet:
 
 @pytest.mark.parametrize("kind", ["job", "jobset"])
 def test_pods_become_one_job(cluster: Cluster, nodes: Kubelet, launches: Launches, kind: str) -> None:
-    launch = launches.start("--nodes", "3", "--kind", kind, "--", *SWEEP)
+    launch = launches.start("--nodes", "3", "--workload-kind", kind, "--", *SWEEP)
     ended = launch.finish()
     assert ended.code == 0, ended.err
     assert ended.out.count("# Collective test starting") == 1
@@ -65,9 +65,7 @@ def test_two_jobs_at_once_do_not_disturb_each_other(cluster: Cluster, nodes: Kub
     wait_until_clean(cluster)
 
 
-def test_a_log_that_is_cut_off_again_and_again_loses_and_doubles_nothing(
-    cluster: Cluster, nodes: Kubelet, launches: Launches
-) -> None:
+def test_a_log_with_lost_connections_has_each_line_once(cluster: Cluster, nodes: Kubelet, launches: Launches) -> None:
     nodes.logs.cut_after = 7
     launch = launches.start("--", *SWEEP)
     ended = launch.finish()
@@ -122,7 +120,7 @@ def test_a_process_that_is_killed_from_outside_ends_the_job(
     wait_until_clean(cluster)
 
 
-def test_a_pod_that_is_deleted_by_somebody_ends_the_job(cluster: Cluster, nodes: Kubelet, launches: Launches) -> None:
+def test_a_pod_deleted_by_another_user_ends_the_job(cluster: Cluster, nodes: Kubelet, launches: Launches) -> None:
     launch = launches.start("--", *ENDLESS)
     records = launch.folder / "busbw-records"
     wait_until(lambda: [path for path in records.glob("*/records.jsonl") if '"row"' in path.read_text()], "a row")

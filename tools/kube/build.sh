@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Builds what `make kube-test` runs, from the Go module proxy alone: the API server, kubectl, controller manager and
-# scheduler, etcd, kwok (nodes and pods that are only pretended), the MPI operator and JobSet, and the definitions that
-# they need in a cluster. 10 to 15 minutes the first time on 2 cores; 500 MB, and some 7 GB in Go's own caches. What is
-# there already is left alone.
+# Builds the programs for `make kube-test` from the Go module proxy alone: API server, kubectl, controller manager,
+# scheduler, etcd, kwok (simulated nodes and pods), the MPI operator and JobSet, and their definitions for a cluster.
+# The first build takes 10 to 15 minutes on 2 cores, 500 MB, and about 7 GB in Go's caches. Existing files are kept.
 #
 # Usage: tools/kube/build.sh [FOLDER]      FOLDER/bin gets the programs, FOLDER/share the definitions
 #        (without it: $BUSBW_KUBE, else build/kube)
@@ -15,18 +14,18 @@ kubernetes=v1.36.3 etcd=v3.7.3 kwok=v0.8.0 mpi_operator=v0.6.0 jobset=v0.8.0
 folder=$(mkdir -p "${1:-${BUSBW_KUBE:-build/kube}}" && cd "${1:-${BUSBW_KUBE:-build/kube}}" && pwd)
 mkdir -p "$folder/bin" "$folder/share" "$folder/modules"
 command -v go >/dev/null || {
-  echo 'kube: there is no Go compiler: install Go 1.25 or later (https://go.dev/dl), then run this again' >&2
+  echo 'kube: no Go compiler found: install Go 1.25 or later (https://go.dev/dl), then run this again' >&2
   exit 3
 }
 export CGO_ENABLED=0 GOFLAGS='-buildvcs=false -mod=mod'
 
-# What the proxy knows of a module's version: a field of `go mod download -json`.
+# Prints one field of `go mod download -json` for a module and version.
 module_field() { # module version field
   (cd "$folder" && go mod download -json "$1@$2") | sed -n "s/^\t\"$3\": \"\(.*\)\",\{0,1\}$/\1/p"
 }
 
-# `go install MODULE@VERSION` refuses modules whose go.mod replaces others, as Kubernetes' does. A module of our own that
-# requires exactly that version, with the same replacements by their released versions, builds all of them.
+# `go install MODULE@VERSION` refuses modules with replacements in go.mod, such as Kubernetes. So a local module
+# requires exactly that version, and replaces the same modules by their released versions.
 build() { # output module version package [linker flags]
   [ -x "$folder/bin/$1" ] && return
   echo "kube: building $1 $3" >&2
@@ -54,7 +53,7 @@ build kwok sigs.k8s.io/kwok $kwok sigs.k8s.io/kwok/cmd/kwok
 build mpi-operator github.com/kubeflow/mpi-operator $mpi_operator github.com/kubeflow/mpi-operator/cmd/mpi-operator
 build jobset sigs.k8s.io/jobset $jobset sigs.k8s.io/jobset
 
-# The definitions of the operators' kinds, JobSet's webhooks, and how kwok lets nodes and pods live.
+# Custom resource definitions of the operators, JobSet's webhooks, and kwok's life cycle of nodes and pods.
 share=$folder/share
 if [ ! -e "$share/complete" ]; then
   operator_files=$(module_field github.com/kubeflow/mpi-operator $mpi_operator Dir)

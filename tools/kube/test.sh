@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests of `busbw launch kubernetes` against a real control plane on this machine; `make kube-test` calls it after
-# tools/setup.sh test. What they run is built first, where it is not there yet: see tools/kube/build.sh.
+# Tests `busbw launch kubernetes` against a real control plane on this machine. `make kube-test` calls it after
+# tools/setup.sh test. tools/kube/build.sh first builds the missing programs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -170,7 +170,7 @@ class Session:
                 self.state.stopped_because = "every size was decided"
                 return
         self.state.stopped_because = (
-            f"the limit of {count_text(max_quadruples, 'quadruple')} was reached (--quadruples)"
+            f"the limit of {count_text(max_quadruples, 'quadruple')} was reached (--max-quadruples)"
         )
 
     def _is_out_of_time(self) -> bool:

@@ -1,4 +1,4 @@
-"""`busbw check`: whether a run is as fast as it should be, with the evidence on one screen."""
+"""`busbw check`: judges the speed of a run and shows the evidence on one screen."""
 
 import textwrap
 from collections import Counter
@@ -20,7 +20,12 @@ from busbw.terminal import activity, width_of
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_text
 
-_COLOURS: dict[Grade, str] = {"GOOD": "bold green", "SLOW": "bold yellow", "BROKEN": "bold red", "UNSURE": "bold cyan"}
+_GRADE_STYLES: dict[Grade, str] = {
+    "GOOD": "bold green",
+    "SLOW": "bold yellow",
+    "BROKEN": "bold red",
+    "UNSURE": "bold cyan",
+}
 _MAX_FEATURES = 3
 
 
@@ -28,57 +33,61 @@ _MAX_FEATURES = 3
 @click.argument("run", metavar="RUN|FILE")
 @click.option(
     "--reference",
-    "against",
+    "reference_name",
     metavar="NAME|FILE|auto",
-    help="What decides instead of the expectation: published figures (`busbw refs`), a log or record of a good run, "
-    "a .toml file; auto: the nearest published figures.",
+    help="Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
+    "auto (nearest).",
 )
 @click.option(
     "--system",
-    "where",
+    "system_name",
     metavar="NAME|FILE|auto|here",
     default="auto",
     show_default=True,
-    help="What it ran on; auto: what the log says of its devices; here: this machine, with its NICs.",
+    help="System of the run; auto: from the devices in the log; here: this machine.",
 )
 @nics_option
-@click.option("--all", "show_all", is_flag=True, help="The evidence of every configuration, not only of the worst.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Show the evidence of every configuration, not only of the worst."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:
-    """Judges RUN, a log or a record, by bands: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
+def check(
+    run: str, reference_name: str | None, system_name: str, nics: str | None, show_all: bool, as_json: bool
+) -> int:
+    """Judges each band of RUN, a log or a record: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
     with activity(f"reading {run}"):
         log = readers.read(find(run))
-    place = _place(where)
-    given = parse_nics(nics) if nics is not None else None
+    run_system = _system(system_name)
+    given_nics = parse_nics(nics) if nics is not None else None
     with activity(f"judging {run}"):
-        verdicts = judge(log, system=place, nics=given, selection=selected_reference(against))
+        verdicts = judge(log, system=run_system, nics=given_nics, selection=selected_reference(reference_name))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
         console.print(msgspec.json.encode({"grade": grade, "verdicts": verdicts}).decode())
         return EXIT_OF[grade]
     if not verdicts:
-        _say(console, "UNSURE", f"{run}: no rows were read")
-        _lines(console, "next", ["look at what the log holds: `busbw import` says what was refused and why"])
+        _print_verdict(console, "UNSURE", f"{run}: no rows were read")
+        _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
         return ExitCode.ENVIRONMENT
     if log.refused:
-        console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` says why", style="yellow")
+        console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` shows why", style="yellow")
     for warning in log.warnings:
         console.print(plain(warning), style="yellow")
     if len(verdicts) > 1:
         _summary(console, verdicts)
-    shown = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
-    for verdict in shown:
+    selected = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
+    for verdict in selected:
         if len(verdicts) > 1:
             console.print()
         _show(console, verdict)
     return EXIT_OF[grade]
 
 
-def _place(where: str) -> system.System | None:
-    if where == "auto":
+def _system(system_name: str) -> system.System | None:
+    if system_name == "auto":
         return None
-    return system_of_machine(detect_machine())[0] if where == "here" else system.find(where)
+    return system_of_machine(detect_machine())[0] if system_name == "here" else system.find(system_name)
 
 
 def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
@@ -86,42 +95,42 @@ def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
     counts = Counter(verdict.grade for verdict in verdicts)
     console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
     for verdict in verdicts:
-        line = Text(f"{verdict.grade:<7}", style=_COLOURS[verdict.grade])
+        line = Text(f"{verdict.grade:<7}", style=_GRADE_STYLES[verdict.grade])
         line.append(plain(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
         line.truncate(width_of(), overflow="ellipsis")
         console.print(line)
 
 
 def _show(console: Console, verdict: Verdict) -> None:
-    _say(console, verdict.grade, verdict.title)
-    _lines(console, "against", [verdict.yardstick])
+    _print_verdict(console, verdict.grade, verdict.title)
+    _print_sentences(console, "against", [verdict.yardstick])
     if verdict.bands:
-        for line in _bands(verdict.bands):
+        for line in _band_lines(verdict.bands):
             console.print(line)
-    _lines(console, "because", verdict.reasons)
-    _lines(console, "looks like", verdict.causes)
-    _lines(console, "next", verdict.advice)
+    _print_sentences(console, "because", verdict.reasons)
+    _print_sentences(console, "looks like", verdict.causes)
+    _print_sentences(console, "next", verdict.advice)
     if verdict.fit:
         half = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
         text = f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit"
-        _lines(console, "the sweep", [f"{text} (error {verdict.fit.error:.0%}){half}"])
+        _print_sentences(console, "the sweep", [f"{text} (error {verdict.fit.error:.0%}){half}"])
     features = sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]
-    _lines(
+    _print_sentences(
         console,
         "notice",
         [f"{one.kind} at {size_text(one.size_bytes)}: {one.evidence}; likely {one.likely}" for one in features],
     )
-    _lines(console, "also", verdict.beside)
+    _print_sentences(console, "also", verdict.beside)
 
 
-def _say(console: Console, grade: Grade, text: str) -> None:
-    line = Text(f"{grade}  ", style=_COLOURS[grade])
+def _print_verdict(console: Console, grade: Grade, text: str) -> None:
+    line = Text(f"{grade}  ", style=_GRADE_STYLES[grade])
     line.append(plain(text), style="bold default")
     console.print(line)
 
 
-def _lines(console: Console, label: str, sentences: Iterable[str]) -> None:
-    """A label and sentences beside it, wrapped to the width."""
+def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> None:
+    """Prints a label with sentences beside it, wrapped to the terminal width."""
     for sentence in sentences:
         wrapped = textwrap.wrap(plain(sentence), max(40, width_of() - 13), break_long_words=False)
         for number, line in enumerate(wrapped):
@@ -129,26 +138,28 @@ def _lines(console: Console, label: str, sentences: Iterable[str]) -> None:
         label = ""
 
 
-def _bands(bands: Iterable[BandVerdict]) -> Iterator[Text]:
+def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
     head = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>16}{'time':>6}"
     yield Text(head, style="dim")
     for band in bands:
         sizes = [one.size_bytes for one in band.judged]
-        measured, expected = _figures(band.band == "latency", band.worst)
+        measured, expected = _figure_texts(band.band == "latency", band.worst)
         line = Text(f"  {band.band:<10} ")
-        line.append(f"{band.grade:<7}", style=_COLOURS[band.grade])
+        line.append(f"{band.grade:<7}", style=_GRADE_STYLES[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
-        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{_times(band.worst.ratio):>6}")
+        line.append(
+            f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{_ratio_text(band.worst.ratio):>6}"
+        )
         yield line
 
 
-def _times(ratio: float) -> str:
-    """At most five characters, so that it stands apart in its column."""
+def _ratio_text(ratio: float) -> str:
+    """Returns at most five characters, one less than the column width."""
     return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
 
 
-def _figures(by_time: bool, one: JudgedFigure) -> tuple[str, str]:
-    """Latency is judged and shown in microseconds, everything else shown in GB/s."""
+def _figure_texts(by_time: bool, one: JudgedFigure) -> tuple[str, str]:
+    """Returns the measured and the expected figure: in microseconds for latency, else in GB/s."""
     limits = one.range_us
     if by_time or not one.busbw_gbps:
         return f"{one.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"

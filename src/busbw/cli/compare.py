@@ -1,10 +1,11 @@
-"""`busbw compare`: two logs, or two variants within one."""
+"""`busbw compare`: compares two logs, or two variants in one log."""
 
 import click
 import msgspec
 
 from busbw import readers
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
+from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement
@@ -19,12 +20,12 @@ from busbw.terminal import activity
     "--variants",
     nargs=2,
     metavar="NAME NAME",
-    help="With one log: the variants for A and B; '#1' is its first table.",
+    help="With one log: the variants A and B; '#1' is the first table.",
 )
 @resolution_option()
 @click.option(
     "--placement",
-    type=click.Choice(["out_of_place", "in_place"]),
+    type=PlacementChoice(["out_of_place", "in_place"]),
     help="Compare only this placement.",
 )
 @json_option
@@ -38,12 +39,12 @@ def compare(
     as_json: bool,
     not_slower: bool,
 ) -> int:
-    """Compares B against A: runs by name, or logs; with one log, the two variants within it.
+    """Compares B with A, which are runs or logs. With one log it compares two variants in it.
 
-    Rows are compared only with rows of the same collective, type, operator, root, ranks, group, placement and size.
+    Compared rows have the same collective, type, operator, root, ranks, group, placement and size.
     """
     if b is not None and variants:
-        raise UsageError("--variants belongs to one log, and two are given", remedy="leave out one of them")
+        raise UsageError("--variants: takes one log, got two", remedy="drop one")
     with activity(f"comparing {a}{f' and {b}' if b else ''}"):
         if b is None:
             comparison = compare_variants(_read(a), variants, resolution=resolution, placement=placement)
@@ -57,5 +58,5 @@ def compare(
 
 
 def _read(name: str) -> Log:
-    """A log by its path, or a run of the store by its name."""
+    """Reads a log given by its path, or a run given by its name."""
     return readers.read(find(name))

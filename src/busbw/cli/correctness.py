@@ -1,4 +1,4 @@
-"""Whether the data were right: one sentence over a whole run."""
+"""Verdict on the correctness of a run's data, in one sentence."""
 
 from busbw.logs import PLACEMENT_WORDS
 from busbw.records import RowRecord, RunRecords
@@ -8,11 +8,11 @@ _MAX_NAMED = 3
 
 
 def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> str:
-    """The verdict on correctness. A row here is a row of the table: both placements of one size and configuration.
+    """Returns the verdict on correctness. It counts table rows: both placements of one size and configuration.
 
     Args:
-        run: What was measured.
-        cut_short: What is known of the run where its record has no end.
+        run: The records of the run.
+        cut_short: Predicate for a run without an end record, such as "was killed".
     """
     measured = run.rows
     if not measured:
@@ -28,13 +28,17 @@ def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> s
         wrong_rows = len({_table_row(row) for row in wrong})
         text = f"WRONG DATA in {wrong_rows} of {rows}: {named}{more}."
     elif len(unchecked) == len(measured):
-        text = f"not checked: {rows} measured without a look at the data (-c 0)."
+        text = f"not checked: {rows} measured without a data check (-c 0)."
     elif len(unchecked) + len(undefined) == len(measured):
-        text = f"not checked: no result of the {rows} is defined or was checked."
+        text = f"not checked: none of the {rows} has a defined and checked result."
     else:
         policies = {row.check.policy for row in measured if row.check.policy}
-        how = "every bit" if policies == {"exact"} else "every bit, as far as the data can show (policy in the record)"
-        text = f"correct: all {rows} right, {how}."
+        exactness = (
+            "every bit"
+            if policies == {"exact"}
+            else "every bit, within the exactness of the check (policy in the record)"
+        )
+        text = f"correct: all {rows} right, {exactness}."
     if unchecked and len(unchecked) < len(measured):
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
@@ -47,14 +51,14 @@ def _table_row(row: RowRecord) -> tuple[object, ...]:
 
 
 def _wrong_text(row: RowRecord) -> str:
-    what = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
+    row_text = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
     first = row.check.first_wrong[0] if row.check.first_wrong else None
-    where = f", first at rank {first.rank}, {first.place}, index {first.index}" if first else ""
-    return f"{what} ({count_text(row.check.wrong_elements or 0, 'element')}{where})"
+    location = f", first at rank {first.rank}, {first.place}, index {first.index}" if first else ""
+    return f"{row_text} ({count_text(row.check.wrong_elements or 0, 'element')}{location})"
 
 
 def _ending_sentence(run: RunRecords, cut_short: str) -> str:
-    """Says that rows are missing, where they are; a run that ended by itself needs no word."""
+    """Returns a clause about an early end, which means missing rows. Empty for a complete run."""
     if run.end is None:
         return f"the run {cut_short}; until then "
     if run.end.exit_code in (0, 1, 5):

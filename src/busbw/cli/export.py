@@ -1,4 +1,4 @@
-"""`busbw export`: runs in the form that another program takes."""
+"""`busbw export`: writes runs in the formats of other programs."""
 
 import io
 import sys
@@ -20,29 +20,31 @@ from busbw.units import count_text
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(list(EXPORTERS)))
+@click.argument("format_name", metavar="FORMAT", type=click.Choice(list(EXPORTERS)))
 @click.argument("names", metavar="RUN|FILE...", nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
     type=NonEmptyPath(dir_okay=False),
     metavar="FILE",
-    help="Where it goes, in place of what was there.  [default: standard output]",
+    help="Output file, replaced if it exists.  [default: standard output]",
 )
-@click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
-def export(form: str, names: Sequence[str], output: Path | None, *, is_redacted: bool) -> None:
+@click.option(
+    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
+)
+def export(format_name: str, names: Sequence[str], output: Path | None, *, is_redacted: bool) -> None:
     """Writes runs as FORMAT: csv, json, markdown, junit, prometheus or parquet."""
-    exporter = EXPORTERS[form]
-    if output is None and form == "parquet" and sys.stdout.isatty():
-        raise UsageError("parquet is not for a terminal", remedy=f"give -o runs{exporter.SUFFIX}")
+    exporter = EXPORTERS[format_name]
+    if output is None and format_name == "parquet" and sys.stdout.isatty():
+        raise UsageError("parquet is binary, and stdout is a terminal", remedy=f"set -o runs{exporter.SUFFIX}")
     with activity(f"reading {count_text(len(names), 'log')}"):
         logs: Sequence[Log] = [readers.read(find(name)) for name in names]
     for log in logs:
         if not log.rows:
-            raise UsageError(f"no row of a table could be read from {log.source}", remedy="busbw show says why")
+            raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")
     if is_redacted:
         logs = redact_all(logs)
-    whole = io.BytesIO()
-    with activity(f"writing {form}"):
-        exporter.write(logs, whole)
-    write_whole(output, whole.getvalue())
+    content = io.BytesIO()
+    with activity(f"writing {format_name}"):
+        exporter.write(logs, content)
+    write_whole(output, content.getvalue())

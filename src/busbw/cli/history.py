@@ -1,4 +1,4 @@
-"""`busbw history`: how a measurement went over time."""
+"""`busbw history`: trends of a measurement over time."""
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -24,18 +24,20 @@ _MAX_DIFFERENCES = 6
 @click.command()
 @click.argument("collective")
 @filter_options
-@click.option("--any-host", is_flag=True, help="Runs on other hosts are the same, where there are as many of them.")
+@click.option("--any-host", is_flag=True, help="Combine runs on different hosts if the number of hosts is equal.")
 @click.option(
     "--false-alarms",
     type=click.FloatRange(min=0.0001, max=0.2),
     default=FALSE_ALARMS,
     show_default=True,
     metavar="P",
-    help="The chance that a trend in which nothing changed is said to have changed; at most.",
+    help="Maximum probability of a false level change in a trend.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="Trends shown.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="Maximum number of trends."
+)
 @click.option("--plot/--no-plot", "draw", default=True, help="Draw the scores.  [default: --plot]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per trend.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per trend.")
 def history(
     collective: str,
     store: Path | None,
@@ -47,10 +49,10 @@ def history(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """Shows how COLLECTIVE went over time, per band of sizes, and where its level changed.
+    """Shows COLLECTIVE over time, per band of sizes, and its level changes.
 
-    Only the same is put into one trend: collective, type, operator, root, ranks, hosts, device, backend, placement, and
-    the settings that make a time mean something else.
+    Runs of one trend have the same collective, type, operator, root, ranks, hosts, device, backend and placement, and
+    the same settings that change the meaning of a time.
     """
     folder = store_folder(store)
     wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
@@ -62,14 +64,12 @@ def history(
         wrong, runs = index.query(lambda connection: count_wrong(connection, wanted))
         print_index_problems(index)
     if wrong:
-        left_out = f"{count_text(wrong, 'measurement')} of {count_text(runs, 'run')} left out: the data were wrong"
-        click.echo(f"{left_out}, and how fast that was says nothing (busbw runs --rows)", err=True)
+        excluded = f"{count_text(wrong, 'measurement')} of {count_text(runs, 'run')} excluded: the data were wrong"
+        click.echo(f"{excluded}, so the times mean nothing (busbw runs --rows)", err=True)
     if wrong and not found:
-        raise UsageError(
-            f"all of what matches had wrong data in {folder}", remedy="busbw runs --rows lists what is there"
-        )
+        raise UsageError(f"all matching runs in {folder} have wrong data", remedy="list them with busbw runs --rows")
     if not found:
-        raise UsageError(f"no run of {wanted.collective} in {folder} matches", remedy="busbw runs lists what is there")
+        raise UsageError(f"no run of {wanted.collective} in {folder} matches", remedy="list all runs with busbw runs")
     if as_json:
         for trend in found:
             click.echo(msgspec.json.encode(_json(trend)))
@@ -83,14 +83,14 @@ def history(
 
 
 def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
-    same = trend.same
-    kind = [same.collective, same.dtype, same.redop, None if same.root is None else f"root {same.root}"]
-    kind += [f"group {same.group}" if same.group else None, same.variant, PLACEMENT_WORDS[same.placement], same.method]
-    yield Text(" ".join(part for part in kind if part), style="bold")
-    ranks = "unknown number of ranks" if same.ranks is None else count_text(same.ranks, "rank")
+    key = trend.same
+    parts = [key.collective, key.dtype, key.redop, None if key.root is None else f"root {key.root}"]
+    parts += [f"group {key.group}" if key.group else None, key.variant, PLACEMENT_WORDS[key.placement], key.method]
+    yield Text(" ".join(part for part in parts if part), style="bold")
+    ranks = "unknown number of ranks" if key.ranks is None else count_text(key.ranks, "rank")
     yield Text(
-        f"on: {ranks}, hosts {same.hosts or 'unknown'}, {same.device or 'unknown device'}, "
-        f"backend {same.backend or 'unknown'}"
+        f"on: {ranks}, hosts {key.hosts or 'unknown'}, {key.device or 'unknown device'}, "
+        f"backend {key.backend or 'unknown'}"
     )
     count = len(trend.names)
     span = f"{time_text(trend.times_s[0])} to {time_text(trend.times_s[-1])} UTC" if count else ""
@@ -105,11 +105,11 @@ def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
 def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
     sizes = " to ".join(dict.fromkeys((size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1]))))
     known = [score for score in band.scores if score is not None]
-    # A median of a few runs is not yet what is usual.
+    # The median of a few runs is not yet the usual level.
     usual = f"the median of {count_text(len(known), 'run')}" if band.is_too_short else "usual"
     last = f"last run at {known[-1]:.1%} of {usual}" if known else "no run"
     if not band.changes:
-        found = "too few runs to tell a change" if band.is_too_short else "no change of level"
+        found = "too few runs to detect a change" if band.is_too_short else "no change of level"
         yield Text(f"{band.band} ({sizes}): {found}, {last}")
         return
     yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last}")
@@ -121,10 +121,10 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
             style=style,
         )
         differences = trend.differences(change.at)
-        for what in differences[:_MAX_DIFFERENCES]:
-            yield Text(f"    with {what.name}: {what.before} -> {what.after}")
+        for difference in differences[:_MAX_DIFFERENCES]:
+            yield Text(f"    with {difference.name}: {difference.before} -> {difference.after}")
         if not differences:
-            yield Text("    nothing that the records hold was different in the run before it")
+            yield Text("    the records show no difference to the run before")
 
 
 def _json(trend: Trend) -> dict[str, object]:
@@ -142,7 +142,7 @@ def _json(trend: Trend) -> dict[str, object]:
                 "run": trend.names[change.at],
                 "time_s": trend.times_s[change.at],
                 "shift": change.shift,
-                "differences": [what._asdict() for what in trend.differences(change.at)],
+                "differences": [difference._asdict() for difference in trend.differences(change.at)],
             }
             for band in trend.bands
             for change in band.changes

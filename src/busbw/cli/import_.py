@@ -1,4 +1,4 @@
-"""`busbw import`: reads logs of any known program and says what is in them, what was not taken, and why."""
+"""`busbw import`: reads logs of all known programs; shows their tables, and refused lines with the reasons."""
 
 import shutil
 import sys
@@ -29,7 +29,7 @@ _MAX_SKIPPED = 5
 
 @dataclass
 class _Tally:
-    """What was seen in all the files."""
+    """Counts and failures over all files."""
 
     rows: int = 0
     refused: int = 0
@@ -38,7 +38,7 @@ class _Tally:
 
 @dataclass
 class _TableSummary:
-    """A table in a few words; its rows are not kept."""
+    """Summary of a table without its rows."""
 
     table: Table
     rows: int = 0
@@ -49,7 +49,7 @@ class _TableSummary:
     best_algbw: float | None = None
 
     def add(self, table: Table) -> None:
-        """Another piece of the same table."""
+        """Adds another chunk of the same table."""
         for row in table.rows:
             low, high = self.sizes
             self.sizes = (min(low, row.size_bytes), max(high, row.size_bytes)) if self.rows else (row.size_bytes,) * 2
@@ -68,21 +68,19 @@ def _larger(one: float | None, other: float | None) -> float | None:
 
 @click.command(name="import")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=NonEmptyPath())
-@click.option("--json", "as_json", is_flag=True, help="Print one object: tables, rows, refused rows, warnings.")
-@click.option("--rows", "as_rows", is_flag=True, help="Print every row as a line of JSON; logs of any length.")
-@click.option(
-    "--collective", metavar="NAME", help="What the log measures, where it does not say; checked by arithmetic."
-)
-@click.option("--redact", "redacted", is_flag=True, help="With --json: without names of hosts, paths and environment.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: tables, rows, refused rows, warnings.")
+@click.option("--rows", "as_rows", is_flag=True, help="Print every row as a line of JSON, for logs of any length.")
+@click.option("--collective", metavar="NAME", help="Collective of a log that does not name it; checked by arithmetic.")
+@click.option("--redact", "redacted", is_flag=True, help="With --json: remove host names, paths and environment.")
 def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: str | None, redacted: bool) -> int:
     """Reads logs: files, folders, or standard input (-), of this program, nccl-tests of any year, and others.
 
-    ExitCode codes: 0 all rows were taken, 1 some rows were refused, 2 something could not be read at all.
+    Exit codes: 0 all rows were read, 1 some rows were refused, 2 a file could not be read.
     """
     if as_json and as_rows:
-        raise UsageError("--json and --rows exclude each other", remedy="give one of them")
+        raise UsageError("--json and --rows exclude each other", remedy="give only one")
     if redacted and not as_json:
-        raise UsageError("--redact goes with --json", remedy="add --json")
+        raise UsageError("--redact needs --json", remedy="add --json")
     claims = UserClaims(None if collective is None else known_collective(collective, "--collective: "))
     tally = _Tally()
     show: Callable[[Path, UserClaims, _Tally], None] = _print_summary
@@ -101,7 +99,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
 
 
 def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
-    """The files; a folder gives all files in it that hold a table."""
+    """Yields the files; for a folder, all files in it that hold a table."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -119,7 +117,7 @@ def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
             click.echo(f"skipped: {count_text(skipped - _MAX_SKIPPED, 'more file')} in {path} without a row", err=True)
         if not found:
             tally.failures.append(
-                UsageError(f"no file in {path} holds a row of a known format", remedy="give a folder of logs")
+                UsageError(f"no file in {path} has a row of a known format", remedy="give a folder of logs")
             )
 
 
@@ -128,18 +126,18 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def _skip_reason(file: Path) -> str:
-    """Why a file of a folder is left out, which is no error; empty for a log."""
+    """Returns why a file of a folder is skipped, which is not an error. Empty for a log."""
     try:
         next(event for event in readers.stream(file) if not isinstance(event, LogNote))
     except UsageError as error:
         return error.what
     except StopIteration:
-        return f"{file} holds no row"
+        return f"{file} has no row"
     return ""
 
 
 def _events(path: Path, claims: UserClaims, tally: _Tally) -> Iterator[Event]:
-    """What a file holds; that it cannot be read is kept, so that other files still are."""
+    """Yields the events of a file. Stores a read error in the tally, so that other files are still read."""
     try:
         for event in readers.stream(path, claims):
             if isinstance(event, TableChunk):
@@ -175,7 +173,7 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, tally: _Tally, *,
         return
     if redacted:
         logs = list(redact_all(logs))
-    answer = {
+    result = {
         "sources": [log.source for log in logs],
         "tables": [{"source": log.source, **msgspec.to_builtins(table)} for log in logs for table in log.tables],
         "rows": sum(len(log.rows) for log in logs),
@@ -192,7 +190,7 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, tally: _Tally, *,
             *({"source": None, "line": None, "message": str(error)} for error in tally.failures),
         ],
     }
-    click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
 
 
 def _print_summary(path: Path, claims: UserClaims, tally: _Tally) -> None:
@@ -208,7 +206,7 @@ def _print_summary(path: Path, claims: UserClaims, tally: _Tally) -> None:
 
 
 class _Overview:
-    """What a file holds, in bounded memory: the first tables and refusals, and how many there are of each."""
+    """Contents of a file in bounded memory: the first tables and refusals, and the count of each."""
 
     def __init__(self) -> None:
         self._summaries: list[_TableSummary] = []
@@ -231,23 +229,23 @@ class _Overview:
         else:
             self._add_table(event)
 
-    def _add_table(self, piece: TableChunk) -> None:
-        self._rows += len(piece.table.rows)
-        line = piece.table.first_line
+    def _add_table(self, chunk: TableChunk) -> None:
+        self._rows += len(chunk.table.rows)
+        line = chunk.table.first_line
         summary = self._open.pop(line, None)
         if summary is None:
             self._tables += 1
-            if self._tables > _MAX_TABLES and piece.is_last:
+            if self._tables > _MAX_TABLES and chunk.is_last:
                 return
-            summary = _TableSummary(piece.table)
+            summary = _TableSummary(chunk.table)
             if self._tables <= _MAX_TABLES:
                 self._summaries.append(summary)
-        summary.add(piece.table)
-        if not piece.is_last:
+        summary.add(chunk.table)
+        if not chunk.is_last:
             self._open[line] = summary
 
     def lines(self, path: Path) -> Iterator[Text | Grid | Padding]:
-        """What a person reads."""
+        """Yields the lines for the terminal."""
         seen = count_text(self._rows + self._refusals, "row")
         head = f"{path}: {self._rows:,} of {seen} read, {count_text(self._tables, 'table')}"
         yield Text(plain(head), style="bold")
@@ -259,7 +257,7 @@ class _Overview:
             table = summary.table
             if table.complete is False:
                 reason = f": {table.end_reason}" if table.end_reason else ""
-                yield _remark(f"line {table.first_line}: the run did not come to its end{reason}", "yellow")
+                yield _remark(f"line {table.first_line}: the run did not finish{reason}", "yellow")
             for warning in table.warnings:
                 yield _remark(f"line {table.first_line}: {warning}", "yellow")
         for note in self._notes:

@@ -1,4 +1,4 @@
-"""For commands that say what they have found so far when Ctrl-C comes: termination and hang-up end them likewise."""
+"""Interrupts of commands that still print their partial result: SIGTERM and SIGHUP act like Ctrl-C."""
 
 import signal
 import threading
@@ -11,21 +11,21 @@ from busbw import termination_signals
 from busbw.errors import TerminatedError
 
 _REPEAT_S = 2.0
-"""Who ends a group of processes often sends two signals at the same moment, and a person presses Ctrl-C twice."""
+"""Signals within this time count as one: schedulers signal the group twice, and users press Ctrl-C twice."""
 
 
 class InterruptGuard:
-    """What the first signal brings about, a repeat does not cut off."""
+    """Signal handler that ignores repeats, so that they do not cut off the partial result."""
 
     def __init__(self) -> None:
         self._quiet_until_s = 0.0
 
     def ignore_repeats(self) -> None:
-        """A signal has come, here or to a program that was started: repeats are not heeded for a while."""
+        """Ignores repeats for 2 s, after a signal to this process or to a started program."""
         self._quiet_until_s = monotonic() + _REPEAT_S
 
     def handle_signal(self, number: int, _frame: FrameType | None) -> None:
-        """As a handler of signals."""
+        """Handles a signal: raises KeyboardInterrupt for SIGINT, else TerminatedError."""
         if monotonic() < self._quiet_until_s:
             return
         self.ignore_repeats()
@@ -34,13 +34,13 @@ class InterruptGuard:
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[InterruptGuard]:
-    """While this lasts SIGTERM, and SIGHUP where it is not ignored, raise EndedError, as SIGINT does KeyboardInterrupt.
+    """Raises TerminatedError for SIGTERM, and for SIGHUP unless ignored, while the context lasts.
 
-    Python has handlers in the main thread alone; in others nothing changes.
+    Python runs signal handlers only in the main thread; in other threads this does nothing.
     """
-    ending = InterruptGuard()
+    guard = InterruptGuard()
     if threading.current_thread() is not threading.main_thread():
-        yield ending
+        yield guard
         return
-    with termination_signals.handled_by(ending.handle_signal):
-        yield ending
+    with termination_signals.handled_by(guard.handle_signal):
+        yield guard

@@ -1,4 +1,4 @@
-"""The runs that are kept, as the commands that list them find and show them."""
+"""Access to the run store for the commands that list runs."""
 
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,29 +13,29 @@ _MAX_PROBLEMS = 3
 
 
 def store_folder(store: Path | None) -> Path:
-    """The folder that was named, which must be there, or the usual one, which need not."""
+    """Returns `--store`, which must exist, or the default folder, which may be missing."""
     if store is not None and not store.is_dir():
-        raise UsageError(f"--store {store} is not a folder", remedy="name the folder that holds the runs")
+        raise UsageError(f"--store {store} is not a folder", remedy="give the folder of the runs")
     return store or default_folder()
 
 
 def open_index(folder: Path, *, rebuild: bool = False) -> Index:
-    """The index of a store, up to date; that may take reading all its logs."""
-    with activity(f"reading what is new in {folder}"):
+    """Opens the index of a store and updates it, which may read all logs."""
+    with activity(f"reading new runs in {folder}"):
         return Index(folder, rebuild=rebuild)
 
 
 def print_index_problems(index: Index) -> None:
-    """What a user should know of the index, and of files that could not be read."""
+    """Prints messages about the index and about unreadable files."""
     problems = index.problems()
     for sentence in index.messages:
         click.echo(f"busbw: {sentence}", err=True)
     for name, problem in problems[:_MAX_PROBLEMS]:
-        click.echo(f"left out: {name}: {problem}", err=True)
+        click.echo(f"skipped: {name}: {problem}", err=True)
     if len(problems) > _MAX_PROBLEMS:
-        click.echo(f"left out: and {len(problems) - _MAX_PROBLEMS} more files", err=True)
+        click.echo(f"skipped: {len(problems) - _MAX_PROBLEMS} more files", err=True)
 
 
 def time_text(time_s: float, source: str = "log") -> str:
-    """In UTC, to the minute; one that is the file's and not the log's is marked."""
+    """Formats a time in UTC, to the minute, and marks a time of the file instead of the log."""
     return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}" + ("" if source == "log" else " (file)")

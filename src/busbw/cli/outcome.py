@@ -1,4 +1,4 @@
-"""What is said after a run: how the engine died, a picture, the verdict, where the record is. On stderr."""
+"""Summary of a run on stderr: crash message, curve, verdict and path of the record."""
 
 import os
 import signal
@@ -20,25 +20,25 @@ from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import count_text
 
 _CUT_SHORT: dict[int, str] = {
-    ExitCode.ENVIRONMENT: "left no whole record",
+    ExitCode.ENVIRONMENT: "left an incomplete record",
     ExitCode.RANK_LOST: "lost a process",
-    ExitCode.OUTPUT_CLOSED: "ended when nobody read its table any more",
+    ExitCode.OUTPUT_CLOSED: "ended because its output was closed",
     ExitCode.INTERRUPTED: "was interrupted",
     SIGNALLED + signal.SIGTERM: "was terminated",
     SIGNALLED + signal.SIGHUP: "ended with its terminal",
 }
-"""What became of a run whose record has no end, by its exit code."""
-_PATIENCE_S = 2.0
+"""Predicate for a run without an end record, by exit code."""
+_READ_LIMIT_S = 2.0
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
-_MEASURES_NOTHING = {"--help", "-h", "--version", "--list-devices"}
-"""Flags of the engine with which it says something and ends."""
+_INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices"}
+"""Flags with which the engine prints information and measures nothing."""
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def plot_option(command: Command) -> Command:
-    """Gives a command `--plot`, as `plot_when`."""
+    """Adds `--plot` to a command, as `plot_when`."""
     return click.option(
         "--plot",
         "plot_when",
@@ -50,15 +50,15 @@ def plot_option(command: Command) -> Command:
 
 
 def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
-    """Says how a run went.
+    """Prints the outcome of a run.
 
     Args:
-        code: The program's exit code.
-        path: Of the record; None where the file is not this run's.
-        plot_when: As `--plot` has it.
+        code: Exit code of the program.
+        path: Path of the record; None if the file belongs to another run.
+        plot_when: Value of `--plot`.
 
     Raises:
-        RecordsError: All went well, and yet the record cannot be read.
+        RecordsError: The run succeeded, but the record cannot be read.
     """
     if sentence := _crash_message(code):
         click.echo(f"busbw: {sentence}", err=True)
@@ -68,11 +68,11 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
         _report(path, code, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
     except RecordsError:
         if code == ExitCode.GOOD:
-            raise  # otherwise the engine has said why it did not get so far
+            raise  # otherwise the engine has printed its own error
 
 
 def kind_of(line: bytes) -> str | None:
-    """What kind of record a line is; None where it is none to its end, as who is killed may leave half a line."""
+    """Returns the kind of a record line. None if incomplete, as a killed process may leave it."""
     try:
         return msgspec.json.decode(line, type=_AnyRecord).kind
     except msgspec.MsgspecError:
@@ -84,7 +84,7 @@ class _AnyRecord(msgspec.Struct):
 
 
 def kinds_in(path: Path) -> Mapping[str, int]:
-    """How many records of each kind a file has; none where there is no file."""
+    """Returns the number of records of each kind in a file. Empty if the file does not exist."""
     if not path.exists():
         return {}
     with path.open("rb") as lines:
@@ -92,22 +92,22 @@ def kinds_in(path: Path) -> Mapping[str, int]:
 
 
 def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cut: bool = False) -> int:
-    """The exit code; where that says that all is well and the record does not, a sentence and another one.
+    """Returns the exit code, or prints an error and returns ENVIRONMENT if a successful run has an incomplete record.
 
     Args:
-        code: The program's.
-        kinds: How many records of each kind came of it.
-        flags: The engine's.
-        was_cut: Whether one came of which a part is missing; that has been said.
+        code: Exit code of the program.
+        kinds: Number of its records of each kind.
+        flags: Flags of the engine.
+        was_cut: True if a record was incomplete, which was already reported.
     """
     if code == ExitCode.GOOD and was_cut:
         return ExitCode.ENVIRONMENT
     runs, ends = kinds.get("run", 0), kinds.get("end", 0)
-    if code != ExitCode.GOOD or (runs, ends) == (1, 1) or not _MEASURES_NOTHING.isdisjoint(flags):
+    if code != ExitCode.GOOD or (runs, ends) == (1, 1) or not _INFORMATION_FLAGS.isdisjoint(flags):
         return code
-    came = "no record" if not kinds else f"{count_text(runs, 'beginning')} and {count_text(ends, 'end')} of a record"
+    written = "no record" if not kinds else f"{count_text(runs, 'beginning')} and {count_text(ends, 'end')} of a record"
     click.echo(
-        f"busbw: the program ended well, and {came} came of it; look at what else it, or what started it, printed, and "
+        f"busbw: the program reported success but wrote {written}; check its output and that of its launcher, then "
         "measure again",
         err=True,
     )
@@ -115,24 +115,26 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
 
 
 def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
-    """Waits for the reader of the table; after an interrupt only for a moment, and says what it did not get."""
-    lost_bytes = stdout.finish(limit_s=_PATIENCE_S if code > SIGNALLED else None)
+    """Waits until the table is read, at most 2 s after an interrupt, and reports lost bytes."""
+    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None)
     if lost_bytes:
-        what = f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is whole"
-        click.echo(f"busbw: {what}", err=True)
+        loss = (
+            f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is complete"
+        )
+        click.echo(f"busbw: {loss}", err=True)
 
 
 def _crash_message(code: int) -> str:
-    """The sentence on an engine that did not end by itself; it had no time to say one."""
+    """Returns a message for an engine that a signal ended. Empty for any other exit code."""
     number = code - SIGNALLED
     if number == signal.SIGKILL:
         return (
-            "the engine was killed (SIGKILL), most often because the memory was used up; look at dmesg or the job's "
-            "memory limit, then run with fewer ranks on each machine or a smaller -e"
+            "the engine was killed (SIGKILL), usually for lack of memory; check dmesg and the job's memory limit, "
+            "then use fewer ranks per machine or a smaller -e"
         )
     if number in _CRASHES:
         name = signal.Signals(number).name
-        return f"the engine crashed ({name}); repeat it with NCCL_DEBUG=INFO and report both, as that is a fault in it"
+        return f"the engine crashed ({name}), which is a bug; run it again with NCCL_DEBUG=INFO and report both"
     return ""
 
 
@@ -140,8 +142,8 @@ def _report(path: Path, code: int, *, draw: bool) -> None:
     record = read(path)
     if draw:
         rows, width = busbw_records.table_of(record).rows, width_of()
-        for picture in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
-            if picture:
-                click.echo(f"{picture}\n", err=True)
+        for curve in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
+            if curve:
+                click.echo(f"{curve}\n", err=True)
     click.echo(correctness_sentence(record, cut_short=_CUT_SHORT.get(code, "was killed")), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

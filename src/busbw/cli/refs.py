@@ -1,4 +1,4 @@
-"""`busbw refs`: lists published figures, or shows one."""
+"""`busbw refs`: lists the references with published figures, or shows one."""
 
 import click
 from rich.table import Table
@@ -8,38 +8,40 @@ from busbw.reference import Reference, Sweep, find, references
 from busbw.terminal import StreamConsole
 from busbw.units import size_text
 
-_NARROW = 60
+_HALF_WIDTH = 60
 
 
 @click.command()
 @click.argument("name", required=False)
 def refs(name: str | None) -> None:
-    """Lists the reference figures that come with this program, or shows those of NAME (a .toml file too)."""
+    """Lists the references that come with busbw, or shows NAME, which may be a .toml file."""
     if name is None:
         _list(references())
     else:
         _show(find(name))
 
 
-def _list(known: dict[str, Reference]) -> None:
+def _list(all_references: dict[str, Reference]) -> None:
     console = StreamConsole(highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     for column in ("ranks", "nodes"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("best busbw", no_wrap=console.width >= 2 * _NARROW)
-    if console.width >= 2 * _NARROW:
+    table.add_column("best busbw", no_wrap=console.width >= 2 * _HALF_WIDTH)
+    if console.width >= 2 * _HALF_WIDTH:
         table.add_column("library", no_wrap=True)
         table.add_column("date", no_wrap=True)
-    for key, reference in known.items():
+    for key, reference in all_references.items():
         more = (
-            (reference.library or "not said", f"{reference.date} ({reference.date_is})")
-            if console.width >= 2 * _NARROW
+            (reference.library or "not stated", f"{reference.date} ({reference.date_is})")
+            if console.width >= 2 * _HALF_WIDTH
             else ()
         )
         table.add_row(key, str(reference.ranks), str(reference.nodes), _best_text(reference), *more)
     console.print(table)
-    console.print(f"{len(known)} references; `busbw refs NAME` shows one with its source. GB/s, 1e9 bytes per second.")
+    console.print(
+        f"{len(all_references)} references; `busbw refs NAME` shows one with its source. GB/s = 1e9 bytes per second."
+    )
 
 
 def _best_text(reference: Reference) -> str:
@@ -54,16 +56,16 @@ def _best_text(reference: Reference) -> str:
 
 def _show(reference: Reference) -> None:
     console = StreamConsole(highlight=False)
-    said = {
+    facts = {
         "hardware": f"{reference.nodes} node(s), {reference.ranks} x {reference.gpu}; {reference.links}",
-        "NICs per node": reference.nics or "not said",
-        "library": reference.library or "not said",
+        "NICs per node": reference.nics or "not stated",
+        "library": reference.library or "not stated",
         "method": reference.method,
         "source": reference.source,
         "date": f"{reference.date} ({reference.date_is})",
     }
     console.print(reference.title, style="bold", markup=False)
-    for key, value in said.items():
+    for key, value in facts.items():
         console.print(f"{key}: {value}", markup=False, soft_wrap=not console.is_terminal)
     for note in reference.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=not console.is_terminal)
@@ -76,7 +78,7 @@ def _sweep_table(sweep: Sweep) -> Table:
     words = [sweep.collective, sweep.dtype, PLACEMENT_WORDS[sweep.placement], sweep.variant, sweep.algorithm]
     title = " ".join(word for word in words if word)
     if sweep.kind == "floor":
-        title += " (a floor, no measurement)"
+        title += " (a floor, not a measurement)"
     table = Table(title=title, caption=sweep.command, title_justify="left", box=None, pad_edge=False)
     for column in ("size", "time (us)", "busbw (GB/s)"):
         table.add_column(column, justify="right")

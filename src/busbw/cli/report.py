@@ -1,4 +1,4 @@
-"""`busbw report`: one HTML file that says what was measured, whether it is good, and shows it."""
+"""`busbw report`: writes one HTML file with verdict, curves and rows."""
 
 import re
 from collections import Counter
@@ -32,52 +32,53 @@ from busbw.units import count_text
     metavar="FILE",
     default="report.html",
     show_default=True,
-    help="Where it goes, in place of what was there; - for standard output.",
+    help="Output file, replaced if it exists; -: standard output.",
 )
 @click.option(
     "--reference",
-    "against",
+    "reference_name",
     metavar="NAME|FILE|auto",
-    help="What decides instead of the expectation, as in `busbw check`.",
+    help="Judge by a reference instead of the expectation, as in `busbw check`.",
 )
 @click.option(
     "--system",
-    "places",
+    "system_options",
     metavar="[N[.T]=]NAME|FILE",
     multiple=True,
-    help="What the logs ran on; with N= only the Nth log, with N.T= only its Tth table. Without it what each says of "
-    "its devices.",
+    help="System of the logs; N= applies to log N only, N.T= to its table T only. [default: from the devices in "
+    "the log]",
 )
-@click.option("--title", metavar="TEXT", help="The heading.  [default: the log's name, or how many there are]")
-@click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
+@click.option("--title", metavar="TEXT", help="Heading of the page.  [default: name of the log, or number of logs]")
+@click.option(
+    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
+)
 def report(
     names: Sequence[str],
     output: Path,
-    against: str | None,
-    places: Sequence[str],
+    reference_name: str | None,
+    system_options: Sequence[str],
     title: str | None,
     *,
     is_redacted: bool,
 ) -> int:
-    """Writes one HTML file about runs and logs: verdict first, then curves, comparison, scatter, rows.
+    """Writes one HTML file about runs and logs: verdict, curves, comparison, scatter, rows.
 
-    Two logs are compared with each other. The file needs no network and nothing beside it. Exit code 1 where data are
-    wrong.
+    It compares two logs with each other. The file needs no network and no other file. Exit code 1 for wrong data.
     """
     with activity("reading"):
         logs, warnings = _read(names)
     if not any(log.rows for log in logs):
-        raise UsageError(f"no row of a table could be read from {logs[0].source}", remedy="busbw import says why")
-    systems = _systems(logs, places)
-    yardstick = selected_reference(against)
+        raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
+    systems = _systems(logs, system_options)
+    yardstick = selected_reference(reference_name)
     if is_redacted:
-        subjects, yardstick = _redacted(logs, systems, yardstick)
-        warnings = [f"{count_text(len(warnings), 'remark')} on files left out here."] if warnings else []
+        inputs, yardstick = _redacted(logs, systems, yardstick)
+        warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
-        subjects = [ReportInput(log, own) for log, own in zip(logs, systems, strict=True)]
+        inputs = [ReportInput(log, log_systems) for log, log_systems in zip(logs, systems, strict=True)]
     with activity("judging and drawing"):
-        page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
-        # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
+        page = build(inputs, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
+        # Lone surrogates of broken logs are replaced before; everything else is valid UTF-8.
         content = render(page).encode("utf-8", errors="replace")
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
@@ -87,7 +88,7 @@ def report(
 
 
 def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
-    """All logs. What was named must be readable; of a folder, what cannot be read is said in the report."""
+    """Reads all logs. A named log must be readable; the report lists the unreadable files of a folder."""
     logs: list[Log] = []
     warnings: list[str] = []
     for name, times in Counter(names).items():
@@ -98,61 +99,68 @@ def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
             continue
         found = sorted(entry.log for entry in entries(Path(name)))
         if not found:
-            raise UsageError(f"the folder {name} holds no run and no log", remedy="give a folder of runs or logs")
+            raise UsageError(f"the folder {name} has no run and no log", remedy="give a folder of runs or logs")
         for path in found:
             try:
                 logs.append(readers.read(path))
             except BusbwError as error:
-                warnings.append(f"{path} was left out: {error}")
+                warnings.append(f"{path} was skipped: {error}")
     if not logs:
-        raise UsageError(f"nothing could be read: {warnings[0]}", remedy="give a log that `busbw import` can read")
+        raise UsageError(f"no log could be read: {warnings[0]}", remedy="give a log that `busbw import` can read")
     return logs, warnings
 
 
-def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | None, ...]]:
-    """For every table of every log: what was named for it, for its log, or for all; None where nothing was."""
+def _systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
+    """Returns for each table of each log the system set for it, its log, or all logs. None if not set."""
     named: dict[tuple[int, int], System] = {}
-    for place in places:
-        only = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", place)
-        key = (int(only[1]), int(only[2] or 0)) if only else (0, 0)
-        if only and not 1 <= key[0] <= len(logs):
-            there = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
-            raise UsageError(f"--system {place}: {there}", remedy="count them from 1")
-        if only and only[2] and not 1 <= key[1] <= len(logs[key[0] - 1].tables):
-            has = count_text(len(logs[key[0] - 1].tables), "table")
-            raise UsageError(f"--system {place}: that log has {has}", remedy="count them from 1")
-        if key in named:
-            raise UsageError(f"--system {place}: a system was named for that", remedy="name it once")
-        named[key] = system.find(only[3] if only else place)
+    for option_text in system_options:
+        match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_text)
+        index = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+        if match and not 1 <= index[0] <= len(logs):
+            log_count = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
+            raise UsageError(f"--system {option_text}: {log_count}", remedy="count the logs from 1")
+        if match and match[2] and not 1 <= index[1] <= len(logs[index[0] - 1].tables):
+            table_count = count_text(len(logs[index[0] - 1].tables), "table")
+            raise UsageError(f"--system {option_text}: that log has {table_count}", remedy="count the tables from 1")
+        if index in named:
+            raise UsageError(f"--system {option_text}: the system is set twice", remedy="set it once")
+        named[index] = system.find(match[3] if match else option_text)
     return [
         tuple(
-            named.get((one, two)) or named.get((one, 0)) or named.get((0, 0)) for two in range(1, len(log.tables) + 1)
+            named.get((log_number, table_number)) or named.get((log_number, 0)) or named.get((0, 0))
+            for table_number in range(1, len(log.tables) + 1)
         )
-        for one, log in enumerate(logs, start=1)
+        for log_number, log in enumerate(logs, start=1)
     ]
 
 
 def _redacted(
-    logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], against: ReferenceSelection | None
+    logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], reference: ReferenceSelection | None
 ) -> tuple[list[ReportInput], ReferenceSelection | None]:
-    """The same names become the same words in the logs and in what they are held against."""
-    other = against.log if against else None
-    shown = redact_all([*logs, *([other] if other else [])])
-    subjects = [
-        ReportInput(_without_titles(made), own, tuple(map(_judged, made.tables, log.tables)))
-        for log, made, own in zip(logs, shown, systems, strict=False)
+    """Redacts logs and reference consistently: a name gets the same replacement in all of them."""
+    other = reference.log if reference else None
+    redacted = redact_all([*logs, *([other] if other else [])])
+    inputs = [
+        ReportInput(
+            _without_titles(redacted_log),
+            log_systems,
+            tuple(map(_with_expectation_fields, redacted_log.tables, log.tables)),
+        )
+        for log, redacted_log, log_systems in zip(logs, redacted, systems, strict=False)
     ]
-    if against is None or other is None:
-        return subjects, against
-    told = replace(shown[-1], tables=tuple(map(_judged, shown[-1].tables, other.tables)))
-    return subjects, replace(against, name="the reference", log=told)
+    if reference is None or other is None:
+        return inputs, reference
+    reference_log = replace(
+        redacted[-1], tables=tuple(map(_with_expectation_fields, redacted[-1].tables, other.tables))
+    )
+    return inputs, replace(reference, name="the reference", log=reference_log)
 
 
-def _judged(shown: Table, original: Table) -> Table:
-    """What says what to expect: the heading may name the system, and the environment the algorithm."""
-    return replace(shown, title=original.title, environment=original.environment)
+def _with_expectation_fields(redacted: Table, original: Table) -> Table:
+    """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm."""
+    return replace(redacted, title=original.title, environment=original.environment)
 
 
 def _without_titles(log: Log) -> Log:
-    """A heading that says only that it was left out is none."""
+    """Removes the redacted titles of the tables."""
     return replace(log, tables=tuple(replace(table, title=None) for table in log.tables))

@@ -1,6 +1,6 @@
-"""`busbw run`: measures one collective on this machine, with a picture and a verdict.
+"""`busbw run`: measures one collective on this machine and shows curve and verdict.
 
-What the engine prints goes to stdout, byte for byte; everything that is said here goes to stderr.
+The engine's output goes to stdout unchanged. All output of this command goes to stderr.
 """
 
 import shlex
@@ -21,11 +21,11 @@ from busbw.terminal.progress import Progress
 @click.command(
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="Every other option goes to the engine: `all_reduce_perf --help` lists them. Without them: every GPU, or 4 "
-    "ranks on the host, 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.",
+    epilog="All other options are engine flags; `all_reduce_perf --help` lists them. Default: one rank per GPU, or 4 "
+    "ranks on the host, and 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.",
 )
-@click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine; the engine's -t.")
-@click.option("--preload", metavar="LIBRARY", help="Load a library before all others into the engine, and only there.")
+@click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine (the engine's -t).")
+@click.option("--preload", metavar="LIBRARY", help="Load a library before all others, only into the engine.")
 @destination_options
 @plot_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
@@ -39,33 +39,33 @@ def run(
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
     collective = named_collective(words)
-    given = used_flags(words[1:])
-    if ranks is not None and "-t" in given:
-        raise UsageError(f"--ranks {ranks} and -t say the same", remedy="give one of them")
+    flags = used_flags(words[1:])
+    if ranks is not None and "-t" in flags:
+        raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
     variables = engine.preload("--preload", [preload]) if preload else {}
-    chosen = [*(rank_flags(given) if ranks is None else ("-t", str(ranks))), *sweep_flags(given)]
+    chosen = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
     with open_destination(records_path, store, collective) as run:
-        is_ours = not run.path.exists()  # the engine refuses a file that is there
+        is_new = not run.path.exists()  # the engine refuses an existing file
         job = Job(program, (*chosen, *words[1:]), records=run.path)
-        rendered = local.render(job.with_environment(variables) if variables else job)
-        shown = shlex.join([program.name, *chosen, *words[1:]])
+        plan = local.render(job.with_environment(variables) if variables else job)
+        command_text = shlex.join([program.name, *chosen, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:
-            click.echo(f"{shown} --records {shlex.quote(str(run.path))}", err=True)
+            click.echo(f"{command_text} --records {shlex.quote(str(run.path))}", err=True)
             with Progress(run.path) as progress:
-                watch = LaunchCallbacks(
+                callbacks = LaunchCallbacks(
                     progress.line, progress.refresh, is_backlogged=lambda: progress.stdout.has_pending
                 )
-                code = local.submit(rendered, watch)
+                code = local.submit(plan, callbacks)
             finish_stdout(progress.stdout, code)
         else:
-            code = local.submit(rendered)
-        if is_ours:
+            code = local.submit(plan)
+        if is_new:
             code = verified_exit_code(code, kinds_in(run.path), words)
-        run.ended(code)
+        run.on_exit(code)
         if code == ExitCode.USAGE and chosen and not on_terminal:
-            click.echo(f"busbw: the command line was: {shown}", err=True)
-    print_outcome(code, run.path if is_ours else None, plot_when=plot_when)
+            click.echo(f"busbw: the command line was: {command_text}", err=True)
+    print_outcome(code, run.path if is_new else None, plot_when=plot_when)
     return code

@@ -1,4 +1,4 @@
-"""`busbw runs`: which runs are kept."""
+"""`busbw runs`: lists the runs of the store."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -29,47 +29,47 @@ from busbw.units import count_text, size_text
 
 
 @click.command()
-@click.option("--collective", metavar="NAME", help="What was measured: all_reduce, ...")
+@click.option("--collective", metavar="NAME", help="Collective: all_reduce, ...")
 @filter_options
-@click.option("--rows", "wants_rows", is_flag=True, help="List every measurement instead of every run.")
+@click.option("--rows", "lists_rows", is_flag=True, help="List measurements instead of runs.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0, max=LARGEST),
     default=40,
     show_default=True,
     metavar="N",
-    help="The newest N; 0 for all.",
+    help="List only the newest N; 0: all.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--rebuild", is_flag=True, help="Build the index anew from the logs before.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--rebuild", is_flag=True, help="Rebuild the index from the logs first.")
 def runs(
     collective: str | None,
     store: Path | None,
     *,
-    wants_rows: bool,
+    lists_rows: bool,
     limit: int,
     as_json: bool,
     rebuild: bool,
     **filters: Any,
 ) -> None:
-    """Lists the runs that are kept, the newest first."""
+    """Lists the runs of the store, newest first."""
     folder = store_folder(store)
     wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
-    if wanted.placement and not wants_rows:
-        raise UsageError("--placement has no meaning for a list of runs: each has all it measured", remedy="add --rows")
+    if wanted.placement and not lists_rows:
+        raise UsageError("--placement does not apply to a list of runs", remedy="add --rows")
     with open_index(folder, rebuild=rebuild) as index:
-        list_them = _list_rows if wants_rows else _list_runs
-        shown, total = list_them(index, wanted, limit, as_json=as_json)
+        list_items = _list_rows if lists_rows else _list_runs
+        shown, total = list_items(index, wanted, limit, as_json=as_json)
         if not total:
-            click.echo(f"no run in {folder} matches; busbw run makes one", err=True)
+            click.echo(f"no run in {folder} matches; make one with busbw run", err=True)
         elif shown < total:
-            things = count_text(total, "measurement" if wants_rows else "run")
-            click.echo(f"the newest {shown} of {things}; --limit 0 lists all", err=True)
+            total_text = count_text(total, "measurement" if lists_rows else "run")
+            click.echo(f"the newest {shown} of {total_text}; --limit 0 lists all", err=True)
         print_index_problems(index)
 
 
 def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
-    """How many were listed, and how many match."""
+    """Lists the runs, and returns the number listed and the number that match."""
     found = index.query(lambda connection: list_runs(connection, wanted, limit=limit or None))
     total = index.query(lambda connection: count_runs(connection, wanted)) if len(found) == limit else len(found)
     if as_json:
@@ -102,11 +102,11 @@ def _write_json(items: Iterable[RunRow | StoredPoint]) -> int:
 
 def _write_table(columns: Sequence[Column]) -> None:
     out = console()
-    made = lines(columns, width_of())
-    if out.color_system is None:  # many times as fast
-        sys.stdout.writelines(f"{line.plain}\n" for line in made)
+    table_lines = lines(columns, width_of())
+    if out.color_system is None:  # much faster than print
+        sys.stdout.writelines(f"{line.plain}\n" for line in table_lines)
         return
-    for line in made:
+    for line in table_lines:
         out.print(line)
 
 
@@ -126,7 +126,7 @@ def _run_columns(found: Sequence[RunRow]) -> list[Column]:
         column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in found)),
         column("time (UTC)", (time_text(run.time_s, run.time_source) for run in found), 4),
         column("collective", (run.collectives for run in found), 9),
-        column("type", (_few(run.dtypes) for run in found), 7),
+        column("type", (_names_or_count(run.dtypes) for run in found), 7),
         column("ranks", (run.ranks for run in found), 8, right=True),
         column("hosts", hosts, 3),
         column("device", (run.device for run in found), 1),
@@ -134,17 +134,17 @@ def _run_columns(found: Sequence[RunRow]) -> list[Column]:
         column("sizes", sizes, 2),
         column("rows", (run.rows for run in found), 6, right=True),
         column("peak busbw", (_gbps(run.peak_busbw_gbps) for run in found), 10, right=True),
-        Column("data", [_data(run) for run in found], right=False),
+        Column("data", [_data_cell(run) for run in found], right=False),
     ]
 
 
-def _few(names: str | None) -> str | None:
-    """Two names at most; of more only how many."""
+def _names_or_count(names: str | None) -> str | None:
+    """Returns up to two names, or the number of names."""
     count = names.count(",") + 1 if names else 0
     return names if count <= 2 else f"{count} types"
 
 
-def _data(run: RunRow) -> Cell:
+def _data_cell(run: RunRow) -> Cell:
     if run.wrong:
         return Cell("WRONG", "bold red")
     if run.complete is False:

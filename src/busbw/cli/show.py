@@ -1,4 +1,4 @@
-"""`busbw show`: one log or run on one screen."""
+"""`busbw show`: shows one log or run on one screen."""
 
 import click
 
@@ -13,17 +13,21 @@ from busbw.terminal import ExpectationColumns, activity, console, screen, width_
 
 @click.command()
 @click.argument("run", metavar="RUN|FILE")
-@click.option("--table", "numbers", type=click.IntRange(min=1), multiple=True, metavar="N", help="Only table N.")
+@click.option(
+    "--table", "numbers", type=click.IntRange(min=1), multiple=True, metavar="N", help="Show only table N; repeatable."
+)
 @click.option("--plot/--no-plot", "draw", default=True, help="Draw busbw and time over size.  [default: --plot]")
-@click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
+@click.option(
+    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
+)
 def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> int:
-    """Shows RUN (a run's name or the beginning of it, or "last") or the log FILE of this or another tool.
+    """Shows RUN (the start of a run's name, or "last") or the log FILE of this or another tool.
 
-    What ran on what, whether the data were right, the table, curves, warnings. Exit code 1 where data are wrong.
+    It shows hardware, correctness, table, curves and warnings. Exit code 1 for wrong data.
     """
     with activity(f"reading {run}"):
         log = readers.read(find(run))
-    _demand(log, numbers)
+    _require_tables(log, numbers)
     shown = redact(log) if is_redacted else log
     out = console()
     with activity(f"drawing {run}"):
@@ -34,27 +38,27 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
     return ExitCode.WRONG_DATA if any(figure.wrong_elements for figure in figures) else ExitCode.GOOD
 
 
-def _demand(log: Log, numbers: tuple[int, ...]) -> None:
-    """Refuses to show nothing."""
+def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
+    """Refuses a log without rows, and a table number that does not exist."""
     if not log.rows:
         reasons = [f"line {line.line}: {line.reason}" for line in log.refused] or list(log.warnings)
         if any(table.complete is False for table in log.tables):
             reasons = ["the run ended before its first row"]
-        why = f": {reasons[0]}" if reasons else ""
-        raise UsageError(f"no row of a table could be read from {log.source}{why}", remedy="give a log with its table")
-    if wrong := [number for number in numbers if number > len(log.tables)]:
-        raise UsageError(f"--table {wrong[0]}: the log has {len(log.tables)}", remedy="give a number up to that")
+        reason = f": {reasons[0]}" if reasons else ""
+        raise UsageError(f"{log.source} has no readable row{reason}", remedy="give a log with a table")
+    if missing := [number for number in numbers if number > len(log.tables)]:
+        raise UsageError(f"--table {missing[0]}: the log has {len(log.tables)}", remedy="give a smaller number")
 
 
 def _expected(table: Table) -> ExpectationColumns:
-    estimate, crossed = estimator(table), network_nics_finder(table)
+    estimate, nics_of = estimator(table), network_nics_finder(table)
 
     def busbw_gbps(row: Row) -> ExpectedRange | None:
         known = estimate(row)
         return known.busbw_gbps if known else None
 
-    def assumed(row: Row) -> str:
-        nics = crossed(row)
+    def assumption(row: Row) -> str:
+        nics = nics_of(row)
         return f"{nics.assumption} (busbw check --nics)" if nics and nics.assumption else ""
 
-    return ExpectationColumns(busbw_gbps, assumed)
+    return ExpectationColumns(busbw_gbps, assumption)

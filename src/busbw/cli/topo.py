@@ -1,4 +1,4 @@
-"""`busbw topo`: what is in a machine, and what joins it."""
+"""`busbw topo`: shows the devices of a machine and their links."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
@@ -15,7 +16,7 @@ from busbw.terminal.console import MAX_WIDTH
 from busbw.topology import Topology
 
 _MAX_BYTES = 16 * 2**20
-"""A saved matrix is a few KiB; a text that is longer than this is something else."""
+"""Limit for a saved matrix, which has a few KiB. A longer text is something else."""
 
 
 @click.command()
@@ -25,26 +26,27 @@ _MAX_BYTES = 16 * 2**20
     "--svg",
     type=NonEmptyPath(dir_okay=False),
     metavar="FILE",
-    help="Also draw it into FILE; - is standard output, without the table.",
+    help="Also draw a picture to FILE; -: picture to standard output, no table.",
 )
-@click.option("--all", "virtual_too", is_flag=True, help="Also network interfaces that stand on no device.")
-@click.option("--matrix", type=click.IntRange(min=1), metavar="N", help="Of a text with several, only the Nth.")
+@click.option("--virtual", "virtual_too", is_flag=True, help="Also show network interfaces without a device.")
+@renamed_option("--all", "--virtual")
+@click.option("--matrix", type=click.IntRange(min=1), metavar="N", help="Show only matrix N of a text with several.")
 def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: bool, virtual_too: bool) -> None:
-    """Shows GPUs, NICs and NUMA nodes of this machine and what joins them, or reads FILE.
+    """Shows GPUs, NICs and NUMA nodes and their links, of this machine or from FILE.
 
-    FILE is a text that holds what `nvidia-smi topo -m` wrote; - is standard input. It may be a whole document, also one
-    that lost its layout: what cannot be told for certain is said to be unknown.
+    FILE is a text with the output of `nvidia-smi topo -m`; - is standard input. It may be a whole document, even
+    without its layout. Ambiguous values are shown as unknown.
     """
     if file is None and matrix is not None:
-        raise UsageError("--matrix is for a text that holds several", remedy="leave it out, or name the text")
+        raise UsageError("--matrix needs a FILE", remedy="remove it, or give the file")
     if file is not None and virtual_too:
-        raise UsageError("--all is for this machine", remedy="leave it out")
-    found = [_here(virtual_too)] if file is None else _chosen(_read(file), matrix)
+        raise UsageError("--virtual is only for this machine", remedy="remove it")
+    found = [_this_machine(virtual_too)] if file is None else _selected(_read(file), matrix)
     to_stdout = svg == Path("-")
     if svg is not None:
         if len(found) > 1:
-            raise UsageError(f"{file} holds {len(found)} matrices", remedy="say with --matrix N which one to draw")
-        from busbw.topology.views.picture import document  # the drawing's library takes longer to import than the rest
+            raise UsageError(f"{file} has {len(found)} matrices", remedy="select one with --matrix N")
+        from busbw.topology.views.picture import document  # slow import
 
         write_whole(None if to_stdout else svg, document(found[0]).encode(), flag="--svg")
     if to_stdout:
@@ -62,24 +64,24 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
 
 
 def _width() -> int:
-    """Of the terminal; what goes to a file or another program is not cut to a width that nobody asked for."""
+    """Returns the width of the terminal. Output to a file or a pipe is not cut unless COLUMNS is set."""
     return width_of() if sys.stdout.isatty() or os.environ.get("COLUMNS") else MAX_WIDTH
 
 
-def _here(virtual_too: bool) -> Topology:
+def _this_machine(virtual_too: bool) -> Topology:
     from busbw.topology.sources.discovery import combine
     from busbw.topology.sources.driver_timeout import query_driver
     from busbw.topology.sources.nvml_functions import library
 
-    seen = query_driver(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
-    return combine(seen, virtual_too=virtual_too)
+    snapshot = query_driver(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
+    return combine(snapshot, virtual_too=virtual_too)
 
 
-def _chosen(found: list[Topology], matrix: int | None) -> list[Topology]:
+def _selected(found: list[Topology], matrix: int | None) -> list[Topology]:
     if matrix is None:
         return found
     if matrix > len(found):
-        raise UsageError(f"--matrix {matrix}: the text holds {len(found)}", remedy=f"give 1 to {len(found)}")
+        raise UsageError(f"--matrix {matrix}: the text has {len(found)}", remedy=f"give 1 to {len(found)}")
     return [found[matrix - 1]]
 
 
@@ -93,7 +95,7 @@ def _read(file: str) -> list[Topology]:
             with Path(file).open("rb") as stream:
                 content = stream.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", remedy="give a file that can be read") from error
+        raise UsageError(f"cannot read {file}: {error.strerror}", remedy="give a readable file") from error
     if len(content) > _MAX_BYTES:
-        raise BusbwError(f"{file} is longer than 16 MiB", remedy="give only what nvidia-smi topo -m wrote")
+        raise BusbwError(f"{file} is longer than 16 MiB", remedy="give only the output of nvidia-smi topo -m")
     return read(content.decode("utf-8", "replace"), "standard input" if file == "-" else Path(file).name)

@@ -1,4 +1,4 @@
-"""`busbw tune`: settings that make a collective faster, found and confirmed."""
+"""`busbw tune`: searches and confirms settings that make a collective faster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from busbw.ab import Measurement, SessionRules, parse_side
 from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
@@ -29,7 +30,7 @@ from busbw.tune import (
 from busbw.units import size_text
 
 SIZES = ("8K", "1M", "64M")
-"""One for each band: latency, middle, plateau."""
+"""One size per band: latency, middle, plateau."""
 ENVIRONMENT_FILE = "tuned.env"
 TUNER_FILE = "nccl_tuner.conf"
 
@@ -37,60 +38,66 @@ TUNER_FILE = "nccl_tuner.conf"
 @click.command(
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="Every other option goes to the engine; without them: every GPU, or 4 ranks on the "
-    "host, and --sizes 8K,1M,64M.",
+    epilog="All other options are engine flags. Default: one rank per GPU, or 4 ranks on the host, and "
+    "--sizes 8K,1M,64M.",
 )
 @click.option(
     "--knob",
     "knobs",
     multiple=True,
     metavar="NAME=VALUE,...",
-    help="Try these values of a variable, instead of the list that comes with busbw; may be repeated.",
+    help="Try these values of a variable instead of the built-in list; repeatable.",
 )
-@click.option("--with", "common", default="", metavar="SIDE", help="What all runs have, as a side of `busbw ab`.")
-@click.option("--confirm", "most", type=click.IntRange(min=1), default=4, show_default=True, help="Confirm so many.")
-@resolution_option("The smallest change that matters when confirming.")
-@quadruples_option("Most groups of four blocks per confirmation.")
+@click.option("--common", default="", metavar="SIDE", help="Settings that all runs share, as a side of `busbw ab`.")
+@renamed_option("--with", "--common")
+@click.option(
+    "--max-confirm", type=click.IntRange(min=1), default=4, show_default=True, help="Settings to confirm at most."
+)
+@renamed_option("--confirm", "--max-confirm")
+@resolution_option("Smallest change that matters in a confirmation.")
+@quadruples_option("Maximum number of groups of four blocks per confirmation.")
 @folder_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
 def tune(
     knobs: tuple[str, ...],
     common: str,
-    most: int,
+    max_confirm: int,
     resolution: float,
-    quadruples: int,
+    max_quadruples: int,
     folder: Path | None,
     words: tuple[str, ...],
 ) -> int:
-    """Varies settings, one at a time, at three sizes; confirms the best by `busbw ab`, and writes them down."""
+    """Varies settings one at a time at three sizes, confirms the best by `busbw ab`, and writes them to files."""
     collective = named_collective(words)
-    base = parse_side("--with", common)
+    common_side = parse_side("--common", common)
     candidates = parse_knobs(knobs) if knobs else []
     flags = words[1:]
-    asked = used_flags(flags)
-    if asked & {"-b", "-e", "-f", "-i"}:
-        raise UsageError("tune measures few sizes, and a sweep is asked for", remedy="name them: --sizes 8K,1M,64M")
-    sizes = () if "--sizes" in asked else ("--sizes", ",".join(SIZES))
+    flags_set = used_flags(flags)
+    if flags_set & {"-b", "-e", "-f", "-i"}:
+        raise UsageError("tune takes a list of sizes, not a sweep", remedy="set --sizes 8K,1M,64M")
+    sizes = () if "--sizes" in flags_set else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
-    with new_folder(folder, f"{collective}-tune") as where, live_line() as say:
-        measurement = Measurement(program, (*rank_flags(asked), *sizes, *flags), where)
-        say("checking the settings as they are")
-        measured = measurement.block(base, "proof-000", *PREFLIGHT_FLAGS)
+    with new_folder(folder, f"{collective}-tune") as records_folder, live_line() as show_progress:
+        measurement = Measurement(program, (*rank_flags(flags_set), *sizes, *flags), records_folder)
+        show_progress("checking the current settings")
+        measured = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
         if any(figure.wrong_elements for figure in measured.values()):
-            raise UsageError("the settings as they are give WRONG DATA", remedy=f"see `busbw run {collective}` first")
+            raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw run {collective}` first")
         header = records.read(measurement.record("proof-000")).header
         hosts = len({rank.host for rank in header.ranks})
         candidates = candidates or default_candidates(header.backend, collective, hosts)
-        screened = screen(measurement, base, candidates, on_progress=say)
-        rules = SessionRules(resolution=resolution, max_quadruples=quadruples)
-        tuning = confirm(measurement, base, screened, max_candidates=most, rules=rules, on_progress=say)
+        screened = screen(measurement, common_side, candidates, on_progress=show_progress)
+        rules = SessionRules(resolution=resolution, max_quadruples=max_quadruples)
+        tuning = confirm(
+            measurement, common_side, screened, max_candidates=max_confirm, rules=rules, on_progress=show_progress
+        )
 
     size_list = sorted({point.size_bytes for point in measured})
     _show_screening(screened, size_list)
     for each in tuning.confirmed:
         click.echo(f"{each.candidate.text}: {each.decision}{_effects(each.comparison.changed)}.")
-    _write(where, collective, tuning, size_list, hosts=hosts, ranks=len(header.ranks))
-    click.echo(f"Records: {where}", err=True)
+    _write(records_folder, collective, tuning, size_list, hosts=hosts, ranks=len(header.ranks))
+    click.echo(f"Records: {records_folder}", err=True)
     return tuning.exit_code
 
 
@@ -101,7 +108,7 @@ def _show_screening(screened: Sequence[ScreenedCandidate], sizes: Sequence[int])
         columns.append(Column(size_text(size), [Cell(_percent(each.gains.get(size))) for each in ordered]))
     columns.append(Column("", [Cell(each.excluded, "yellow") for each in ordered], right=False))
     out = console()
-    out.print("Screening: how much faster than the settings as they are, by size")
+    out.print("Screening: gain over the current settings, by size")
     for line in lines(columns, width_of()):
         out.print(line)
     out.print()
@@ -112,7 +119,7 @@ def _percent(gain: float | None) -> str:
 
 
 def _effects(changed: Sequence[SizeResult]) -> str:
-    """What was confirmed: ', FASTER at 1 MiB in place (1.043x)'."""
+    """Returns the confirmed changes: ' - FASTER at 1 MiB in place (1.043x)'."""
     words = [
         f"{each.verdict.value} at {size_text(each.point.size_bytes)} {PLACEMENT_WORDS[each.point.placement]} "
         f"({each.speedup or 0:.3f}x)"
@@ -121,10 +128,12 @@ def _effects(changed: Sequence[SizeResult]) -> str:
     return f" - {'; '.join(words)}" if words else ""
 
 
-def _write(where: Path, collective: str, tuning: TuningResult, sizes: Sequence[int], *, hosts: int, ranks: int) -> None:
-    """The files of what was found; none where nothing was."""
+def _write(
+    records_folder: Path, collective: str, tuning: TuningResult, sizes: Sequence[int], *, hosts: int, ranks: int
+) -> None:
+    """Writes the files with the confirmed settings, if there are any."""
     if tuning.adopted:
-        path = where / ENVIRONMENT_FILE
+        path = records_folder / ENVIRONMENT_FILE
         adopted = [each for each in tuning.confirmed if each.decision == "adopted"]
         evidence = [f"{each.candidate.text}{_effects(each.comparison.changed)}" for each in adopted]
         path.write_text(environment_file(tuning.adopted, [f"busbw tune {collective}, {ranks} ranks", *evidence]))
@@ -134,8 +143,8 @@ def _write(where: Path, collective: str, tuning: TuningResult, sizes: Sequence[i
         for sentence in left_out:
             click.echo(sentence)
         if len(left_out) < len(tuning.winners):
-            path = where / TUNER_FILE
+            path = records_folder / TUNER_FILE
             path.write_text(text)
             click.echo(f"For {TUNER_FORMAT}: {path} (NCCL_TUNER_CONFIG_FILE)")
     if not tuning.adopted and not tuning.winners:
-        click.echo("Nothing was confirmed to be faster: leave the settings as they are.")
+        click.echo("No setting was confirmed to be faster: keep the current settings.")

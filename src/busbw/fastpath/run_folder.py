@@ -82,7 +82,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise BusbwError(
-                f"another tuning is running in {folder}", remedy="wait until it has finished, or name another --folder"
+                f"another tuning is running in {folder}",
+                remedy="wait until it has finished, or name another --records-folder",
             ) from error
         yield
 

@@ -147,7 +147,7 @@ _NICS_ADVICE = (
 )
 _NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
-    "state the system (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
+    "state the system (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
 )
 

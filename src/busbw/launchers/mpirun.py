@@ -32,7 +32,7 @@ _EARLY_INTERRUPT_CODE = SIGNALLED + signal.SIGUSR1
 
 _REMEDIES = (
     (r"run as root", "start as another user, or add --allow-run-as-root"),
-    (r"not enough slots|--oversubscribe", "name more --hosts or fewer processes, or add --oversubscribe"),
+    (r"not enough slots|--oversubscribe", "add hosts, start fewer processes, or add --oversubscribe"),
 )
 
 

@@ -29,7 +29,9 @@ class Filter(Struct, kw_only=True, frozen=True):
     """Part of the library's name and version, case-insensitive."""
     host: str | None = None
     """Full name of one of the hosts."""
-    system: str | None = None
+    device: str | None = None
+    """Part of the device's name, case-insensitive."""
+    host_or_device: str | None = None
     """Part of a host's or the device's name, case-insensitive."""
     since_s: float | None = None
     until_s: float | None = None
@@ -237,7 +239,8 @@ def _where(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...
         ("runs.backend = ?", wanted.backend),
         ("instr(lower(runs.library), lower(?))", wanted.library),
         ("instr(' ' || runs.hosts || ' ', ' ' || ? || ' ')", wanted.host),
-        ("instr(lower(runs.hosts || ' ' || coalesce(runs.device, '')), lower(?))", wanted.system),
+        ("instr(lower(runs.device), lower(?))", wanted.device),
+        ("instr(lower(runs.hosts || ' ' || coalesce(runs.device, '')), lower(?))", wanted.host_or_device),
         ("runs.time_s >= ?", wanted.since_s),
         ("runs.time_s < ?", wanted.until_s),
         ("points.size_bytes >= ?" if points else "series.max_bytes >= ?", wanted.min_bytes),

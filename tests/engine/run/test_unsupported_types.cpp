@@ -68,6 +68,6 @@ TEST_CASE("excluded_type_notes: one sentence per reason, with all its types") {
   const Limitation old{"it is too old", "use a new one"};
   const auto notes = excluded_type_notes({{Dtype::f8e4m3, old}, {Dtype::float16, {"no", "do"}}, {Dtype::f8e5m2, old}});
   REQUIRE(notes.size() == 2);
-  CHECK(notes[0] == "-d all leaves out f8e4m3 and f8e5m2: it is too old; use a new one to measure them");
-  CHECK(notes[1] == "-d all leaves out half: no; do to measure it");
+  CHECK(notes[0] == "-d all skips f8e4m3 and f8e5m2: it is too old; use a new one to measure them");
+  CHECK(notes[1] == "-d all skips half: no; do to measure it");
 }

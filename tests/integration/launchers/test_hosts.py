@@ -146,7 +146,7 @@ def test_hosts_make_one_table(tmp_path: Path, hosts: int) -> None:
     assert len({rank["pid"] for rank in run["ranks"]}) == hosts
 
 
-def test_a_delay_on_the_way_is_in_every_time(tmp_path: Path) -> None:
+def test_every_time_includes_a_network_delay(tmp_path: Path) -> None:
     with network(2, delay_ms=3) as net:
         ended = Launched(net.hosts, tmp_path, "-b", "8", "-e", "4K", "-f", "8", "-n", "3").start().finish()
     expect_good(ended)
@@ -161,7 +161,7 @@ def test_frames_are_lost_and_no_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dead", [0, 1])
-def test_addresses_that_lead_nowhere_are_passed_over(tmp_path: Path, dead: int) -> None:
+def test_unreachable_addresses_are_skipped(tmp_path: Path, dead: int) -> None:
     """Each host has two interfaces that are up, and nothing gets through one of them."""
     with network(2, switches=2) as net:
         for host in net.hosts:
@@ -237,7 +237,7 @@ def lost_in_every_phase(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[
 
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("how", HOWS)
-def test_a_rank_that_is_lost_is_named_by_all_others(
+def test_all_other_ranks_name_a_lost_rank(
     lost_in_every_phase: dict[tuple[str, str], list[ProcessResult]], how: str, phase: str
 ) -> None:
     first, lost, last = lost_in_every_phase[how, phase]
@@ -294,7 +294,7 @@ def test_the_loss_of_process_0_ends_the_others(
         assert survivor.after_s < SILENCE_S + GRACE_S
 
 
-def test_a_process_that_never_comes_is_named(tmp_path: Path) -> None:
+def test_a_missing_process_is_named(tmp_path: Path) -> None:
     with network(3) as net:
         first, second = Launched(net.hosts, tmp_path, *SWEEP, "-T", 8).start(0, 1).finish()
     for ended in (first, second):

@@ -60,7 +60,7 @@ def test_wrong_data_are_found_and_named(here: Path) -> None:
     assert "WRONG DATA" in launched.stderr
 
 
-def test_a_wrong_flag_is_said_once_and_leaves_nothing(here: Path) -> None:
+def test_a_wrong_flag_is_reported_once_without_files(here: Path) -> None:
     launched = launch(["local", "--processes", "4", "--", "all_reduce", "-n", "0"], here)
     assert launched.code == 2
     assert launched.stderr.count("-n (--iters) 0") == 1
@@ -154,9 +154,7 @@ def test_torchruns_variables_make_one_table(here: Path, free_port: int) -> None:
         ({"BUSBW_SIZE": "4"}, ["BUSBW_SIZE=4", "BUSBW_RANK"]),
     ],
 )
-def test_one_of_several_that_would_run_alone_says_so(
-    here: Path, environment: dict[str, str], pieces: list[str]
-) -> None:
+def test_a_process_that_would_run_alone_reports_it(here: Path, environment: dict[str, str], pieces: list[str]) -> None:
     (alone,) = started([environment], here)
     assert alone.returncode == 2
     assert alone.stdout == ""

@@ -57,7 +57,7 @@ def engines(here: Path) -> list[int]:
     return found
 
 
-def test_each_says_whose_it_is(mpirun: list[str]) -> None:
+def test_each_line_has_its_process(mpirun: list[str]) -> None:
     said = subprocess.run([mpirun[-1], "--version"], capture_output=True, text=True, check=True).stdout
     assert f"/{family_of(said)}/" in mpirun[-1]
 
@@ -71,8 +71,8 @@ def test_one_table(mpirun: list[str], here: Path) -> None:
     assert "ended with" not in launched.stderr
 
 
-def test_processes_may_meet_in_a_folder(mpirun: list[str], here: Path, tmp_path: Path) -> None:
-    words = [*mpirun, "--processes-per-node", "2", "--store-folder", str(tmp_path), "--", "all_reduce", *SMALL]
+def test_rendezvous_in_a_folder(mpirun: list[str], here: Path, tmp_path: Path) -> None:
+    words = [*mpirun, "--processes-per-node", "2", "--rendezvous-folder", str(tmp_path), "--", "all_reduce", *SMALL]
     launched = launch(words, here)
     assert launched.code == 0, launched.stderr
     assert len(launched.rows) == 10
@@ -107,7 +107,7 @@ def test_a_killed_process_ends_all_with_its_name(endless: Launching, here: Path)
     assert launched.records[-1]["exit_code"] == 4
 
 
-def test_control_c_keeps_the_rows_and_says_so(endless: Launching) -> None:
+def test_control_c_keeps_and_reports_the_rows(endless: Launching) -> None:
     endless.interrupt()
     launched = endless.finish()
     assert launched.code == 130, launched.stderr

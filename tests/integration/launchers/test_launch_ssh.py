@@ -68,7 +68,7 @@ def test_the_hosts_may_stand_in_a_file_and_ranks_be_threads(sshd: PrivateSshd, h
     assert [rank["process"] for rank in launched.records[0]["ranks"]] == [0, 0, 1, 1]
 
 
-def test_what_a_login_shell_prints_is_not_taken_for_the_table(sshd: PrivateSshd, here: Path) -> None:
+def test_output_of_a_login_shell_is_not_part_of_the_table(sshd: PrivateSshd, here: Path) -> None:
     launched = launch([*words(sshd, "node3,node1"), "--", "all_reduce", *SMALL], here)
     assert launched.code == 0, launched.stderr
     assert "noise" not in launched.stdout + launched.stderr
@@ -85,7 +85,7 @@ def test_variables_and_the_exit_code_come_through(sshd: PrivateSshd, here: Path)
     assert "rank 1" in launched.stderr
 
 
-def test_a_wrong_flag_is_said_once(sshd: PrivateSshd, here: Path) -> None:
+def test_a_wrong_flag_is_reported_once(sshd: PrivateSshd, here: Path) -> None:
     launched = launch([*words(sshd, "node1,node2:3"), "--", "all_reduce", "-n", "0"], here)
     assert launched.code == 2
     assert launched.stderr.count("-n (--iters) 0") == 1
@@ -137,7 +137,7 @@ def test_control_c_ends_all_in_order_and_keeps_the_rows(endless: Launching, here
     wait_for_end(ranks)
 
 
-def test_no_process_there_outlives_a_launcher_that_was_killed(endless: Launching, here: Path) -> None:
+def test_no_remote_process_outlives_a_killed_launcher(endless: Launching, here: Path) -> None:
     ranks = processes_with(f"MARK={here}\0")
     endless.process.kill()
     wait_for_end(ranks)
@@ -194,13 +194,13 @@ def name_of(pid: int) -> str:
 # ---- what is seen before anything starts ----------------------------------------------------------------------------
 
 
-def test_a_host_that_nobody_knows(sshd: PrivateSshd, here: Path) -> None:
+def test_an_unknown_host(sshd: PrivateSshd, here: Path) -> None:
     sentence = refused(launch([*words(sshd, "node1,no-such-host.invalid"), "--", "all_reduce"], here))
     assert "no-such-host.invalid" in sentence
     assert "correct the name" in sentence
 
 
-def test_a_host_that_does_not_let_us_in(sshd: PrivateSshd, here: Path) -> None:
+def test_a_host_that_denies_the_login(sshd: PrivateSshd, here: Path) -> None:
     wrong = sshd.folder / "wrong"
     wrong.write_text(sshd.client.read_text().replace(f"{sshd.folder}/user", f"{sshd.folder}/other"))
     sentence = refused(launch([*words(sshd, "node1,node2", ssh=f"ssh -F {wrong}"), "--", "all_reduce"], here))
@@ -209,14 +209,14 @@ def test_a_host_that_does_not_let_us_in(sshd: PrivateSshd, here: Path) -> None:
     assert "ssh-copy-id node1" in sentence
 
 
-def test_a_host_whose_key_is_not_known(sshd: PrivateSshd, here: Path) -> None:
+def test_a_host_with_an_unknown_key(sshd: PrivateSshd, here: Path) -> None:
     ssh = f"{sshd.ssh} -o UserKnownHostsFile={sshd.folder}/unknown"
     sentence = refused(launch([*words(sshd, "node1,node2", ssh=ssh), "--", "all_reduce"], here))
     assert "Host key verification failed" in sentence
     assert "connect once with" in sentence
 
 
-def test_a_host_where_nobody_listens(sshd: PrivateSshd, here: Path) -> None:
+def test_a_host_without_sshd(sshd: PrivateSshd, here: Path) -> None:
     sentence = refused(launch([*words(sshd, "node1", ssh=f"{sshd.ssh} -p 1"), "--", "all_reduce"], here))
     assert "Connection refused" in sentence
     assert "ssh -p PORT" in sentence

@@ -135,7 +135,7 @@ def test_processes_find_each_other_by_a_folder(programs: Programs) -> None:
 # ---- what is written ------------------------------------------------------------------------------------------------
 
 
-def test_files_are_written_by_the_first_process_alone(programs: Programs) -> None:
+def test_only_the_first_process_writes_files(programs: Programs) -> None:
     expect_good(run(programs, 3, "all_reduce", *SMALL, *OUTPUTS))
     assert sorted(path.name for path in programs.folder.iterdir()) == ["out.json", "out.jsonl"]
     records = read_records(programs.folder / "out.jsonl")
@@ -173,7 +173,7 @@ def test_wrong_data_and_too_slow_are_the_first_process_s_exit_code(programs: Pro
 # ---- a wrong set-up -------------------------------------------------------------------------------------------------
 
 
-def test_different_command_lines_are_refused_at_all(programs: Programs) -> None:
+def test_all_processes_refuse_different_command_lines(programs: Programs) -> None:
     store = f"tcp://127.0.0.1:{free_port()}"
     job = [
         programs.start("all_reduce", "-b", 64, "-e", size, environment=variables(process, 2, store))
@@ -186,7 +186,7 @@ def test_different_command_lines_are_refused_at_all(programs: Programs) -> None:
         assert f"process 1 on {HOST}" in ended.sentence()
 
 
-def test_other_numbers_of_ranks_or_processes_are_refused_at_all(programs: Programs) -> None:
+def test_all_processes_refuse_different_rank_or_process_counts(programs: Programs) -> None:
     stores = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
     ranks = [
         programs.start("all_reduce", "-t", 1 + process, environment=variables(process, 2, stores[0]))
@@ -203,7 +203,7 @@ def test_other_numbers_of_ranks_or_processes_are_refused_at_all(programs: Progra
         assert "expects 3 processes, process 0 expects 2" in ended.sentence()
 
 
-def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
+def test_an_absent_process_is_named(programs: Programs) -> None:
     # A process that waits for three seconds reports it before the last message.
     limit = {"BUSBW_JOIN_TIMEOUT_S": "8"}
     job = start(programs, 3, "all_reduce", environment=limit, leave_out=1)
@@ -216,7 +216,7 @@ def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
         assert f"process {process} on {HOST} could not reach process 0 in 8 s" in ended.stderr
 
 
-def test_another_token_is_turned_away(programs: Programs) -> None:
+def test_a_wrong_token_is_rejected(programs: Programs) -> None:
     store = f"tcp://127.0.0.1:{free_port()}"
     job = [
         programs.start(

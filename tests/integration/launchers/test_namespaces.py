@@ -103,7 +103,7 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     assert name[2:] not in left
 
 
-def test_a_fault_of_these_tests_is_no_want_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_these_tests_is_not_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "_MTU", "nonsense")
     assert skip_reason() == ""
     with pytest.raises(AssertionError, match="nonsense"), network(1):

@@ -115,7 +115,7 @@ def test_a_batch_job(cluster: Cluster, nodes: int, each: int) -> None:
 
 
 def test_srun_from_here_needs_no_shared_folder(cluster: Cluster) -> None:
-    done = cluster.launch("--by", "srun", "--nodes", "2", *ALL_REDUCE)
+    done = cluster.launch("--submit-with", "srun", "--nodes", "2", *ALL_REDUCE)
     expect_table(done, 2)
     assert [path.name for path in cluster.here.iterdir()] == ["busbw-records"]
 
@@ -134,25 +134,25 @@ BY_DEFAULT = {
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_what_is_settled_here_goes_before_what_variables_say(cluster: Cluster, by: str) -> None:
+def test_our_options_override_variables(cluster: Cluster, by: str) -> None:
     more = {"SLURM_MEM_PER_CPU": "999999"} if by == "sbatch" else {}  # as an allocation around may leave it
-    where = ["--by", by, "--partition", "main", "--nodes", "2"]
+    where = ["--submit-with", by, "--partition", "main", "--nodes", "2"]
     expect_table(cluster.launch(*where, *ALL_REDUCE, environment={**BY_DEFAULT, **more}), 2)
     expect_nothing_left(cluster)
 
 
 def test_a_job_of_srun_has_all_processors_of_its_nodes(cluster: Cluster) -> None:
     """By default the step of a job of its own is confined to one processor for each of its tasks."""
-    with cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *LONG) as launching:
+    with cluster.launching("slurm", "--submit-with", "srun", "--nodes", "2", "--", "all_reduce", *LONG) as launching:
         launching.wait_for_rows()
-        (step,) = cluster.slurm.run("squeue", "--noheader", "--steps", "--format=%i").stdout.split()
+        (step,) = cluster.slurm.run("squeue", "--noheader", "--repeat", "--format=%i").stdout.split()
         assert f" CPUs={2 * CPUS} " in cluster.slurm.run("scontrol", "--oneliner", "show", "step", step).stdout
         launching.interrupt()
         assert launching.finish().code == 130
 
 
 def test_several_steps_in_one_job_are_runs_of_their_own(cluster: Cluster) -> None:
-    done = cluster.launching("slurm", "--nodes", "2", "--steps", "2", *ALL_REDUCE).finish()
+    done = cluster.launching("slurm", "--nodes", "2", "--repeat", "2", *ALL_REDUCE).finish()
     assert done.code == 0, done.stderr
     assert len(done.rows) == 2 * ROWS
     assert len(list(cluster.here.glob("busbw-records/*/records.jsonl"))) == 2
@@ -161,7 +161,7 @@ def test_several_steps_in_one_job_are_runs_of_their_own(cluster: Cluster) -> Non
 
 
 def test_steps_in_an_allocation(cluster: Cluster) -> None:
-    words = cluster.busbw_in("slurm", "--steps", "2", "--processes-per-node", "2", *ALL_REDUCE)
+    words = cluster.busbw_in("slurm", "--repeat", "2", "--processes-per-node", "2", *ALL_REDUCE)
     done = cluster.run("salloc", "--nodes=2", "--exclusive", *words)
     assert done.code == 0, done.stderr
     assert done.stdout.count("Launched by slurm: 4 processes on 2 hosts") == 2
@@ -177,7 +177,7 @@ def test_the_nodes_of_a_host_file_are_filled_in_its_order(cluster: Cluster) -> N
 
 def test_a_host_file_with_srun_from_here(cluster: Cluster) -> None:
     (cluster.here / "hosts").write_text("n4\nn1\n")
-    done = cluster.launch("--by", "srun", "--hostfile", "hosts", *ALL_REDUCE)
+    done = cluster.launch("--submit-with", "srun", "--hostfile", "hosts", *ALL_REDUCE)
     expect_table(done, 2)
     assert hosts_of(done) == ["n4", "n1"]
 
@@ -207,16 +207,16 @@ NOTHING_HANDED_ON = {"SBATCH_EXPORT": "NONE", "SLURM_EXPORT_ENV": "NONE"}
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_where_the_site_hands_no_environment_on(cluster: Cluster, by: str) -> None:
+def test_a_site_that_exports_no_environment(cluster: Cluster, by: str) -> None:
     # The variable reaches the program: more than that is demanded of it.
     variables = {**NOTHING_HANDED_ON, "NCCL_TESTS_MIN_BW": "1e6"}
-    done = cluster.launch("--by", by, "--nodes", "2", *ALL_REDUCE, environment=variables)
+    done = cluster.launch("--submit-with", by, "--nodes", "2", *ALL_REDUCE, environment=variables)
     assert done.code == 5, done.stderr
     assert len(done.rows) == ROWS
 
 
-def test_a_script_by_hand_where_the_site_hands_no_environment_on(cluster: Cluster) -> None:
-    printed = cluster.launching("slurm", "--nodes", "2", "--script", *ALL_REDUCE).finish()
+def test_a_manual_script_at_a_site_that_exports_no_environment(cluster: Cluster) -> None:
+    printed = cluster.launching("slurm", "--nodes", "2", "--print-script", *ALL_REDUCE).finish()
     (cluster.here / "job.sbatch").write_text(printed.stdout)
     job = cluster.run("sbatch", "--parsable", "--wait", "job.sbatch", environment=NOTHING_HANDED_ON)
     assert job.code == 0, job.stderr
@@ -236,7 +236,7 @@ def test_srun_alone_makes_one_job_of_its_tasks(cluster: Cluster, mpi: str) -> No
     assert "# Out of bounds values : 0 OK" in done.stdout
 
 
-def test_two_steps_side_by_side_do_not_meet(cluster: Cluster) -> None:
+def test_two_parallel_steps_do_not_connect(cluster: Cluster) -> None:
     step = f"srun --exact --nodes=1 --ntasks=2 {cluster.program()} {' '.join(SWEEP)}"
     done = cluster.run("salloc", "--nodes=2", "--ntasks-per-node=2", "sh", "-c", f"{step} & {step}; wait")
     assert done.code == 0, done.stderr
@@ -253,7 +253,7 @@ def test_a_program_that_srun_did_not_start_does_not_measure_alone(cluster: Clust
 
 
 def test_a_script_that_is_submitted_by_hand(cluster: Cluster) -> None:
-    printed = cluster.launching("slurm", "--nodes", "2", "--script", *ALL_REDUCE).finish()
+    printed = cluster.launching("slurm", "--nodes", "2", "--print-script", *ALL_REDUCE).finish()
     assert printed.code == 0, printed.stderr
     assert list(cluster.here.iterdir()) == []
     (cluster.here / "job.sbatch").write_text(printed.stdout)
@@ -269,8 +269,8 @@ def test_a_script_that_is_submitted_by_hand(cluster: Cluster) -> None:
 # ---- it is left, and come back to ------------------------------------------------------------------------------------
 
 
-def test_a_job_is_left_and_come_back_to(cluster: Cluster) -> None:
-    left = cluster.launching("slurm", "--nodes", "2", "--folder", "kept", "--detach", *ALL_REDUCE).finish()
+def test_detach_and_attach(cluster: Cluster) -> None:
+    left = cluster.launching("slurm", "--nodes", "2", "--output-folder", "kept", "--detach", *ALL_REDUCE).finish()
     assert left.code == 0, left.stderr
     assert f"busbw launch attach {cluster.here / 'kept'}" in left.stdout
     assert not (cluster.here / "busbw-records").exists()
@@ -280,7 +280,7 @@ def test_a_job_is_left_and_come_back_to(cluster: Cluster) -> None:
 
 
 def test_a_job_outlives_the_terminal(cluster: Cluster) -> None:
-    launching = cluster.launching("slurm", "--nodes", "2", "--folder", "kept", "--", "all_reduce", *LONG)
+    launching = cluster.launching("slurm", "--nodes", "2", "--output-folder", "kept", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     launching.process.send_signal(signal.SIGHUP)
     assert launching.finish().code == 128 + signal.SIGHUP
@@ -314,7 +314,7 @@ def test_a_folder_that_holds_no_job(cluster: Cluster) -> None:
 def test_the_exit_code_is_the_programs(
     cluster: Cluster, by: str, flags: list[str], variables: dict[str, str], code: int
 ) -> None:
-    done = cluster.launch("--by", by, "--nodes", "2", *ALL_REDUCE, *flags, environment=variables)
+    done = cluster.launch("--submit-with", by, "--nodes", "2", *ALL_REDUCE, *flags, environment=variables)
     assert done.code == code, done.stderr
     expect_nothing_left(cluster)
 
@@ -329,7 +329,16 @@ def test_a_lost_rank_is_named_whatever_slurm_does(cluster: Cluster) -> None:
     for index, (by, rank, phase) in enumerate(DEATHS):
         folder = cluster.here / str(index)
         folder.mkdir()
-        words = ["--by", by, "--nodes", "2", "--shared", *ALL_REDUCE, "--fault", f"die:rank={rank},phase={phase}"]
+        words = [
+            "--submit-with",
+            by,
+            "--nodes",
+            "2",
+            "--shared",
+            *ALL_REDUCE,
+            "--fault",
+            f"die:rank={rank},phase={phase}",
+        ]
         launched.append(cluster.launching("slurm", *words, folder=folder))
     for launching, (by, rank, phase) in zip(launched, DEATHS, strict=True):
         done = launching.finish()
@@ -367,8 +376,8 @@ def test_a_node_that_dies(cluster: Cluster, node: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_somebody_else_cancels_the_job(cluster: Cluster, by: str) -> None:
-    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+def test_another_user_cancels_the_job(cluster: Cluster, by: str) -> None:
+    launching = cluster.launching("slurm", "--submit-with", by, "--nodes", "2", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     cluster.run("scancel", *cluster.slurm.jobs())
     done = launching.finish()
@@ -378,8 +387,8 @@ def test_somebody_else_cancels_the_job(cluster: Cluster, by: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_a_reader_who_goes_away_ends_the_job(cluster: Cluster, by: str) -> None:
-    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+def test_a_closed_reader_ends_the_job(cluster: Cluster, by: str) -> None:
+    launching = cluster.launching("slurm", "--submit-with", by, "--nodes", "2", "--", "all_reduce", *LONG)
     assert launching.process.stdout is not None
     launching.process.stdout.readline()
     launching.process.stdout.close()
@@ -393,7 +402,7 @@ def test_a_reader_who_goes_away_ends_the_job(cluster: Cluster, by: str) -> None:
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
 def test_an_interrupt_cancels_the_job_and_keeps_the_rows(cluster: Cluster, by: str) -> None:
-    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+    launching = cluster.launching("slurm", "--submit-with", by, "--nodes", "2", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     launching.interrupt()
     done = launching.finish()
@@ -404,7 +413,7 @@ def test_an_interrupt_cancels_the_job_and_keeps_the_rows(cluster: Cluster, by: s
     expect_nothing_left(cluster)
 
 
-def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -> None:
+def test_an_interrupt_reaches_a_batch_job_after_slurm_returns(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     with cluster.slurm.without_controller():
@@ -418,8 +427,8 @@ def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -
     expect_nothing_left(cluster)
 
 
-def test_a_reader_who_goes_away_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
-    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
+def test_a_closed_reader_ends_the_ranks_of_srun_without_slurm(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--submit-with", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     assert len(cluster.slurm.ranks()) == 2
     with cluster.slurm.without_controller():
@@ -434,8 +443,8 @@ def test_a_reader_who_goes_away_ends_the_ranks_of_srun_while_slurm_is_away(clust
     expect_nothing_left(cluster)
 
 
-def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
-    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
+def test_an_interrupt_ends_the_ranks_of_srun_without_slurm(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--submit-with", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     assert len(cluster.slurm.ranks()) == 2
     with cluster.slurm.without_controller():
@@ -449,8 +458,8 @@ def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluste
     expect_nothing_left(cluster)
 
 
-def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cluster) -> None:
-    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
+def test_ranks_that_ignore_an_interrupt_are_killed_without_slurm(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--submit-with", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
     ranks = cluster.slurm.ranks()
     assert len(ranks) == 2
@@ -461,7 +470,7 @@ def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cl
         done = launching.finish()
         assert cluster.slurm.ranks() == []
     assert done.code == 130, done.stderr
-    assert "check `squeue --steps` for running steps" in done.stderr
+    assert "check `squeue --repeat` for running steps" in done.stderr
     cluster.slurm.restart_nodes()
     expect_nothing_left(cluster)
 
@@ -470,7 +479,7 @@ def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cl
 def test_an_interrupt_cancels_a_job_that_waits(cluster: Cluster, by: str) -> None:
     cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 1000")
     cluster.wait_for_state("RUNNING")
-    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
+    launching = cluster.launching("slurm", "--submit-with", by, "--nodes", "2", *ALL_REDUCE)
     wait_until(lambda: len(cluster.slurm.jobs()) == 2, "a second job", 0.05)
     launching.interrupt()
     done = launching.finish()
@@ -480,7 +489,7 @@ def test_an_interrupt_cancels_a_job_that_waits(cluster: Cluster, by: str) -> Non
 
 
 def test_a_launcher_that_is_killed_leaves_no_step(cluster: Cluster) -> None:
-    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *LONG)
+    launching = cluster.launching("slurm", "--submit-with", "srun", "--nodes", "2", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     launching.process.kill()
     wait_until(lambda: cluster.slurm.jobs() == [], "the end of the job", 0.05)
@@ -498,7 +507,7 @@ def said_by(launching: Launching, text: str) -> None:
     pytest.fail(f"it never said {text}")
 
 
-def test_a_job_that_is_held_says_so_and_runs_when_it_is_let_go(cluster: Cluster) -> None:
+def test_a_held_job_reports_it_and_runs_after_its_release(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--nodes", "2", "--slurm-arg=--hold", *ALL_REDUCE)
     said_by(launching, "waits for 2 nodes: JobHeldUser; `scontrol release")
     cluster.run("scontrol", "release", cluster.slurm.jobs()[0])
@@ -506,10 +515,10 @@ def test_a_job_that_is_held_says_so_and_runs_when_it_is_let_go(cluster: Cluster)
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_a_job_that_waits_for_nodes_says_so(cluster: Cluster, by: str) -> None:
+def test_a_job_that_waits_for_nodes_reports_it(cluster: Cluster, by: str) -> None:
     cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 1000")
     other = cluster.wait_for_state("RUNNING")
-    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
+    launching = cluster.launching("slurm", "--submit-with", by, "--nodes", "2", *ALL_REDUCE)
     said_by(launching, "waits for 2 nodes: Resources (its nodes are in use)")
     cluster.run("scancel", other)
     expect_table(launching.finish(), 2)
@@ -543,9 +552,9 @@ BY_SRUN = ["--partition=nope", "--container-image=busbw.sqsh", "--mpi=nonsense",
 @pytest.mark.parametrize(
     ("by", "option"), [*(("sbatch", option) for option in REFUSED), *(("srun", option) for option in BY_SRUN)]
 )
-def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, option: str, by: str) -> None:
+def test_rejections_quote_slurm(cluster: Cluster, option: str, by: str) -> None:
     words, remedy = REFUSED[option]
-    done = cluster.launch("--by", by, option, *ALL_REDUCE)
+    done = cluster.launch("--submit-with", by, option, *ALL_REDUCE)
     assert done.code == 3, done.stderr
     sentence = done.stderr.splitlines()[-1]
     assert words in sentence, done.stderr
@@ -555,9 +564,9 @@ def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, option: str, 
 
 def test_a_folder_that_the_nodes_do_not_share(cluster: Cluster) -> None:
     folder = cluster.slurm.private / "job"
-    done = cluster.launch("--nodes", "2", "--folder", str(folder), *ALL_REDUCE)
+    done = cluster.launch("--nodes", "2", "--output-folder", str(folder), *ALL_REDUCE)
     assert done.code == 3
-    assert "set --folder to one shared with the nodes, or use --by srun" in done.stderr
+    assert "set --output-folder to one shared with the nodes, or use --submit-with srun" in done.stderr
     assert f"waiting up to 75 s for {folder} to show step-1.code" in done.stderr
     assert (folder / "job.json").exists()  # what was not seen is not removed
 
@@ -566,7 +575,7 @@ def test_options_of_the_job_are_refused_in_an_allocation(cluster: Cluster) -> No
     words = cluster.busbw_in("slurm", "--partition", "main", *ALL_REDUCE)
     done = cluster.run("salloc", "--nodes=1", *words)
     assert done.code == 2
-    assert "--partition=main asks for what the allocation" in done.stderr
+    assert "--partition=main conflicts with the allocation" in done.stderr
 
 
 # ---- the token -------------------------------------------------------------------------------------------------------
@@ -589,8 +598,8 @@ def tokens_of(program: str) -> set[str]:
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
-def test_the_token_is_nowhere_to_be_read(cluster: Cluster, by: str) -> None:
-    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+def test_the_token_is_not_readable(cluster: Cluster, by: str) -> None:
+    launching = cluster.launching("slurm", "--submit-with", by, "--nodes", "2", "--", "all_reduce", *LONG)
     launching.wait_for_rows()
     (token,) = tokens_of("all_reduce_perf")
     assert len(token) == 64

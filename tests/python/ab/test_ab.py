@@ -427,7 +427,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_measures_both_sides_and_keeps_every_block(busbw: Busbw, here: Path, programs: Path) -> None:
-    done = busbw("ab", "all_reduce", "-t", "2", "--sizes", "1K", "--b", "SLOW=1", "--folder", "run")
+    done = busbw("ab", "all_reduce", "-t", "2", "--sizes", "1K", "--b", "SLOW=1", "--records-folder", "run")
     assert "SLOWER" in done.stdout, done.stderr
     assert done.returncode in (0, 1)  # the golden record holds wrong data, which is said first
     calls = (programs / "log").read_text().splitlines()
@@ -464,7 +464,7 @@ def test_missing_sweep_flags_get_defaults(busbw: Busbw, programs: Path, given: t
 
 
 def test_the_users_check_applies_to_every_block(busbw: Busbw, programs: Path) -> None:
-    busbw("ab", "all_reduce", "-c", "5", "--quadruples", "12")
+    busbw("ab", "all_reduce", "-c", "5", "--max-quadruples", "12")
     calls = (programs / "log").read_text().splitlines()
     assert not any("-c 0" in call for call in calls)
 
@@ -481,11 +481,11 @@ def test_the_engines_refusal_keeps_its_message_and_exit_code(busbw: Busbw, here:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("ab",), "no collective is named"),
-        (("ab", "-t", "2"), "stands where the collective belongs"),
+        (("ab",), "no collective is given"),
+        (("ab", "-t", "2"), "is in the place of the collective"),
         (("ab", "all_reduse"), 'no collective "all_reduse"'),
-        (("ab", "all_reduce", "--quadruples", "3"), "quadruples"),
-        (("ab", "all_reduce", "--folder", "."), "is there already"),
+        (("ab", "all_reduce", "--max-quadruples", "3"), "quadruples"),
+        (("ab", "all_reduce", "--records-folder", "."), "exists already"),
     ],
 )
 def test_a_doubt_is_one_sentence(
@@ -506,7 +506,7 @@ def test_a_signal_prints_the_result_so_far(
     here: Path, programs: Path, repeats: int, engine: str, number: signal.Signals
 ) -> None:
     process = subprocess.Popen(
-        [*STARTED, "ab", "all_reduce", "--a", engine, "--b", engine, "--folder", "run"],
+        [*STARTED, "ab", "all_reduce", "--a", engine, "--b", engine, "--records-folder", "run"],
         cwd=here,
         env=os.environ,
         stdout=subprocess.PIPE,

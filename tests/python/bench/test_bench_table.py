@@ -54,7 +54,7 @@ def test_targets_that_are_just_met(table: Any) -> None:
         ("beside", 1.001, "at most 1"),
     ],
 )
-def test_a_target_that_is_missed_says_so(table: Any, figure: str, value: float, said: str) -> None:
+def test_a_missed_target_is_marked(table: Any, figure: str, value: float, said: str) -> None:
     text = table(results(**{figure: value}))
     assert text.count("**missed**") == 1
     assert f"| {said}: **missed** |" in text

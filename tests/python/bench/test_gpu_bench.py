@@ -53,7 +53,7 @@ def test_sizes(bench: Any, size: int, text: str) -> None:
 def test_commands_of_both_sides(bench: Any) -> None:
     programs = bench("gpu_programs")
     flags = ["-b", "8"]
-    ours = programs.Ours(Path("/a"))
+    ours = programs.BusbwPrograms(Path("/a"))
     assert ours.command("all_reduce", ["-g", "4"], flags) == [
         *["/a/all_reduce_perf", "-g", "4", "-b", "8", "--backend", "nccl"]
     ]
@@ -73,7 +73,7 @@ def test_multicast_stays_off_unless_asked_for(bench: Any, monkeypatch: pytest.Mo
     assert programs.environment()["NCCL_NVLS_ENABLE"] == "1"
 
 
-def test_names_in_place_of_paths(bench: Any) -> None:
+def test_paths_become_file_names(bench: Any) -> None:
     record = {"args": ["/a/all_reduce_perf", "-b", "8"], "machine": {"library": "/b/libnccl.so.2", "cpus": 4}}
     assert bench("gpu_programs").without_paths(record) == {
         "args": ["all_reduce_perf", "-b", "8"],
@@ -81,7 +81,7 @@ def test_names_in_place_of_paths(bench: Any) -> None:
     }
 
 
-def test_a_build_is_named_where_a_record_has_one(bench: Any) -> None:
+def test_the_version_includes_the_build_id(bench: Any) -> None:
     text = bench("gpu_programs").version_text
     header = {"busbw_version": "0.1.0", "busbw_build": "211e74be2afc5e75e79c8e6a7ee657177993fb4d"}
     assert text(header) == "0.1.0 (build 211e74be2afc)"
@@ -103,7 +103,7 @@ def test_tables_leave_out_what_is_missing(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_half_shows_device_time_where_there_is_one(bench: Any, known: bool) -> None:
+def test_half_shows_device_time_if_known(bench: Any, known: bool) -> None:
     row = {"time_us": 9.5, "device_time_us": 8.25} if known else {"time_us": 9.5}
     lines = bench("gpu_tables").half({"all_gather": {(1024, "in_place"): row}})
     assert lines[2] == (
@@ -123,7 +123,7 @@ def fast_path_figures(bench: Any) -> Any:
         "fast path": (5.5, 11.0, 5.0),
         "fast path -R 2": (2.2, 4.4, 2.1),
     }
-    what = module.What("all_reduce", "half", "graph")
+    what = module.Configuration("all_reduce", "half", "graph")
     return list(times), [
         module.Figure(what, way, number + 1, 1 << 20, "in_place", 99.0, time_us, 0 if "fast" in way else None)
         for way, of_rounds in times.items()
@@ -151,7 +151,7 @@ def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any, fast_path_
     assert module.table(what, "out_of_place", figures, ways)[0][2:] == []
 
 
-def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_figures: Any) -> None:
+def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figures: Any) -> None:
     module = bench("gpu_fastpath_page")
     ways, figures = fast_path_figures
     facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
@@ -185,14 +185,14 @@ def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_fig
         ("2 x NVIDIA H200", "broadcast", 1 << 30, 1.27 + 1073741.824 / 369),
     ],
 )
-def test_the_floor_is_the_shortest_way_of_a_collective(
+def test_the_floor_is_that_of_the_fastest_algorithm(
     bench: Any, machine: str, collective: str, size_bytes: int, expected_us: float
 ) -> None:
     floor = bench("gpu_fastpath_floor").floor_of(machine)
     assert floor.us(collective, size_bytes) == pytest.approx(expected_us)
 
 
-def test_no_floor_is_shown_of_what_is_not_known(bench: Any) -> None:
+def test_unknown_hardware_has_no_floor(bench: Any) -> None:
     module = bench("gpu_fastpath_floor")
     machines = ["4 x NVIDIA H200 NVL", "4 x NVIDIA H100 80GB HBM3", "1 x NVIDIA H200", "NVIDIA H200", ""]
     assert [module.floor_of(machine) for machine in machines] == [None] * len(machines)
@@ -222,7 +222,7 @@ def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: A
 
 
 def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: Any, tmp_path: Path) -> None:
-    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Kept()
+    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Results()
     kept.figures = fast_path_figures[1]
     kept.facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
     kept.facts |= {"ways": {"NCCL": "-z 0", "other": "-z 1"}}
@@ -234,7 +234,7 @@ def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: An
     (tmp_path / "x.md").unlink()
     assert page.write(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
     assert "- a sentence\n" in written
-    later = bench("gpu_fastpath").Kept()
+    later = bench("gpu_fastpath").Results()
     later.add(tmp_path / "x.jsonl.gz")
     later.said = ["another"]
     for _ in range(2):  # what was said before is so however often others are added
@@ -243,7 +243,7 @@ def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: An
         later.said_before = bench("gpu_fastpath_page").read(tmp_path / "x.jsonl.gz")[0]["said"]
 
 
-def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
+def test_types_vary_only_for_reductions(bench: Any) -> None:
     module = bench("gpu_fastpath")
     found = module.configurations(["all_reduce", "all_gather"], ["half", "float"], ["graph", "stream"])
     assert [tuple(what) for what in found if what.launch == "graph"] == [
@@ -258,7 +258,7 @@ def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
     assert "-G" not in module.flags(found[3], "small", ["-t", "4"], trial=False)
 
 
-def test_no_call_of_nothing_is_measured(bench: Any) -> None:
+def test_no_call_without_data_is_measured(bench: Any) -> None:
     module = bench("gpu_fastpath")
     assert module.min_size("all_reduce", "8", ["-t", "4"]) == "8"
     assert module.min_size("all_gather", "8", ["-t", "4"]) == "64"
@@ -266,20 +266,23 @@ def test_no_call_of_nothing_is_measured(bench: Any) -> None:
     assert module.min_size("all_gather", "32M", ["-t", "4"]) == "32M"
 
 
-def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
+def test_the_most_important_configurations_come_first(bench: Any) -> None:
     module = bench("gpu_fastpath")
     wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
-    every = module.Way(None, frozenset({"all_reduce", "broadcast"}))
-    ways = {"NCCL": every, "other": module.Way(None, frozenset({"all_reduce"}))}
+    every = module.Variant(None, frozenset({"all_reduce", "broadcast"}))
+    ways = {"NCCL": every, "other": module.Variant(None, frozenset({"all_reduce"}))}
     starts = list(module.plan(module.stages(wanted, ["small", "large"]), ways, 2))
-    first = [start for start in starts if start.what.dtype == "half" and start.what.launch == "graph"]
+    first = [start for start in starts if start.configuration.dtype == "half" and start.configuration.launch == "graph"]
     assert starts[:6] == [start for start in first if start.band == "small"]
     assert [start.round for start in starts[:6]] == [1, 1, 1, 2, 2, 2]
-    rest = [(start.round, start.what.launch, start.what.dtype, start.band, start.way) for start in starts[6:]]
+    rest = [
+        (start.round, start.configuration.launch, start.configuration.dtype, start.band, start.way)
+        for start in starts[6:]
+    ]
     assert [each[0] for each in rest] == sorted(each[0] for each in rest)
     assert rest[0][3] == "large"
     assert rest[0][2] == "half"
-    assert ("other", "broadcast") not in {(start.way, start.what.collective) for start in starts}
+    assert ("other", "broadcast") not in {(start.way, start.configuration.collective) for start in starts}
     kinds = list(dict.fromkeys((launch, dtype, band) for _, launch, dtype, band, _ in rest))
     assert kinds == [
         ("graph", "half", "large"),
@@ -296,8 +299,8 @@ def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
 def test_all_sizes_fit_into_one_start(bench: Any) -> None:
     module = bench("gpu_fastpath")
     every = frozenset(module.COLLECTIVES)
-    ways = {name: module.Way(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
-    ways["other"] = module.Way(None, frozenset({"all_reduce", "all_gather"}))
+    ways = {name: module.Variant(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
+    ways["other"] = module.Variant(None, frozenset({"all_reduce", "all_gather"}))
     wanted = module.configurations(module.COLLECTIVES, module.DTYPES, module.LAUNCHES)
     stages = module.stages(wanted, ["whole"])
     kinds = [
@@ -341,21 +344,21 @@ def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
     [
         (["--launches", "graph,streams"], '"streams" is unknown; allowed are graph, stream'),
         (["--bands", "tiny"], '"tiny" is unknown; allowed are small, large, whole'),
-        (["--bands", "whole,large"], '"whole" has the sizes of the others; give it alone'),
+        (["--bands", "whole,large"], '"whole" includes the others; give only "whole"'),
         (["--collectives", "allreduce"], '"allreduce" is unknown'),
         (["--dtypes", "half,"], '"" is unknown; allowed are half, bfloat16, float'),
         (["--buffers", "both"], '"both" is unknown; allowed are plain, registered'),
-        (["--budget-s", "nan"], "no number of seconds above 0"),
-        (["--budget-s", "-1"], "no number of seconds above 0"),
+        (["--budget-s", "nan"], "not a number of seconds above 0"),
+        (["--budget-s", "-1"], "not a number of seconds above 0"),
         (["--ours", "--preload none.so"], "there is no library none.so"),
         (["--peer", "other"], "is not NAME=SIDE"),
         (["--peer", "=-z 1"], "is not NAME=SIDE"),
         (["--peer", "other@broadcasts=-z 1"], '"broadcasts" is unknown'),
-        (["--peer", "other=-z 1", "--peer", "other=-z 2"], 'the name "other" is taken'),
-        (["--peer", "NCCL=-z 1"], 'the name "NCCL" is taken'),
+        (["--peer", "other=-z 1", "--peer", "other=-z 2"], 'the name "other" is used twice'),
+        (["--peer", "NCCL=-z 1"], 'the name "NCCL" is used twice'),
     ],
 )
-def test_a_word_that_is_not_known_is_refused_before_the_first_start(
+def test_an_unknown_word_is_refused_before_the_first_start(
     bench: Any,
     words: list[str],
     sentence: str,
@@ -374,7 +377,7 @@ def test_a_word_that_is_not_known_is_refused_before_the_first_start(
 
 
 @pytest.mark.parametrize("was_measured", [True, False])
-def test_what_is_stopped_writes_what_there_is(
+def test_an_interrupted_call_writes_its_results(
     bench: Any, fast_path_figures: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_measured: bool
 ) -> None:
     module = bench("gpu_fastpath")

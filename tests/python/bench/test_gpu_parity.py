@@ -46,7 +46,7 @@ def test_a_budget_that_is_spent_names_what_it_left_out(bench: Any) -> None:
     assert short.left_out == ["that"]
 
 
-def test_what_to_measure(bench: Any) -> None:
+def test_a_measure_is_parsed(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
     found = rounds.measures("g,t:all_reduce,sendrecv:latency:2")
     assert [(each.way, each.collective) for each in found] == [
@@ -67,7 +67,7 @@ def test_what_to_measure(bench: Any) -> None:
         ("g:all:huge:1", "huge: allowed are latency, "),
     ],
 )
-def test_what_cannot_be_measured(bench: Any, text: str, said: str) -> None:
+def test_an_invalid_measure_is_refused(bench: Any, text: str, said: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=said):
         bench("gpu_parity_rounds").measures(text)
 
@@ -110,28 +110,28 @@ STEADY = [100.0, 100.2, 99.8]
 )
 def test_verdicts_of_steady_rounds(bench: Any, size: int, factor: float, verdict: str) -> None:
     """From 1 MiB on within 3 %, below not above by more than 2 %."""
-    found = bench("gpu_parity_verdict").judged(row_of([value * factor for value in STEADY], STEADY, size))
+    found = bench("gpu_parity_verdict").evaluate_row(row_of([value * factor for value in STEADY], STEADY, size))
     assert found.by_median.ratio == pytest.approx(factor)
     assert found.verdict() == verdict
 
 
 def test_one_round_tells_nothing(bench: Any) -> None:
-    found = bench("gpu_parity_verdict").judged(row_of([100.0], [100.0]))
+    found = bench("gpu_parity_verdict").evaluate_row(row_of([100.0], [100.0]))
     assert found.by_median.ratio == 1
     assert (found.verdict(), found.least_verdict()) == ("cannot be told", "cannot be told")
 
 
 def test_a_side_without_a_time_has_no_ratio(bench: Any) -> None:
-    found = bench("gpu_parity_verdict").judged(row_of([1.0, 1.0], [0.0, 1.0]))
+    found = bench("gpu_parity_verdict").evaluate_row(row_of([1.0, 1.0], [0.0, 1.0]))
     assert (found.by_median, found.by_least) == (None, None)
     assert found.verdict() == "cannot be told"
 
 
-def test_two_modes_of_launching_are_told_by_the_least(bench: Any) -> None:
+def test_the_minimums_decide_between_two_launch_speeds(bench: Any) -> None:
     """The medians are of how much of a run was slow; the least of each run are of the fast mode in both programs."""
     ours, theirs = [37.0, 25.2, 36.5, 25.0], [25.1, 25.3, 37.2, 36.9]
     least = {"busbw_least_us": [25.0, 24.9, 25.1, 24.9], "nccl_tests_least_us": [25.0, 25.1, 24.8, 25.0]}
-    found = bench("gpu_parity_verdict").judged(row_of(ours, theirs, 1024, **least))
+    found = bench("gpu_parity_verdict").evaluate_row(row_of(ours, theirs, 1024, **least))
     assert found.verdict() == "cannot be told"
     assert found.by_median.low < 0.8
     assert found.by_least.ratio == pytest.approx(24.9 / 24.8)
@@ -140,7 +140,7 @@ def test_two_modes_of_launching_are_told_by_the_least(bench: Any) -> None:
 
 def test_a_single_fast_run_does_not_decide(bench: Any) -> None:
     """Without it among the rounds drawn, the least would be another: the interval is wide."""
-    found = bench("gpu_parity_verdict").judged(row_of([25.0, 37.0, 37.0, 37.0], [25.0, 25.0, 25.0, 25.0], 1024))
+    found = bench("gpu_parity_verdict").evaluate_row(row_of([25.0, 37.0, 37.0, 37.0], [25.0, 25.0, 25.0, 25.0], 1024))
     assert found.by_least.ratio == 1
     assert found.by_least.high > 1.4
     assert found.least_verdict() == "cannot be told"
@@ -157,7 +157,7 @@ def test_the_median_over_sizes_is_taken_round_by_round(bench: Any) -> None:
 
 
 def test_a_round_adds_to_its_rows(bench: Any) -> None:
-    kept = bench("gpu_parity_rounds").Kept([row_of([1.0], [2.0], 8)])
+    kept = bench("gpu_parity_rounds").RowCollection([row_of([1.0], [2.0], 8)])
     kept.add("g", "all_reduce", {(8, "in_place"): [3.0, 9.0, 4.0], (0, "in_place"): [1.0]}, {(8, "in_place"): [5.0]})
     kept.add("g", "sendrecv", {(16, "in_place"): [3.0]}, {(16, "in_place"): [5.0]})
     kept.add("g", "all_reduce", {(4, "in_place"): [3.0]}, {(4, "in_place"): [5.0]})
@@ -167,18 +167,18 @@ def test_a_round_adds_to_its_rows(bench: Any) -> None:
     assert kept.rows()[1]["nccl_tests_us"] == [2.0, 5.0]
 
 
-def test_what_is_undecided_is_one_range_of_sizes(bench: Any) -> None:
+def test_undecided_sizes_are_one_range(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
     (measure,) = rounds.measures("g:all_reduce:large:2")
     wide = [90.0, 110.0, 100.0]
     rows = [row_of(STEADY, STEADY, 128 << 20), row_of(wide, STEADY, 512 << 20), row_of(wide, STEADY, (1 << 30) - 16)]
-    found, nearness = rounds.Kept(rows).undecided(measure, False)
+    found, nearness = rounds.RowCollection(rows).undecided(measure, False)
     assert found.sizes == (512 << 20, 1 << 30)
     assert found.flags(False)[:4] == ["-b", str(512 << 20), "-e", str(1 << 30)]
     assert 0 < nearness < 1
-    assert rounds.Kept(rows[:1]).undecided(measure, False) is None
+    assert rounds.RowCollection(rows[:1]).undecided(measure, False) is None
     (plateau,) = rounds.measures("g:all_reduce:plateau:2")
-    assert rounds.Kept(rows).undecided(plateau, False) is None
+    assert rounds.RowCollection(rows).undecided(plateau, False) is None
 
 
 def test_from_1_mib_on_both_programs_check_as_they_do_by_default(bench: Any) -> None:
@@ -241,11 +241,11 @@ class Seconds:
         return False
 
 
-def test_more_rounds_go_to_what_scatters(bench: Any, stand_in: Any) -> None:
+def test_more_rounds_go_to_noisy_sizes(bench: Any, stand_in: Any) -> None:
     rounds, programs = bench("gpu_parity_rounds"), bench("gpu_programs")
     folder = stand_in(1 << 20)
     side = programs.NcclTests(folder)
-    kept = rounds.Kept()
+    kept = rounds.RowCollection()
     budget = Seconds(7)
     work = rounds.Rounds({"g": {"busbw": side, "nccl-tests": side}}, 2, budget, kept, False)
     wanted = rounds.measures("g:all_reduce,sendrecv:plateau:2")
@@ -260,7 +260,7 @@ def test_more_rounds_go_to_what_scatters(bench: Any, stand_in: Any) -> None:
     assert last.startswith("all_reduce_perf -g 2 -b 1048576 -e 1048576 -f 2 ")
 
 
-def test_rounds_are_added_only_to_those_of_such_a_machine(bench: Any) -> None:
+def test_rounds_are_merged_only_for_an_equal_machine(bench: Any) -> None:
     differences = bench("gpu_parity").differences
     provenance = {"machine": "4 x GPU", "busbw": "0.1.0", "facts": {"driver": "580.1", "cpus": 4}}
     now = {"provenance": provenance, "gpus": 4, "their_processes": "threads, -t"}
@@ -280,7 +280,7 @@ def test_whether_a_program_agrees_with_itself(bench: Any) -> None:
     assert agrees([100.0, 102.5], 1 << 10) is False
     assert agrees([100.0], 1 << 10) is agrees([0.0, 1.0], 1 << 10) is None
     rows = [row_of([1.0], times) for times in ([100.0, 101.0], [100.0, 110.0], [100.0])]
-    assert bench("gpu_parity_page").steady(rows, "nccl_tests_us") == "1 of 2"
+    assert bench("gpu_parity_page").agrees(rows, "nccl_tests_us") == "1 of 2"
 
 
 def test_parity_page(bench: Any) -> None:
@@ -330,7 +330,7 @@ def test_parity_page(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("budget_s", "is_interrupted", "code"), [("0", False, 3), ("nan", False, 3), ("-1", False, 3), ("300", True, 130)]
 )
-def test_where_nothing_was_measured_what_is_there_stays(
+def test_results_stay_if_nothing_was_measured(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_s: str, is_interrupted: bool, code: int
 ) -> None:
     module = bench("gpu_parity")
@@ -349,7 +349,7 @@ def test_where_nothing_was_measured_what_is_there_stays(
     assert (tmp_path / "x.md").read_text() == "good"
 
 
-def test_an_interrupt_writes_what_there_is(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_writes_the_results(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = bench("gpu_parity")
     found = {"busbw": [1.0, 1.0], "nccl-tests": [2.0, 2.0]}
 

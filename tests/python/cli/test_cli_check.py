@@ -116,7 +116,7 @@ def test_a_run_that_ended_early_is_not_good(capsys: pytest.CaptureFixture[str], 
         ("004", [], ["UNSURE", "GOOD", "GOOD"], 3),
     ],
 )
-def test_what_it_says_of_other_peoples_reports(
+def test_verdicts_on_published_reports(
     capsys: pytest.CaptureFixture[str], number: str, options: list[str], expected: list[str], code: int
 ) -> None:
     got, shown, _ = check(capsys, seed(number), *options)
@@ -132,7 +132,7 @@ def test_both_kernels_get_the_same_grade(capsys: pytest.CaptureFixture[str]) -> 
     assert found[0::2] == found[1::2]
 
 
-def test_a_report_names_what_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_names_likely_causes(capsys: pytest.CaptureFixture[str]) -> None:
     _, shown, _ = check(capsys, seed("000"), "--all")
     assert shown.count("is typical of Ring") == 2
     assert "the figures fit" in shown.replace("\n             ", " ")
@@ -167,11 +167,11 @@ def test_json_has_grade_and_bands(capsys: pytest.CaptureFixture[str]) -> None:
         ([str(H200_X4), "--reference", "nowhere"], 'no reference "nowhere"'),
         ([str(H200_X4), "--reference", "nowhere.toml"], "cannot read nowhere.toml"),
         ([str(H200_X4), "--system", "nowhere"], 'no system "nowhere"'),
-        ([str(H200_X4), "--nics", ""], '--nics "" is not understood'),
-        ([str(H200_X4), "--system", "h200-sxm", "--nics", "many"], '--nics "many" is not understood'),
+        ([str(H200_X4), "--nics", ""], '--nics "" is not COUNTxGBIT'),
+        ([str(H200_X4), "--system", "h200-sxm", "--nics", "many"], '--nics "many" is not COUNTxGBIT'),
     ],
 )
-def test_a_doubt_is_one_sentence_and_exit_2(
+def test_a_usage_error_is_one_sentence_and_exit_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     code, shown, said = check(capsys, *arguments)
@@ -181,7 +181,7 @@ def test_a_doubt_is_one_sentence_and_exit_2(
     assert words in said
 
 
-def test_nics_are_those_of_any_system(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_nics_apply_to_any_system(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, shown, _ = check(capsys, seed("000"), "--nics", "1x100", "--all")
     assert code == 5  # the tables of one node are as slow as before
     assert "over 1 x 100 Gb/s per node" in shown
@@ -228,7 +228,7 @@ def test_a_log_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 @pytest.mark.parametrize("times", [0.9444, 1.0, 12.3, 1234.5])
-def test_columns_stand_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path, times: float) -> None:
+def test_columns_are_separated(capsys: pytest.CaptureFixture[str], tmp_path: Path, times: float) -> None:
     good, run = host_run(tmp_path / "good.txt"), host_run(tmp_path / "run.txt", times)
     _, shown, _ = check(capsys, run, "--reference", good)
     bands = [line for line in shown.splitlines() if line.split()[:1] in (["latency"], ["middle"], ["plateau"])]

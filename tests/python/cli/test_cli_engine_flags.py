@@ -1,4 +1,4 @@
-"""Which of the engine's flags a command line holds."""
+"""Engine flags in a command line."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_flags_have_one_name_in_every_form(words: list[str], flags: set[str]) ->
     assert used_flags(words) == flags
 
 
-def test_ranks_are_chosen_only_where_nothing_is_said() -> None:
+def test_ranks_are_chosen_only_if_none_are_given() -> None:
     assert rank_flags(set())[0] == "-t"
     assert [rank_flags({flag}) for flag in ("-t", "-g", "--processes", "--backend")] == [()] * 4
 
@@ -30,11 +30,11 @@ def test_ranks_are_chosen_only_where_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no collective is named"),
-        (["-n", "5"], '"-n" stands where the collective belongs'),
+        ([], "no collective is given"),
+        (["-n", "5"], '"-n" is in the place of the collective'),
         (["all_redcue"], "did you mean all_reduce"),
     ],
 )
-def test_what_does_not_begin_with_a_collective_is_refused(words: list[str], said: str) -> None:
+def test_words_without_a_collective_first_are_refused(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         named_collective(words)

@@ -87,7 +87,7 @@ IS_OVER = f"if handler is signal.SIG_IGN: {INTERRUPT}"
     ],
     ids=["imports", "before-the-command-line", "command-line", "after-the-command-line", "end"],
 )
-def test_whenever_it_comes_there_is_no_traceback(moment: str, code: int) -> None:
+def test_an_interrupt_at_any_time_prints_no_traceback(moment: str, code: int) -> None:
     words = [sys.executable, "-c", moment + START, "refs", "--help"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_GUARD_S)
     assert (done.returncode, done.stderr.strip()) == (code, "")  # click ends the line of a terminal's ^C

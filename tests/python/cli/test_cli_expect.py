@@ -22,12 +22,12 @@ def test_every_system_fits_the_width(
     shown = expect(capsys, collective, "--system", name, "--nics", "8x400", "--ranks", "16", "--explain")
     assert [line for line in shown.splitlines() if len(line) > 80 and "http" not in line] == []
     assert "limited by" in shown
-    assert "where the constants are from" in shown
+    assert "sources of the constants" in shown
 
 
-def test_what_binds_and_what_crosses_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_binding_wire_and_its_load(capsys: pytest.CaptureFixture[str]) -> None:
     shown = " ".join(expect(capsys, "all_reduce", "--system", "a100-p4d", "--ranks", "16", "--sizes", "8G").split())
-    assert "limited by NIC, by way of Tree" in shown
+    assert "limited by NIC, on the route Tree" in shown
     assert "0.53 GB/s cross it for each GB/s of busbw" in shown
 
 
@@ -42,7 +42,7 @@ def test_sizes_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["size_bytes"] for one in told["estimates"]] == [8, 1 << 20, 8 << 30]
 
 
-def test_without_nvls_it_is_the_ring(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_nvls_the_ring_is_best(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--no-nvls", "--sizes", "16G", "--json"))
     assert told["estimates"][0]["route"] == "Ring"
     told = json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--algorithm", "Tree", "--json"))
@@ -53,7 +53,9 @@ def test_this_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "this machine" in expect(capsys, "all_reduce")
 
 
-def test_a_reference_stands_beside_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_is_shown_beside_the_prediction(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ("all_reduce", "--system", "h200-sxm", "--ranks", "4", "--reference", "auto")
     shown = expect(capsys, *arguments)
@@ -67,7 +69,7 @@ def test_a_reference_stands_beside_it(capsys: pytest.CaptureFixture[str], monkey
     }
 
 
-def test_without_a_reference_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_reference_is_shown_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "reference" not in json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--json"))
 
 
@@ -76,33 +78,33 @@ def test_ranks_of_processors_share_a_machine(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = expect(capsys, "--systems")
+    shown = expect(capsys, "--list-systems")
     assert [name for name in systems() if name not in shown] == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "no collective is named"),
+        ([], "no collective is given"),
         (["all_redcue"], 'there is no collective "all_redcue"'),
         (["all_reduce", "--system", "h1000"], 'there is no system "h1000"'),
-        (["all_reduce", "--nics", "8"], '--nics "8" is not understood'),
-        (["all_reduce", "--nics", "0x400"], "is not understood"),
+        (["all_reduce", "--nics", "8"], '--nics "8" is not COUNTxGBIT'),
+        (["all_reduce", "--nics", "0x400"], "is not COUNTxGBIT"),
         (["all_reduce", "--sizes", "8,big"], '--sizes "big" is not a size'),
-        (["all_reduce", "--sizes", "8", "-b", "8"], "say the same"),
+        (["all_reduce", "--sizes", "8", "-b", "8"], "--sizes excludes -b, -e and -f"),
         (["all_reduce", "-b", "1G", "-e", "1M"], "-b 1G is larger than -e 1M"),
         (["all_reduce", "-b", "0"], '-b "0" is not a size'),
-        (["all_reduce", "--algorithm", "Snake"], '--algorithm "Snake" is not one'),
+        (["all_reduce", "--algorithm", "Snake"], '--algorithm "Snake" is not an algorithm'),
         (["all_reduce", "--reference", "h1000"], 'there is no reference "h1000"'),
         (["all_reduce", "--ranks", "0"], "0 is not in the range"),
         (["all_reduce", "--ranks", "9" * 20], "is not in the range"),
-        (["all_reduce", "-d", "flaot"], '-d "flaot" is no element type; allowed are int8, '),
+        (["all_reduce", "-d", "flaot"], '-d "flaot" is not an element type; allowed are int8, '),
         (["all_reduce", "-b", ""], '-b "" is not a size'),
         (["all_reduce", "-e", ""], '-e "" is not a size'),
-        (["all_reduce", "--nics", ""], '--nics "" is not understood'),
+        (["all_reduce", "--nics", ""], '--nics "" is not COUNTxGBIT'),
     ],
 )
-def test_a_doubt_is_one_sentence_and_exit_2(
+def test_a_usage_error_is_one_sentence_and_exit_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert main(["expect", *arguments]) == 2

@@ -1,4 +1,4 @@
-"""`busbw export`: runs in the form that another program takes."""
+"""`busbw export`: runs in the formats of other programs."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ def kept(here: Path) -> None:
 
 
 @pytest.mark.parametrize("form", EXPORTERS)
-def test_every_form_to_a_file(busbw: Busbw, here: Path, form: str) -> None:
+def test_every_format_to_a_file(busbw: Busbw, here: Path, form: str) -> None:
     done = busbw("export", form, "last", str(SINGLE), "-o", "out")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (here / "out").stat().st_size > 100
@@ -49,13 +49,13 @@ def test_csv_of_two_logs(busbw: Busbw) -> None:
         (["csv", "last~5"], "has 1"),
     ],
 )
-def test_a_doubt_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
+def test_a_usage_error_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
     done = busbw("export", *words)
     assert done.returncode == 2
     assert piece in one_sentence(done.stderr)
 
 
-def test_a_place_that_cannot_be_written(busbw: Busbw) -> None:
+def test_an_unwritable_path(busbw: Busbw) -> None:
     done = busbw("export", "csv", "last", "-o", "no/such/folder/x.csv")
     assert done.returncode == 3
     assert "no/such/folder/x.csv" in one_sentence(done.stderr)

@@ -128,7 +128,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Done(NamedTuple):
-    """What a command said, and its exit code."""
+    """Output and exit code of a command."""
 
     returncode: int
     stdout: str
@@ -201,7 +201,7 @@ def test_what_nccl_does_faster_launched_one_by_one_is_left_to_it(busbw: Command,
 
 
 def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Path, programs: Path) -> None:
-    done = busbw(*WITH_WINDOWS, "--folder", "kept")
+    done = busbw(*WITH_WINDOWS, "--records-folder", "kept")
     assert done.returncode == 0, done.stderr
     assert [" -R 2 " in call for call in calls(programs)] == [False] * BLOCKS + [True] * IN_WINDOWS
     assert sum("--library" not in call for call in calls(programs)[BLOCKS:]) == 3  # plain NCCL, with -R 2 too
@@ -228,7 +228,7 @@ def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Pa
         *(3072, 49152, 786432, 12582912)
     ]
     # All of it is there.
-    assert busbw(*WITH_WINDOWS, "--folder", "kept").returncode == 0
+    assert busbw(*WITH_WINDOWS, "--records-folder", "kept").returncode == 0
     assert len(calls(programs)) == BLOCKS + IN_WINDOWS
     assert (here / "fastpath.table").read_text().splitlines()[-3:] == text.splitlines()[-3:]
 
@@ -256,7 +256,7 @@ def test_where_nccl_makes_no_windows_they_are_left_out(busbw: Command, here: Pat
 
 
 def test_windows_that_the_fast_path_does_not_reach_are_left_out(busbw: Command, here: Path, programs: Path) -> None:
-    done = busbw(*WITH_WINDOWS, "--folder", "kept", environment={"FAKE_NO_DIRECT": "1"})
+    done = busbw(*WITH_WINDOWS, "--records-folder", "kept", environment={"FAKE_NO_DIRECT": "1"})
     assert done.returncode == 0, done.stderr
     assert "2 ranks, in windows: skipped, because the fast path did not use them; " in done.stdout
     assert "kept/2-ranks-windows/all_reduce-direct-16x256.log for the reason" in done.stdout
@@ -303,7 +303,7 @@ def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, num
     assert "4 blocks were measured earlier" in done.stderr
     assert len(calls(programs)) == 5 + BLOCKS - 4
     assert len(parse((here / "fastpath.table").read_text(), "t")) == 3
-    # What has come to its end is no start for another.
+    # A finished tuning is not resumed.
     assert busbw(*TUNE, "--sizes", "3K").returncode == 0
     assert len(list((here / "busbw-records").iterdir())) == 2
 
@@ -366,7 +366,7 @@ def test_a_doubt_about_the_words_comes_before_what_is_missing_here(busbw: Comman
         (("--sizes", "1K,x"), 2, "is not a list of distinct sizes"),
         (("--collective", "reduce"), 2, "reduce"),
         (("--library", "none.so"), 2, "none.so"),
-        (("--folder", "."), 2, "contains other files"),
+        (("--records-folder", "."), 2, "holds other files"),
     ],
 )
 def test_a_doubt_is_one_sentence(
@@ -388,22 +388,22 @@ def test_of_more_gpus_than_ranks_can_be_the_most_are_taken(busbw: Command, progr
 
 
 def test_one_tuning_at_a_time_measures_in_a_folder(busbw: Command, here: Path, programs: Path) -> None:
-    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    assert busbw(*TUNE, "--records-folder", "kept").returncode == 0
     with locked_folder(here / "kept"):
-        done = busbw(*TUNE, "--folder", "kept")
+        done = busbw(*TUNE, "--records-folder", "kept")
     assert done.returncode == ExitCode.ENVIRONMENT
     assert "another tuning is running in kept; wait until it has finished" in done.stderr
     assert len(calls(programs)) == BLOCKS
-    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    assert busbw(*TUNE, "--records-folder", "kept").returncode == 0
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xfe all_reduce", b""])
 def test_a_damaged_table_of_a_block_is_measured_again(
     busbw: Command, here: Path, programs: Path, damage: bytes
 ) -> None:
-    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    assert busbw(*TUNE, "--records-folder", "kept").returncode == 0
     (here / "kept/2-ranks/all_reduce-chosen.table").write_bytes(damage)
-    done = busbw(*TUNE, "--folder", "kept")
+    done = busbw(*TUNE, "--records-folder", "kept")
     assert done.returncode == 0, done.stderr
     assert len(calls(programs)) == BLOCKS + 1
 
@@ -486,10 +486,10 @@ def test_show_says_where_there_is_no_table(busbw: Command, here: Path, programs:
 
 
 def test_the_records_of_a_tuning_are_records(busbw: Command, here: Path, programs: Path) -> None:
-    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    assert busbw(*TUNE, "--records-folder", "kept").returncode == 0
     assert busbw("show", "kept/2-ranks/all_reduce-chosen.jsonl").returncode == 0
     settings = json.loads((here / "kept" / "tuning.json").read_text())
     assert settings["ranks"] == [2]
-    again = busbw(*TUNE, "--folder", "kept", "-d", "float")
+    again = busbw(*TUNE, "--records-folder", "kept", "-d", "float")
     assert again.returncode == 2
     assert "was measured with other settings" in one_sentence(again.stderr)

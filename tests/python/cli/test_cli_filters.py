@@ -28,7 +28,7 @@ def test_times(text: str, iso: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "7", "d", "2026-13-01", "-1d"])
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_times(text: str) -> None:
     with pytest.raises(UsageError, match="--since"):
         parse_time(text, NOW, "--since")
 
@@ -49,7 +49,7 @@ def test_sizes(text: str, low: int | None, high: int | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1..2..3", "-1", "1.5M", "1M...2M"])
-def test_what_is_no_size(text: str) -> None:
+def test_invalid_sizes(text: str) -> None:
     if text:
         with pytest.raises(UsageError, match="--sizes"):
             build_filter(NOW, None, **{**NOTHING, "sizes": text})

@@ -1,4 +1,4 @@
-"""`busbw history`: how a measurement went over time."""
+"""`busbw history`: trends of a measurement over time."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def kept(here: Path) -> Path:
     return store
 
 
-def test_a_change_its_time_and_what_came_with_it(busbw: Busbw, kept: Path) -> None:
+def test_a_change_with_its_time_and_differences(busbw: Busbw, kept: Path) -> None:
     done = busbw("history", "all_reduce")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -31,7 +31,7 @@ def test_few_runs_are_not_called_steady(busbw: Busbw, here: Path) -> None:
     for day in range(5):
         add_run(here / "busbw-records", day)
     done = busbw("history", "all_reduce")
-    assert done.stdout.count("too few runs to tell a change") == 3
+    assert done.stdout.count("too few runs to detect a change") == 3
     assert "last run at 100.0% of the median of 5 runs" in done.stdout
     assert "no change" not in done.stdout
 
@@ -43,7 +43,7 @@ def test_it_fits_the_width(busbw: Busbw, kept: Path, columns: int) -> None:
 
 
 def break_data(folder: Path, *, sizes: int | None = None) -> None:
-    """A run whose first sizes come out quick and wrong."""
+    """Writes a run with fast but wrong first sizes."""
     head, *rows = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
     for row in rows[:sizes]:
         row["time_us"] /= 10
@@ -51,7 +51,7 @@ def break_data(folder: Path, *, sizes: int | None = None) -> None:
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (head, *rows)))
 
 
-def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
+def test_wrong_data_are_excluded(busbw: Busbw, here: Path) -> None:
     store = here / "busbw-records"
     for day in range(30):
         add_run(store, day)
@@ -59,7 +59,7 @@ def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
         break_data(store / f"run-{number:04}", sizes=1)
     done = busbw("history", "all_reduce", "--no-plot")
     assert done.returncode == 0
-    assert "10 measurements of 10 runs left out: the data were wrong" in done.stderr
+    assert "10 measurements of 10 runs excluded: the data were wrong" in done.stderr
     assert "faster" not in done.stdout
     assert "30 runs" in done.stdout
     (trend,) = [json.loads(line) for line in busbw("history", "all_reduce", "--json").stdout.splitlines()]
@@ -67,13 +67,13 @@ def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
     assert trend["runs"][-1]["speed"]["latency"] is None
 
 
-def test_nothing_but_wrong_data_is_no_trend(busbw: Busbw, here: Path) -> None:
+def test_only_wrong_data_is_no_trend(busbw: Busbw, here: Path) -> None:
     add_run(here / "busbw-records", 0)
     break_data(here / "busbw-records" / "run-0000")
     done = busbw("history", "all_reduce")
     assert done.returncode == 2
-    assert "3 measurements of 1 run left out" in done.stderr
-    assert "all of what matches had wrong data" in done.stderr
+    assert "3 measurements of 1 run excluded" in done.stderr
+    assert "all matching runs in busbw-records have wrong data" in done.stderr
 
 
 def test_json(busbw: Busbw, kept: Path) -> None:
@@ -90,7 +90,7 @@ def test_filters_choose_the_runs(busbw: Busbw, kept: Path) -> None:
     assert "latency" not in done.stdout
 
 
-@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--system", "H100"], ["all_reduce", "--since", "x"]])
+@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--device", "H100"], ["all_reduce", "--since", "x"]])
 def test_nothing_to_show_is_refused(busbw: Busbw, kept: Path, words: list[str]) -> None:
     done = busbw("history", *words)
     assert done.returncode == 2

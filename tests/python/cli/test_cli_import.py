@@ -1,4 +1,4 @@
-"""`busbw import`: what a person sees, what a program gets, and how it ends."""
+"""`busbw import`: its summary, its JSON output, and its exit codes."""
 
 import io
 import json
@@ -84,9 +84,7 @@ def test_refused_rows_are_shown_with_their_reason(tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize("flags", [[], ["--json"], ["--rows"]])
 @pytest.mark.parametrize("content", [b"", b"nothing of the kind\n", b"\x7fELF\0\0", b'{"version":9,"results":[]}'])
-def test_what_cannot_be_read(
-    flags: list[str], content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_files(flags: list[str], content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log"
     log.write_bytes(content)
     assert main(["import", *flags, str(log)]) == 2
@@ -126,7 +124,7 @@ def test_a_folder_names_what_it_skips(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--json", "--rows"], "exclude each other"),
     ],
 )
-def test_doubts(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", *words, str(SEEDS / "003_e7e147d892a8e7dd.txt")]) == 2
     assert sentence in capsys.readouterr().err
 
@@ -151,12 +149,12 @@ def test_redacted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "--redact", log]) == 2
 
 
-def test_our_own_records(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_of_busbw(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(GOLDEN / "records.jsonl")]) == 0
     assert "3 of 3 rows" in capsys.readouterr().out
 
 
-def test_what_a_file_holds_controls_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_contents_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (GOLDEN / "records.jsonl").read_text().replace('"float"', '"\\u001b[2Jx"')
     evil = tmp_path / "evil\x1b[2J\u202ename.jsonl"
     evil.write_text(text.replace('"5 wrong', '"\\u001b]0;pwn\\u0007'))

@@ -1,4 +1,4 @@
-"""What termination and hang-up do to a command."""
+"""SIGTERM and SIGHUP in a command."""
 
 import signal
 import threading
@@ -19,7 +19,7 @@ def test_a_signal_is_an_interrupt_with_the_engine_s_code(number: signal.Signals)
     assert signal.getsignal(number) is before
 
 
-def test_a_command_that_lets_it_through_has_that_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unhandled_signal_gives_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(*_arguments: object) -> None:
         with termination_as_interrupt():
             signal.raise_signal(signal.SIGTERM)
@@ -29,20 +29,20 @@ def test_a_command_that_lets_it_through_has_that_code(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_repeat_does_not_cut_off_what_the_first_one_brings_about(number: signal.Signals) -> None:
+def test_a_repeated_signal_does_not_interrupt_the_first(number: signal.Signals) -> None:
     with termination_as_interrupt():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
         signal.raise_signal(number)
 
 
-def test_a_repeat_of_what_a_program_took_does_not_either() -> None:
+def test_a_repeat_of_a_signal_to_a_program_is_ignored() -> None:
     with termination_as_interrupt() as ending:
         ending.ignore_repeats()
         signal.raise_signal(signal.SIGINT)
 
 
-def test_a_late_one_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_second_signal_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("busbw.cli.interrupts._REPEAT_S", 0.0)
     with termination_as_interrupt() as ending:
         ending.ignore_repeats()
@@ -66,7 +66,7 @@ def test_ctrl_c_stays_an_interrupt() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_other_threads_than_the_first_have_no_handlers() -> None:
+def test_only_the_main_thread_has_handlers() -> None:
     before = signal.getsignal(signal.SIGTERM)
     seen = []
 

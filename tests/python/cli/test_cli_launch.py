@@ -1,4 +1,4 @@
-"""`busbw launch`: what all kinds have in common, with a stand-in for the engine, on this machine."""
+"""`busbw launch`: the common behavior of all launchers on this machine, with a fake engine."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
 from fake_program import TABLE, install
 from polling import HANG_GUARD_S, is_running, wait_until
 
-from busbw.cli.launch import KINDS
+from busbw.cli.launch import LAUNCHER_COMMANDS
 from busbw.cli.main import main
 from busbw.cli.outcome import print_outcome
 from busbw.launchers import LAUNCHERS
@@ -27,14 +27,14 @@ PATIENT = [
     sys.executable,
     "-c",
     "import sys; from busbw.cli.launch import error_lines; from busbw.cli.main import main; "
-    f"error_lines._TOGETHER_S = {HANG_GUARD_S}; sys.exit(main())",
+    f"error_lines._MERGE_WINDOW_S = {HANG_GUARD_S}; sys.exit(main())",
 ]
-"""The command, for which processes say something together even where a busy machine lets them say it seconds apart."""
+"""The command with a long merge window, so that a busy machine does not separate equal lines."""
 
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Path) -> Path:
-    """The folder in which each process of a stand-in writes down what it got."""
+    """Returns the folder where each process of the fake engine records its arguments and environment."""
     folder = tmp_path / "told"
     folder.mkdir()
     monkeypatch.setenv("BUSBW_PROGRAMS", str(install(tmp_path / "programs")))
@@ -68,14 +68,14 @@ def test_the_table_is_on_stdout_and_the_records_are_kept(told: Path, here: Path)
     run = json.loads((folder / "run.json").read_text())
     assert run["command"] == words
     assert run["exit_code"] == 0
-    # That it waits is said after two seconds, on a busy machine.
+    # On a busy machine the status appears after two seconds.
     here_line, verdict, place = [line for line in done.stderr.splitlines() if not line.startswith("busbw: starting")]
     assert here_line == "[0-2] stand-in: here"
     assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
     assert place == f"Record: {folder.relative_to(here)}/records.jsonl"
 
 
-def test_each_process_has_its_place_and_the_same_token(told: Path, busbw: Busbw) -> None:
+def test_each_process_has_its_rank_and_the_same_token(told: Path, busbw: Busbw) -> None:
     busbw("launch", "local", "--processes", "2", "--join-timeout", "7", "--", "all_reduce")
     both = [environment(told, rank) for rank in range(2)]
     for name, values in {
@@ -106,7 +106,7 @@ def test_variables_go_to_every_process(told: Path, busbw: Busbw) -> None:
     assert environment(told, 1)["NOTE"] == "a b='c'"
 
 
-def test_what_was_typed_is_kept_without_secrets(told: Path, busbw: Busbw, here: Path) -> None:
+def test_the_command_line_is_recorded_without_secrets(told: Path, busbw: Busbw, here: Path) -> None:
     given = ["HF_TOKEN=hush", "AWS_SECRET_ACCESS_KEY=hush", "my_password=hush", "api_key=a=hush", "NOTE=TOKEN"]
     words = [word for each in given for word in ("--env", each)]
     done = busbw("launch", "local", "--processes", "1", *words, "--env=KEY=hush", "--", "all_reduce")
@@ -129,7 +129,7 @@ def test_every_job_has_its_own_token(told: Path, busbw: Busbw) -> None:
 
 
 def test_the_token_is_seen_nowhere(told: Path, here: Path) -> None:
-    """Not by `ps`, not in what is said, not in what is kept."""
+    """Neither `ps`, nor the output, nor the stored files show it."""
     command = [*BUSBW, "launch", "local", "--processes", "2", "--", "all_reduce"]
     shown = {**os.environ, "STAND_IN_PAUSE_S": "0.2"}
     with subprocess.Popen(command, cwd=here, env=shown, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -160,7 +160,7 @@ def test_the_record_may_go_to_a_file(told: Path, busbw: Busbw, here: Path) -> No
     assert (here / "out.jsonl").read_bytes() == GOLDEN_RECORD.read_bytes()
     again = busbw("launch", "local", "--processes", "2", "--records", "out.jsonl", "--", "all_reduce")
     assert again.returncode == 2
-    assert "out.jsonl is there already" in one_sentence(again.stderr)
+    assert "out.jsonl exists already" in one_sentence(again.stderr)
 
 
 def test_one_process_is_the_program_itself(told: Path, busbw: Busbw) -> None:
@@ -209,7 +209,7 @@ def test_a_dry_run_of_the_local_kind_is_a_script_that_runs_the_job(told: Path, b
 def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
     system = load("p5.48xlarge")
     name, value = next(iter(system.variables.items()))
-    words = ["launch", "ssh", "--hosts", "a,b:2", "--system", "p5.48xlarge", "--dry-run"]
+    words = ["launch", "ssh", "--hosts", "a,b:2", "--machine-type", "p5.48xlarge", "--dry-run"]
     shown = busbw(*words, "--", "all_reduce").stdout
     assert f"export {name}={value}" in shown
     assert "BUSBW_SIZE=10" in shown  # a has a process for each of its 8 GPUs, b has the 2 that it was given
@@ -233,7 +233,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["local", "--env", "A", "--", "all_reduce"], ["--env", '"A"', "NCCL_DEBUG=INFO"]),
         (["local", "--env", "1=2", "--", "all_reduce"], ["--env"]),
         (["local", "--env", "BUSBW_RANK=1", "--", "all_reduce"], ["BUSBW_RANK", "set by the launcher"]),
-        (["local", "--system", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
+        (["local", "--machine-type", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
         (["ssh", "--", "all_reduce"], ["no host", "--hosts"]),
         (["ssh", "--hosts", "a", "--hostfile", "b", "--", "all_reduce"], ["--hosts", "--hostfile"]),
         (["ssh", "--hostfile", "none", "--", "all_reduce"], ["--hostfile none", "No such file"]),
@@ -251,15 +251,26 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
         (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),
         (["mpirun", "--hosts", "ada@a,b", "--", "all_reduce"], ["ada@a", "~/.ssh/config"]),
-        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi openmpi"]),
+        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi-family openmpi"]),
         (
-            ["mpirun", "--mpi", "openmpi", "--store-folder", "/x", "--port", "7", "--hosts", "a", "all_reduce"],
-            ["--store-folder"],
+            [
+                "mpirun",
+                "--mpi-family",
+                "openmpi",
+                "--rendezvous-folder",
+                "/x",
+                "--port",
+                "7",
+                "--hosts",
+                "a",
+                "all_reduce",
+            ],
+            ["--rendezvous-folder"],
         ),
-        (["mpirun", "--hosts", "a", "--store-folder", "", "--", "all_reduce"], ["--store-folder is empty"]),
+        (["mpirun", "--hosts", "a", "--rendezvous-folder", "", "--", "all_reduce"], ["--rendezvous-folder is empty"]),
         (["mpirun", "--hosts", "a", "--root-address", "", "--", "all_reduce"], ["--root-address is empty"]),
         (["mpirun", "--hosts", "a", "--root-address", "x y", "--", "all_reduce"], ["--root-address", "x y"]),
-        (["slurm", "--folder", "", "--", "all_reduce"], ["--folder is empty"]),
+        (["slurm", "--output-folder", "", "--", "all_reduce"], ["--output-folder is empty"]),
         (["slurm", "--partition", "", "--", "all_reduce"], ["--partition is empty"]),
         (["slurm", "--slurm-arg", "", "--", "all_reduce"], ["--slurm-arg is empty"]),
         (["slurm", "--srun-arg", "--mem=0", "--srun-arg", "", "--", "all_reduce"], ["--srun-arg is empty"]),
@@ -269,7 +280,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["local", "--program-path", "", "--", "all_reduce"], ["--program-path is empty"]),
     ],
 )
-def test_a_doubt_is_refused_before_anything_runs(
+def test_a_usage_error_is_refused_before_anything_runs(
     told: Path, busbw: Busbw, here: Path, words: list[str], pieces: list[str]
 ) -> None:
     done = busbw("launch", *words)
@@ -284,20 +295,20 @@ def test_a_dry_run_without_an_mpirun_is_for_open_mpi_and_says_so(busbw: Busbw) -
     words = ["launch", "mpirun", "--mpirun", "/nowhere/mpirun", "--hosts", "a:2"]
     shown = busbw(*words, "--dry-run", "all_reduce").stdout
     assert "/nowhere/mpirun --host a:2 -np 2 --map-by slot" in shown
-    assert "# /nowhere/mpirun cannot be asked whose it is (No such file or directory)" in shown
-    assert "--mpi names another" in shown
-    named = busbw(*words, "--mpi", "mpich", "--dry-run", "all_reduce").stdout
+    assert "# cannot detect the MPI of /nowhere/mpirun (No such file or directory)" in shown
+    assert "set another with --mpi-family" in shown
+    named = busbw(*words, "--mpi-family", "mpich", "--dry-run", "all_reduce").stdout
     assert "/nowhere/mpirun -hosts a:2 -np 2" in named
-    assert "cannot be asked" not in named
+    assert "cannot detect" not in named
 
 
-def test_an_mpirun_that_is_not_there(told: Path, busbw: Busbw) -> None:
+def test_a_missing_mpirun(told: Path, busbw: Busbw) -> None:
     done = busbw("launch", "mpirun", "--mpirun", "/nowhere/mpirun", "--hosts", "a", "--", "all_reduce")
     assert done.returncode == 3
     assert "/nowhere/mpirun" in one_sentence(done.stderr)
 
 
-def test_programs_that_are_not_there(busbw: Busbw, here: Path) -> None:
+def test_missing_programs(busbw: Busbw, here: Path) -> None:
     nowhere = {"BUSBW_PROGRAMS": "/nowhere"}
     done = busbw("launch", "local", "--processes", "2", "--", "all_reduce", environment=nowhere)
     assert done.returncode == 3
@@ -311,9 +322,9 @@ def test_a_folder_of_programs_may_be_named(told: Path, busbw: Busbw, tmp_path: P
 
 
 def test_every_launcher_has_a_command_with_help(busbw: Busbw) -> None:
-    assert set(LAUNCHERS) <= set(KINDS)
+    assert set(LAUNCHERS) <= set(LAUNCHER_COMMANDS)
     listed = busbw("launch", "--help").stdout
-    assert all(f"  {kind} " in listed for kind in KINDS)
+    assert all(f"  {kind} " in listed for kind in LAUNCHER_COMMANDS)
     for kind in LAUNCHERS:
         assert "--dry-run" in busbw("launch", kind, "--help").stdout
 
@@ -322,7 +333,9 @@ def test_every_launcher_has_a_command_with_help(busbw: Busbw) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_ends_all_and_keeps_what_came(told: Path, here: Path, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_ends_all_processes_and_keeps_the_records(
+    told: Path, here: Path, number: signal.Signals, code: int
+) -> None:
     command = [*PATIENT, "launch", "local", "--processes", "2", "--", "all_reduce"]
     slow = {**os.environ, "STAND_IN_PAUSE_S": "600"}
     with subprocess.Popen(
@@ -370,13 +383,13 @@ def test_a_reader_that_goes_away_is_no_traceback(told: Path, here: Path) -> None
 @pytest.mark.parametrize(
     ("code", "what"),
     [
-        (141, "the run ended when nobody read its table any more"),
+        (141, "the run ended because its output was closed"),
         (4, "the run lost a process"),
         (130, "the run was interrupted"),
         (137, "the run was killed"),
     ],
 )
-def test_the_verdict_says_what_cut_a_run_short(
+def test_the_verdict_names_the_cause_of_an_early_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, what: str
 ) -> None:
     record = tmp_path / "records.jsonl"
@@ -385,7 +398,7 @@ def test_the_verdict_says_what_cut_a_run_short(
     assert f"Verdict: {what}; until then " in capsys.readouterr().err
 
 
-def test_on_a_terminal_the_table_and_what_is_waited_for_share_it(told: Path, here: Path) -> None:
+def test_the_table_and_the_status_share_a_terminal(told: Path, here: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm", COLUMNS="100", LINES="40", STAND_IN_PAUSE_S="0.1")
@@ -406,7 +419,7 @@ def test_on_a_terminal_the_table_and_what_is_waited_for_share_it(told: Path, her
     assert '{"kind"' not in text
 
 
-def test_what_is_asked_for_in_process(told: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_launch_in_this_process(told: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", "local", "--processes", "2", "--", "all_reduce"]) == 0
     assert capfd.readouterr().out == SHOWN
 
@@ -429,7 +442,7 @@ RUN, *ROWS, END = GOLDEN_RECORD.read_text().splitlines()
     ],
 )
 @pytest.mark.parametrize("command", [["launch", "local", "--processes", "1", "--"], ["run"]])
-def test_a_run_without_a_whole_record_is_no_good_one(
+def test_a_run_without_a_complete_record_fails(
     told: Path, busbw: Busbw, here: Path, command: list[str], lines: list[str], came: str
 ) -> None:
     (told / "said").write_text("".join(f"{line}\n" for line in lines))
@@ -437,22 +450,22 @@ def test_a_run_without_a_whole_record_is_no_good_one(
     program(told, f'{to}\n[ ! "$path" ] || cat "$STAND_IN_FOLDER/said" >"$path"')
     done = busbw(*command, "all_reduce")
     assert done.returncode == 3, done.stderr
-    assert f"busbw: the program ended well, and {came} came of it; look" in done.stderr
+    assert f"busbw: the program reported success but wrote {came}; check" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_of_which_a_row_was_cut_off_is_no_good_one(told: Path, busbw: Busbw, here: Path) -> None:
+def test_a_run_with_an_incomplete_row_fails(told: Path, busbw: Busbw, here: Path) -> None:
     cut = [RUN, ROWS[0], ROWS[1][:50], *ROWS[2:], END]
     (told / "said").write_text("".join(f"{line}\n" for line in cut))
     program(told, 'cat "$STAND_IN_FOLDER/said"')
     done = busbw("launch", "local", "--processes", "1", "--", "all_reduce")
     assert done.returncode == 3, done.stderr
-    assert "a record of process 0 was cut off" in done.stderr
+    assert "an incomplete record of process 0" in done.stderr
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "--version", "--list-devices"])
 @pytest.mark.parametrize("command", [["launch", "local", "--processes", "1", "--"], ["run"]])
-def test_what_measures_nothing_leaves_no_record(told: Path, busbw: Busbw, command: list[str], flag: str) -> None:
+def test_information_flags_leave_no_record(told: Path, busbw: Busbw, command: list[str], flag: str) -> None:
     program(told, "echo about")
     words = [*command, "all_reduce", flag] if command != ["run"] else ["run", "--", "all_reduce", flag]
     done = busbw(*words)

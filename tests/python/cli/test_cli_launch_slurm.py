@@ -1,4 +1,4 @@
-"""`busbw launch slurm`: its options, and what it says without any Slurm."""
+"""`busbw launch slurm`: its options, and its messages without Slurm."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def _no_slurm_around(monkeypatch: pytest.MonkeyPatch, here: Path, tmp_path: Path
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What the command prints: on stdout where it goes well, else the sentence."""
+    """Returns the stdout of a successful command, else its error message."""
     assert main(["launch", "slurm", *words]) == code
     captured = capsys.readouterr()
     return captured.out if code == 0 else captured.err
@@ -59,8 +59,8 @@ def test_options_of_the_job_go_to_slurm(capsys: pytest.CaptureFixture[str]) -> N
         (["--gpus-per-node", "8"], [], 8),
         (["--gpus-per-node", "8"], ["-g", "8"], 1),
         (["--gpus-per-node", "8"], ["-t", "2", "-g", "2"], 2),
-        (["--system", "p5.48xlarge"], [], 8),
-        (["--system", "p5.48xlarge", "--processes-per-node", "3"], [], 3),
+        (["--machine-type", "p5.48xlarge"], [], 8),
+        (["--machine-type", "p5.48xlarge", "--processes-per-node", "3"], [], 3),
     ],
 )
 def test_processes_on_a_node(
@@ -71,9 +71,9 @@ def test_processes_on_a_node(
     assert f"#SBATCH --ntasks={2 * per_node}\n" in text
 
 
-def test_the_system_asks_for_its_gpus_unless_slurm_knows_of_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "#SBATCH --gpus-per-node=8\n" in dry(capsys, "--system", "p5.48xlarge")
-    text = dry(capsys, "--system", "p5.48xlarge", "--gpus-per-node", "0")
+def test_a_machine_type_requests_its_gpus_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "#SBATCH --gpus-per-node=8\n" in dry(capsys, "--machine-type", "p5.48xlarge")
+    text = dry(capsys, "--machine-type", "p5.48xlarge", "--gpus-per-node", "0")
     assert "--gpus-per-node" not in text
     assert "#SBATCH --ntasks-per-node=8\n" in text
 
@@ -90,7 +90,7 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
     assert "--overlap" in dry(capsys)
     monkeypatch.setenv("SLURM_STEP_ID", "4294967290")  # the interactive one of salloc
     assert "--overlap" not in dry(capsys)
-    assert "sbatch --parsable" in dry(capsys, "--by", "sbatch", "--partition", "gpu")
+    assert "sbatch --parsable" in dry(capsys, "--submit-with", "sbatch", "--partition", "gpu")
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
         ({"SLURM_GPUS_ON_NODE": "8"}, [], 8),
         ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_GPUS_ON_NODE": "8"}, [], 4),
         ({"SLURM_NTASKS_PER_NODE": "4"}, ["--processes-per-node", "2"], 2),
-        ({"SLURM_NTASKS_PER_NODE": "4"}, ["--system", "p5.48xlarge"], 8),
+        ({"SLURM_NTASKS_PER_NODE": "4"}, ["--machine-type", "p5.48xlarge"], 8),
         ({"SLURM_NTASKS_PER_NODE": "garbage"}, [], 1),
-        # What salloc leaves in a shell on a login node, which is none of the job's and has no GPUs of it.
+        # Variables that salloc sets in a shell on a login node, which is not part of the job and has no GPUs of it.
         ({"SLURM_GPUS_PER_NODE": "8"}, [], 8),
         ({"SLURM_GPUS_PER_NODE": "h100:8"}, [], 8),
         ({"SLURM_GPUS_PER_NODE": "h100:4,a100:2"}, [], 6),
@@ -137,37 +137,39 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--container-mounts", "/a:/b"], "--container-mounts without --container-image"),
-        (["--by", "srun", "--detach"], "--folder and --detach are for batch jobs"),
-        (["--by", "srun", "--folder", "x"], "--folder and --detach are for batch jobs"),
-        (["--steps", "2", "--records", "x.jsonl"], "--records names the file of one run"),
-        (["--detach", "--records", "x.jsonl"], "--records names the file of one run"),
-        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is no option'),
-        (["--slurm-arg=--output=x"], "options for output, cluster"),
-        (["--slurm-arg=--array=1-3"], "options for output, cluster"),
-        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: busbw sets"),
-        (["--slurm-arg=--arr=1-2"], "options for output, cluster"),
-        (["--slurm-arg=-Ha1-2"], "options for output, cluster"),
-        (["--slurm-arg=--wait"], "options for output, cluster"),
-        (["--slurm-arg=-W"], "options for output, cluster"),
-        (["--slurm-arg=--clusters=b"], "options for output, cluster"),
-        (["--slurm-arg=-Mb"], "options for output, cluster"),
-        (["--by", "srun", "--slurm-arg=-ox"], "options for output, cluster"),
-        (["--by", "srun", "--slurm-arg=--cluster=b"], "options for output, cluster"),
-        (["--folder", "50%", "--program-path", "x"], "Slurm could not write to a folder of the name"),
+        (["--container-mounts", "/a:/b"], "--container-mounts needs --container-image"),
+        (["--submit-with", "srun", "--detach"], "--output-folder and --detach are for batch jobs"),
+        (["--submit-with", "srun", "--output-folder", "x"], "--output-folder and --detach are for batch jobs"),
+        (["--repeat", "2", "--records", "x.jsonl"], "--records takes one run"),
+        (["--detach", "--records", "x.jsonl"], "--records takes one run"),
+        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is not an option'),
+        (["--slurm-arg=--output=x"], "where the output goes"),
+        (["--slurm-arg=--array=1-3"], "how often a job runs"),
+        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: where"),
+        (["--slurm-arg=--arr=1-2"], "how often a job runs"),
+        (["--slurm-arg=-Ha1-2"], "how often a job runs"),
+        (["--slurm-arg=--wait"], "who waits for it"),
+        (["--slurm-arg=-W"], "who waits for it"),
+        (["--slurm-arg=--clusters=b"], "on which cluster"),
+        (["--slurm-arg=-Mb"], "on which cluster"),
+        (["--submit-with", "srun", "--slurm-arg=-ox"], "where the output goes"),
+        (["--submit-with", "srun", "--slurm-arg=--cluster=b"], "on which cluster"),
+        (["--output-folder", "50%", "--program-path", "x"], "Slurm cannot write to a folder with the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
-        (["--system", "p99"], "p99"),
+        (["--machine-type", "p99"], "p99"),
     ],
 )
-def test_doubts_are_refused(capsys: pytest.CaptureFixture[str], here: Path, words: list[str], sentence: str) -> None:
+def test_usage_errors_are_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, words: list[str], sentence: str
+) -> None:
     error = said(capsys, *words, *ALL_REDUCE, code=2)
     assert sentence in error
     assert error.count("\n") == 1
     assert list(here.iterdir()) == []
 
 
-def test_nodes_that_import_an_image_have_the_time_for_it(
+def test_containers_get_a_longer_join_limit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = ["--container-image", "x.sqsh"]
@@ -179,22 +181,22 @@ def test_nodes_that_import_an_image_have_the_time_for_it(
     assert "BUSBW_JOIN_TIMEOUT_S" not in dry(capsys, *image)  # the environment goes along as it is
 
 
-def test_options_of_slurm_that_only_look_like_those(capsys: pytest.CaptureFixture[str]) -> None:
+def test_similar_options_of_slurm_are_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--wait-all-nodes=1", "--account=x", "-Ax", "--exclude=n1", "-wn1", "--mem=0"):
         assert f"#SBATCH {option}\n" in dry(capsys, f"--slurm-arg={option}")
 
 
-def test_one_component_of_an_allocation_is_not_measured_for_all(
+def test_a_heterogeneous_allocation_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setenv("SLURM_HET_SIZE", "2")
     assert "the allocation 12 has 2 components (SLURM_HET_SIZE=2)" in said(capsys, *ALL_REDUCE, code=2)
-    assert "sbatch " in dry(capsys, "--by", "sbatch")
+    assert "sbatch " in dry(capsys, "--submit-with", "sbatch")
 
 
 @pytest.mark.parametrize("clusters", ["a,b", "all"])
-def test_several_clusters_number_their_jobs_alike(
+def test_several_clusters_are_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, clusters: str
 ) -> None:
     monkeypatch.setenv("SLURM_CLUSTERS", "a")
@@ -232,20 +234,20 @@ def test_a_job_of_srun_gets_all_processors_of_its_own_nodes(
     fake.says(
         "scontrol", "".join(f"NodeName={name} Arch=x86_64 {processors} State=IDLE\n" for name, processors in nodes)
     )
-    text = dry(capsys, "--by", "srun", "--processes-per-node", "2", *words)
+    text = dry(capsys, "--submit-with", "srun", "--processes-per-node", "2", *words)
     assert option in text
     assert text.count("--cpus-per-task") == bool(option)
 
 
-def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_without_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     error = said(capsys, "--program-path", "x", *ALL_REDUCE, code=3)
     assert error == "busbw: sbatch not found; launch on a machine with Slurm's commands\n"
     assert list(here.iterdir()) == []
 
 
-def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_a_dry_run_with_topology_order(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
-    assert "scontrol not found: NODES-BY-SWITCH stands for the nodes" in text
+    assert "there is no scontrol here: NODES-BY-SWITCH stands for Slurm's list of nodes" in text
     assert "printf '%s\\n' NODES-BY-SWITCH >" in text
     assert list(here.iterdir()) == []
     error = said(capsys, "--topology-order", "--program-path", "x", *ALL_REDUCE, code=3)
@@ -267,6 +269,6 @@ def test_a_job_does_not_go_on_after_a_step_without_a_record(
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_nothing_to_come_back_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_attach_without_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
     assert "is not the folder of a Slurm job" in capsys.readouterr().err

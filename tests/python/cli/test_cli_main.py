@@ -1,4 +1,4 @@
-"""How a command line ends when something outside of it goes wrong."""
+"""Exit codes and messages for errors outside of a command."""
 
 import os
 import subprocess
@@ -14,15 +14,15 @@ TOO_LONG = "a" * 300
 
 
 @pytest.mark.parametrize("command", ["check", "import", "show", "report", "compare"])
-def test_a_name_that_no_file_can_have_is_one_sentence(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_too_long_file_name_is_one_sentence(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, TOO_LONG]) == 2
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
-    assert "longer than a file's name can be" in said
+    assert "too long for a file name" in said
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
-def test_a_full_disk_under_stdout_is_said_on_stderr() -> None:
+def test_a_full_disk_under_stdout_is_reported_on_stderr() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*BUSBW, "import", SEED, "--rows"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 3
@@ -30,9 +30,9 @@ def test_a_full_disk_under_stdout_is_said_on_stderr() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["check", SEED], ["import", SEED], ["show", SEED], ["refs"], ["expect", "--systems"]]
+    "words", [["check", SEED], ["import", SEED], ["show", SEED], ["refs"], ["expect", "--list-systems"]]
 )
-def test_a_reader_that_went_away_is_not_wrong_data(words: list[str]) -> None:
+def test_a_closed_stdout_is_not_wrong_data(words: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run([*BUSBW, *words], stdout=writing, stderr=subprocess.PIPE, text=True)
@@ -41,7 +41,7 @@ def test_a_reader_that_went_away_is_not_wrong_data(words: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("fake_engine")
-def test_a_reader_of_stderr_that_went_away_is_not_wrong_data(here: Path) -> None:
+def test_a_closed_stderr_is_not_wrong_data(here: Path) -> None:
     """As under `2>&1 | head`: what is said behind the table finds nobody."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -53,15 +53,15 @@ def test_a_reader_of_stderr_that_went_away_is_not_wrong_data(here: Path) -> None
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["chek", "x"], 'busbw: "chek" is no command of busbw; did you mean check? busbw --help lists them'),
-        (["zzz"], 'busbw: "zzz" is no command of busbw; busbw --help lists them'),
+        (["chek", "x"], 'busbw: "chek" is not a command of busbw; did you mean check? busbw --help lists them'),
+        (["zzz"], 'busbw: "zzz" is not a command of busbw; busbw --help lists them'),
         (
             ["launch", "slrm"],
-            'busbw: "slrm" is no command of busbw launch; did you mean slurm? busbw launch --help lists them',
+            'busbw: "slrm" is not a command of busbw launch; did you mean slurm? busbw launch --help lists them',
         ),
     ],
 )
-def test_a_command_that_there_is_not(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert capsys.readouterr().err == f"{sentence}\n"
 
@@ -82,7 +82,7 @@ def test_a_shell_that_completes_words_is_not_disturbed(wanted: str) -> None:
         ["show", b"\xff"],
     ],
 )
-def test_a_word_that_is_no_text_is_refused(words: list[str | bytes]) -> None:
+def test_a_word_that_is_not_utf_8_is_refused(words: list[str | bytes]) -> None:
     done = subprocess.run([*BUSBW, *words], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "is no UTF-8 text" in one_sentence(done.stderr)
+    assert "is not UTF-8 text" in one_sentence(done.stderr)

@@ -1,4 +1,4 @@
-"""Is a command's file written whole, or left as it was?"""
+"""Output files are written completely or left unchanged."""
 
 import os
 import resource
@@ -35,8 +35,10 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
     assert Path(os.devnull).is_char_device()
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BusbwError, match=r"cannot write .*/no/out: No such file or directory; give -o another place"):
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        BusbwError, match=r"cannot write .*/no/out: No such file or directory; set another path with -o"
+    ):
         write_whole(tmp_path / "no" / "out", b"x")
 
 
@@ -52,11 +54,11 @@ def test_the_remedy_names_the_flag_of_the_command(
     words: list[str], flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, flag, "/nowhere/out"]) == 3
-    assert capsys.readouterr().err.endswith(f"give {flag} another place\n")
+    assert capsys.readouterr().err.endswith(f"set another path with {flag}\n")
 
 
 @pytest.mark.parametrize("words", [["export", "csv"], ["report"]])
-def test_a_full_disk_costs_no_good_file(tmp_path: Path, words: list[str]) -> None:
+def test_a_full_disk_keeps_the_existing_file(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "good"
     path.write_text("good")
 
@@ -72,7 +74,7 @@ def test_a_full_disk_costs_no_good_file(tmp_path: Path, words: list[str]) -> Non
     assert [entry.name for entry in tmp_path.iterdir()] == ["good"]
 
 
-def test_sentences_control_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "no\x1b]0;such\a"]) == 2
     shown = capsys.readouterr().err
     assert shown.rstrip("\n").isprintable()

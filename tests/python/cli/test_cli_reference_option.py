@@ -1,4 +1,4 @@
-"""What --reference names."""
+"""Values of --reference."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_a_run_of_the_store_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
         assert found.log.source == str(run / "records.jsonl")
 
 
-def test_what_is_none_of_them_is_told_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_lists_the_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_STORE", str(tmp_path))
     with pytest.raises(UsageError, match='there is no reference "h1000"'):
         selected_reference("h1000")

@@ -31,14 +31,14 @@ def test_a_run_by_its_name(busbw: Busbw, here: Path) -> None:
 def test_redacted(busbw: Busbw, here: Path) -> None:
     plain = busbw("report", str(NCCL), "last", "-o", "plain.html").stdout
     redacted = busbw("report", str(NCCL), "last", "--redact", "-o", "redacted.html").stdout
-    assert plain.partition(":")[2] == redacted.partition(":")[2]  # what it comes to is the same
+    assert plain.partition(":")[2] == redacted.partition(":")[2]  # the verdict is the same
     html = (here / "redacted.html").read_text()
     for name in ("secretary", str(GOLDEN), "1463"):
         assert name not in html
     assert "Redacted for sharing" in html
 
 
-def test_what_to_expect_follows_from_what_was_taken_out(busbw: Busbw, here: Path) -> None:
+def test_the_expectation_uses_redacted_fields(busbw: Busbw, here: Path) -> None:
     seed = next((GOLDEN / "seeds").glob("000_*"))  # its headings say which GPUs
     plain, redacted = (busbw("report", str(seed), *more, "-o", "-").stdout for more in ([], ["--redact"]))
     assert "16x H100 NVLink" in plain
@@ -61,10 +61,10 @@ def test_a_folder_with_a_file_that_cannot_be_read(busbw: Busbw, here: Path) -> N
     (folder / "notes.txt").write_text("nothing here\n")
     done = busbw("report", "logs")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "notes.txt was left out" in Parsed((here / "report.html").read_text()).words
+    assert "notes.txt was skipped" in Parsed((here / "report.html").read_text()).words
 
 
-def test_the_same_twice_is_shown_once(busbw: Busbw, here: Path) -> None:
+def test_a_repeated_log_is_shown_once(busbw: Busbw, here: Path) -> None:
     done = busbw("report", str(SINGLE), str(SINGLE))
     assert "in 1 log" in done.stdout
     assert "was given 2 times" in Parsed((here / "report.html").read_text()).words
@@ -86,8 +86,8 @@ def over_two_nodes(path: Path, busbw_gbps: float) -> Path:
     return path
 
 
-def test_nics_that_nobody_states_decide_nothing(busbw: Busbw, here: Path) -> None:
-    """As in `busbw check`: what is slow beside the usual NICs may be what others carry."""
+def test_assumed_nics_decide_nothing(busbw: Busbw, here: Path) -> None:
+    """As in `busbw check`: a run that is slow for the usual NICs may be normal for slower ones."""
     run = str(over_two_nodes(here / "log", 200))
     assert busbw("check", run).stdout.startswith("UNSURE")
     assert "1 cannot be judged" in busbw("report", run).stdout
@@ -126,18 +126,18 @@ def test_against_a_good_run(busbw: Busbw, here: Path) -> None:
         ([], "RUN"),
         (["nothing"], '"nothing"'),
         (["busbw-records/none"], "none"),
-        (["empty"], "the folder empty holds no run"),
-        (["useless"], "nothing could be read"),
+        (["empty"], "the folder empty has no run"),
+        (["useless"], "no log could be read"),
         (["last", "--system", "nowhere"], '"nowhere"'),
         (["last", "--system", "2=h200-sxm"], "there is 1 log"),
         (["last", "--system", "0=h200-sxm"], "there is 1 log"),
-        (["last", "--system", "1=h200-sxm", "--system", "1=b200"], "named for that"),
+        (["last", "--system", "1=h200-sxm", "--system", "1=b200"], "set twice"),
         (["last", "--system", "1.2=h200-sxm"], "that log has 1 table"),
         (["last", "--system", "1.0=h200-sxm"], "that log has 1 table"),
         (["last", "--reference", "nowhere"], '"nowhere"'),
     ],
 )
-def test_a_doubt_is_refused(busbw: Busbw, here: Path, words: list[str], piece: str) -> None:
+def test_a_usage_error_is_refused(busbw: Busbw, here: Path, words: list[str], piece: str) -> None:
     (here / "empty").mkdir()
     (here / "useless").mkdir()
     (here / "useless" / "a.txt").write_text("nothing\n")
@@ -147,7 +147,7 @@ def test_a_doubt_is_refused(busbw: Busbw, here: Path, words: list[str], piece: s
     assert not (here / "report.html").exists()
 
 
-def test_a_place_that_cannot_be_written(busbw: Busbw) -> None:
+def test_an_unwritable_path(busbw: Busbw) -> None:
     done = busbw("report", "last", "-o", "no/such/x.html")
     assert done.returncode == 3
     assert "no/such/x.html" in one_sentence(done.stderr)

@@ -1,4 +1,4 @@
-"""`busbw run`: what it makes of a command line, and how it behaves around the engine."""
+"""`busbw run`: the engine's command line, output, signals and exit codes."""
 
 import json
 import os
@@ -39,7 +39,9 @@ SMALL = ["-b", "8", "-e", "4K", "-f", "2", "-n", "2"]
         (["--frobnicate", "x"], ["-t", "4", *DEFAULT_SWEEP, "--frobnicate", "x"]),
     ],
 )
-def test_what_the_engine_is_given(fake_engine: FakeEngine, here: Path, words: list[str], expected: list[str]) -> None:
+def test_the_arguments_of_the_engine(
+    fake_engine: FakeEngine, here: Path, words: list[str], expected: list[str]
+) -> None:
     assert main(["run", "all_reduce", *words, "--records", "out.jsonl"]) == 0
     assert fake_engine.arguments == ["all_reduce_perf", *expected, "--records", "out.jsonl"]
 
@@ -57,7 +59,7 @@ def test_a_library_is_preloaded_into_the_engine_and_nowhere_else(
     (fake_engine.folder / "libx.so").write_text("nothing that could be loaded")
     assert main(["run", "all_reduce", "--preload", "libx.so", "--records", "out.jsonl"]) == 0
     assert fake_engine.arguments == ["all_reduce_perf", "-t", "4", *DEFAULT_SWEEP, "--records", "out.jsonl"]
-    # The dynamic linker says so for each program that it starts with it: the stand-in is a script.
+    # The dynamic linker prints this for each started program, because the fake engine is a script.
     said = capfd.readouterr().err
     assert said.count(f"'{fake_engine.folder}/libx.so' from LD_PRELOAD") == 1
 
@@ -73,7 +75,7 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
     [
         ([], ["no collective", "all_reduce"]),
         (["al_reduce"], ['"al_reduce"', "did you mean all_reduce?", "hypercube"]),
-        (["-t", "2", "all_reduce"], ['"-t"', "name it first"]),
+        (["-t", "2", "all_reduce"], ['"-t"', "put the collective first"]),
         (["all_reduce", "--ranks", "2", "-t", "2"], ["--ranks 2", "-t"]),
         (["all_reduce", "--ranks", "0"], ["--ranks", "0"]),
         (["all_reduce", "--preload", "libnone.so"], ["--preload: there is no library libnone.so"]),
@@ -81,7 +83,7 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
         (["all_reduce", "--records", "a", "--store", "b"], ["--records", "--store"]),
     ],
 )
-def test_a_doubt_is_refused_before_anything_runs(
+def test_a_usage_error_is_refused_before_anything_runs(
     fake_engine: FakeEngine, busbw: Busbw, here: Path, words: list[str], pieces: list[str]
 ) -> None:
     done = busbw("run", *words)
@@ -115,9 +117,7 @@ def test_stderr_has_the_verdict_and_the_record_but_no_picture(
     assert records.read(path).rows
 
 
-def test_beside_the_records_stands_what_was_typed_and_how_it_ended(
-    fake_engine: FakeEngine, busbw: Busbw, here: Path
-) -> None:
+def test_the_run_file_has_command_line_and_exit_code(fake_engine: FakeEngine, busbw: Busbw, here: Path) -> None:
     busbw("run", "all_reduce", "-n", "7", environment={"FAKE_EXIT": "5"})
     (folder,) = (here / "busbw-records").iterdir()
     run = json.loads((folder / "run.json").read_text())
@@ -138,15 +138,13 @@ def test_the_store_may_be_elsewhere(fake_engine: FakeEngine, busbw: Busbw, here:
     ("fake_exit", "pieces"),
     [(-9, ["killed (SIGKILL)", "memory", "smaller -e"]), (-11, ["crashed (SIGSEGV)"]), (-6, ["crashed (SIGABRT)"])],
 )
-def test_an_engine_that_was_killed_is_said_to_be(
-    fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, pieces: list[str]
-) -> None:
+def test_a_killed_engine_is_reported(fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, pieces: list[str]) -> None:
     done = busbw("run", "all_reduce", environment={"FAKE_EXIT": str(fake_exit)})
     assert done.returncode == 128 - fake_exit
     assert all(piece in done.stderr.splitlines()[0] for piece in pieces), done.stderr
 
 
-def test_an_engine_that_ended_by_itself_is_not_said_to_be_killed(fake_engine: FakeEngine, busbw: Busbw) -> None:
+def test_a_normal_exit_is_not_reported_as_killed(fake_engine: FakeEngine, busbw: Busbw) -> None:
     assert "killed" not in busbw("run", "all_reduce", environment={"FAKE_EXIT": "4"}).stderr
 
 
@@ -165,7 +163,7 @@ def test_a_refusal_leaves_no_folder_and_shows_the_command_line(
     assert list(here.iterdir()) == []
 
 
-def test_a_record_that_was_there_is_not_taken_for_ours(fake_engine: FakeEngine, busbw: Busbw, here: Path) -> None:
+def test_an_existing_record_is_not_reported(fake_engine: FakeEngine, busbw: Busbw, here: Path) -> None:
     (here / "old.jsonl").write_text("old")
     done = busbw("run", "all_reduce", "--records", "old.jsonl", environment={"FAKE_EXIT": "2"})
     assert "Verdict" not in done.stderr
@@ -225,7 +223,7 @@ def test_a_flag_that_the_engine_does_not_know(busbw: Busbw, here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
-def test_unchecked_data_are_not_called_right(busbw: Busbw) -> None:
+def test_unchecked_data_are_not_called_correct(busbw: Busbw) -> None:
     done = busbw("run", "all_reduce", "--ranks", "2", *SMALL, "-c", "0")
     assert done.returncode == 0
     assert "Verdict: not checked: 10 rows" in done.stderr

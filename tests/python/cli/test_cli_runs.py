@@ -1,4 +1,4 @@
-"""`busbw runs`: which runs are kept."""
+"""`busbw runs`: the list of runs in the store."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ ALL = ["20261003T120000Z-all_reduce", "20261002T120000Z-all_gather", "20261001T1
         (["--since", "2026-10-02"], ALL[:2]),
         (["--until", "2026-10-02"], ALL[2:]),
         (["--since", "2026-10-02T13:00+02:00", "--until", "2026-10-03"], ALL[1:2]),
-        (["--backend", "host", "--host", "vm", "--library", "0.1", "--system", "epyc", "--ranks", "4"], ALL),
+        (["--backend", "host", "--host", "vm", "--library", "0.1", "--device", "epyc", "--ranks", "4"], ALL),
         (["--limit", "1"], ALL[:1]),
         (["--limit", "0"], ALL),
         (["--sizes", "..1K"], ALL),
@@ -48,11 +48,11 @@ def test_filters(busbw: Busbw, words: list[str], expected: list[str]) -> None:
     assert first_words(done.stdout) == expected
 
 
-def test_what_was_cut_off_is_said(busbw: Busbw) -> None:
+def test_the_limit_is_reported(busbw: Busbw) -> None:
     assert busbw("runs", "--limit", "2").stderr == "the newest 2 of 3 runs; --limit 0 lists all\n"
 
 
-def test_nothing_that_matches(busbw: Busbw) -> None:
+def test_no_matching_run(busbw: Busbw) -> None:
     done = busbw("runs", "--host", "elsewhere")
     assert (done.returncode, done.stdout) == (0, "")
     assert "no run in busbw-records matches" in one_sentence(done.stderr)
@@ -91,18 +91,18 @@ def test_it_fits_the_width(busbw: Busbw, columns: int) -> None:
         (["--ranks", "0"], "--ranks"),
     ],
 )
-def test_a_doubt_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
+def test_a_usage_error_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
     done = busbw("runs", *words)
     assert done.returncode == 2
     assert piece in one_sentence(done.stderr)
 
 
-def test_a_damaged_index_and_a_file_that_is_no_log(busbw: Busbw, kept: Path) -> None:
+def test_a_damaged_index_and_an_unreadable_file(busbw: Busbw, kept: Path) -> None:
     busbw("runs")
     (kept / ".index.sqlite").write_bytes(b"rubbish" * 1000)
     (kept / "notes.txt").write_text("buy milk\n")
     done = busbw("runs")
     assert first_words(done.stdout) == ALL
-    damaged, left_out = done.stderr.splitlines()
-    assert "rebuilt" in damaged
-    assert left_out.startswith("left out: notes.txt: ")
+    damaged, skipped = done.stderr.splitlines()
+    assert "built anew" in damaged
+    assert skipped.startswith("skipped: notes.txt: ")

@@ -38,7 +38,7 @@ def test_a_run_by_its_name(busbw: Busbw, here: Path, name: str) -> None:
     assert "over size" not in done.stdout
 
 
-def test_the_times_by_name_where_there_is_room(busbw: Busbw, here: Path) -> None:
+def test_column_names_of_times_on_a_wide_terminal(busbw: Busbw, here: Path) -> None:
     kept(here)
     header = {
         columns: next(
@@ -52,7 +52,7 @@ def test_the_times_by_name_where_there_is_room(busbw: Busbw, here: Path) -> None
     assert header["80"].count("launch") == 0
 
 
-def test_nics_that_nobody_states_are_said(busbw: Busbw, tmp_path: Path) -> None:
+def test_assumed_nics_are_shown(busbw: Busbw, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(re.sub(r"(Rank +[23] .* on +)vm", r"\1vn", FOUR.read_text()))
     assert "on 2 hosts" in (said := busbw("show", str(log), "--no-plot").stdout)
@@ -86,13 +86,13 @@ def test_a_run_without_its_end_says_so(busbw: Busbw, here: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_table_that_is_not_there(busbw: Busbw) -> None:
+def test_a_missing_table(busbw: Busbw) -> None:
     done = busbw("show", str(SINGLE), "--table", "9")
     assert done.returncode == 2
     assert "--table 9" in one_sentence(done.stderr)
 
 
-def test_a_name_that_is_nothing(busbw: Busbw) -> None:
+def test_an_unknown_name(busbw: Busbw) -> None:
     done = busbw("show", "nothing")
     assert done.returncode == 2
     assert '"nothing"' in one_sentence(done.stderr)

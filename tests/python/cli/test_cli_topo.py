@@ -89,19 +89,19 @@ def test_several_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["/nowhere/topo.txt"], 2, "cannot read /nowhere/topo.txt"),
         (["."], 2, "cannot read .: Is a directory"),
-        ([str(ROOT / "README.md")], 2, "has no matrix of `nvidia-smi topo -m`"),
-        (["--matrix", "1"], 2, "--matrix is for a text"),
-        (["SAVED", "--matrix", "2"], 2, "the text holds 1"),
-        (["SAVED", "--all"], 2, "--all is for this machine"),
+        ([str(ROOT / "README.md")], 2, "holds no matrix of `nvidia-smi topo -m`"),
+        (["--matrix", "1"], 2, "--matrix needs a FILE"),
+        (["SAVED", "--matrix", "2"], 2, "the text has 1"),
+        (["SAVED", "--virtual"], 2, "--virtual is only for this machine"),
         (
             ["SAVED", "--svg", "/nowhere/x.svg"],
             3,
-            "cannot write /nowhere/x.svg: No such file or directory; give --svg another place",
+            "cannot write /nowhere/x.svg: No such file or directory; set another path with --svg",
         ),
         (["--matrix", "0"], 2, "--matrix"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
+def test_an_error_is_one_sentence(
     saved: Path, words: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["topo", *(str(saved) if word == "SAVED" else word for word in words)]) == code

@@ -44,7 +44,7 @@ RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_appli
         (run_of(RIGHT, RIGHT), "Verdict: correct: all 2 rows right, every bit."),
         (run_of(RIGHT), "Verdict: correct: all 1 row right, every bit."),
         (run_of(), "Verdict: nothing was measured."),
-        (run_of(UNCHECKED, UNCHECKED), "Verdict: not checked: 2 rows measured without a look at the data (-c 0)."),
+        (run_of(UNCHECKED, UNCHECKED), "Verdict: not checked: 2 rows measured without a data check (-c 0)."),
         (
             run_of(RIGHT, UNDEFINED),
             "Verdict: correct: all 2 rows right, every bit. 1 measurement without a defined result (N/A).",

@@ -48,7 +48,7 @@ def test_hosts(text: str, expected: list[tuple[str, int]]) -> None:
         "@b",
     ],
 )
-def test_what_is_no_host_is_named(text: str) -> None:
+def test_an_invalid_host_is_named(text: str) -> None:
     with pytest.raises(UsageError, match="--hosts"):
         parse_hosts(text, processes=1)
 
@@ -101,6 +101,6 @@ def test_where_process_0_is_found() -> None:
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
-def test_a_name_by_which_others_find_only_themselves_is_refused(name: str) -> None:
+def test_a_loopback_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="--root-address"):
         root_address_by_name((HostSlots(name, 1), HostSlots("b", 1)), name)

@@ -181,7 +181,7 @@ def test_a_fault_is_named_with_file_and_key(tmp_path: Path, before: str, after: 
 def test_an_expectation_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(SMALL.replace("h100-sxm", "x9"))
-    assert main(["launch", "systems", str(path), *more]) == 2
+    assert main(["launch", "machine-types", str(path), *more]) == 2
     assert 'ours: expectation: there is no system "x9"' in capsys.readouterr().err
 
 
@@ -223,9 +223,9 @@ def test_the_command_that_says_what_to_expect_names_the_nics_only_where_they_dif
 
 
 def test_it_is_a_command_of_launch(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["launch", "systems", "p5"]) == 0
+    assert main(["launch", "machine-types", "p5"]) == 0
     assert capsys.readouterr().out.startswith("p5.48xlarge: ")
-    assert main(["launch", "systems", "p9.metal"]) == 2
+    assert main(["launch", "machine-types", "p9.metal"]) == 2
     assert capsys.readouterr().err.startswith('busbw: there is no machine type "p9.metal"; ')
 
 

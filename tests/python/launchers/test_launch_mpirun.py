@@ -33,7 +33,7 @@ HYDRA = """HYDRA build details:
         ("", None),
     ],
 )
-def test_whose_it_is(said: str, family: str | None) -> None:
+def test_the_family_of_an_mpirun(said: str, family: str | None) -> None:
     assert mpirun.family_of(said) == family
 
 
@@ -45,7 +45,7 @@ def test_whose_it_is(said: str, family: str | None) -> None:
         ("something else", "see its message above"),
     ],
 )
-def test_what_to_do_about_what_it_said(said: str, remedy: str) -> None:
+def test_remedies(said: str, remedy: str) -> None:
     assert remedy in mpirun.remedy(said)
 
 
@@ -84,21 +84,21 @@ def test_the_exit_code(lines: list[bytes], mpirun_code: int, code: int) -> None:
     assert listen(lines, mpirun_code=mpirun_code)[0] == code
 
 
-def test_an_interrupt_that_comes_before_mpirun_heeds_it_is_one() -> None:
+def test_an_interrupt_before_mpirun_handles_it() -> None:
     assert listen([], mpirun_code=128 + signal.SIGUSR1, has_begun=False)[0] == 130
 
 
-def test_a_job_that_has_not_begun_is_an_error_with_what_to_do() -> None:
+def test_a_job_that_did_not_start_is_an_error_with_a_remedy() -> None:
     with pytest.raises(BusbwError, match=r"exit code 1 before any process started; .*--oversubscribe"):
         listen([b"There are not enough slots available\n"], mpirun_code=1, has_begun=False)
 
 
-def test_marks_are_taken_out_of_lines_wherever_mpirun_cut_them() -> None:
+def test_exit_code_lines_are_removed_from_split_lines() -> None:
     lines = [b"NCCL INFO a" + ended(1, 0), b"\n", b"text\n", ended(0, 0)]
     assert listen(lines, mpirun_code=0) == (0, [b"NCCL INFO a", b"\n", b"text\n"])
 
 
-def test_after_a_failure_the_others_have_their_time() -> None:
+def test_after_a_failure_the_others_have_a_grace_period() -> None:
     listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), now_s=lambda: clock[0])
     clock = [0.0]
     assert not listener.should_end()
@@ -124,7 +124,7 @@ def wrap(program: str, *arguments: str, rank: str = "3") -> "subprocess.Complete
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 0", 0), ("exit 4", 4), ("kill -KILL $$", 137), ("kill -SEGV $$", 139)]
 )
-def test_it_ends_well_and_says_how_the_program_ended(script: str, code: int) -> None:
+def test_the_wrapper_succeeds_and_prints_the_exit_code(script: str, code: int) -> None:
     done = wrap("sh", "-c", f"echo out; {script}")
     assert (done.returncode, done.stdout) == (0, "out\n")
     assert f"<busbw process 3 ended with {code}>\n" in done.stderr
@@ -134,7 +134,7 @@ def test_arguments_stay_words() -> None:
     assert wrap("printf", "%s|", "a b", "$HOME", "'", "").stdout == "a b|$HOME|'||"
 
 
-def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
+def test_a_missing_program(tmp_path: Path) -> None:
     done = wrap(str(tmp_path / "none"))
     assert "has no such program; install busbw there, or set --program-path" in done.stderr
     assert "<busbw process 3 ended with 3>" in done.stderr

@@ -50,7 +50,7 @@ def test_only_the_first_ones_stdout_is_the_jobs() -> None:
     assert output.lines == [b"a\n", b"b\n"]
 
 
-def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
+def test_the_number_of_connecting_commands_is_limited(tmp_path: Path) -> None:
     begin = 'echo begin >>"$0"; sleep 0.5; echo end >>"$0"; echo here; sleep 0.5'
     commands = [Command(("/bin/sh", "-c", begin, str(tmp_path / "log"))) for _ in range(7)]
     assert run_all(commands, RecordedOutput().callbacks, max_connecting=3) == [ExitStatus(0)] * 7
@@ -61,7 +61,7 @@ def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
     assert 1 < most <= 3
 
 
-def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_command_delays_others_only_briefly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_processes, "_CONNECT_LIMIT_S", 0.3)
     log = tmp_path / "log"
     silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
@@ -69,7 +69,7 @@ def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypa
     assert log.read_text().split() == ["begin", "begin", "end", "end"]
 
 
-def test_what_breaks_off_at_an_interrupt_starts_nothing_more(tmp_path: Path) -> None:
+def test_an_interrupt_that_raises_starts_no_more_commands(tmp_path: Path) -> None:
     def break_off() -> int:
         raise KeyboardInterrupt
 
@@ -88,13 +88,13 @@ def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path) -> None:
     assert [each.code for each in run_all(commands, RecordedOutput().callbacks, max_connecting=1)] == [130] * 4
 
 
-def test_bytes_are_handed_on_as_they_are() -> None:
+def test_bytes_are_forwarded_unchanged() -> None:
     output = RecordedOutput()
     run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], output.callbacks)
     assert output.lines == [b"\xff\0 x\r\n", b"no end"]
 
 
-def test_each_line_of_stderr_comes_with_who_said_it() -> None:
+def test_each_line_of_stderr_has_its_process() -> None:
     output = RecordedOutput()
     run_all(
         [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")],
@@ -109,7 +109,7 @@ def test_a_long_line_comes_whole() -> None:
     assert [len(line) for line in output.lines] == [3_000_001, 4]
 
 
-def test_what_is_left_behind_with_an_open_pipe_does_not_hold_us() -> None:
+def test_a_leftover_process_with_an_open_pipe_does_not_block() -> None:
     output = RecordedOutput()
     start_s = time.monotonic()
     assert run_all([shell("echo here; sleep 600 & echo $! >&2")], output.callbacks) == [ExitStatus(0)]
@@ -118,7 +118,7 @@ def test_what_is_left_behind_with_an_open_pipe_does_not_hold_us() -> None:
     os.kill(int(output.errors[0][0]), signal.SIGKILL)
 
 
-def test_a_reader_that_goes_away_is_passed_on() -> None:
+def test_a_closed_reader_is_passed_on() -> None:
     def gone(_line: bytes) -> None:
         raise BrokenPipeError
 
@@ -128,7 +128,7 @@ def test_a_reader_that_goes_away_is_passed_on() -> None:
 
 @pytest.mark.parametrize("hears_errors", [True, False])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_what_is_said_while_the_reader_has_paused_comes_after_the_end(
+def test_output_during_a_pause_arrives_after_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, hears_errors: bool, is_late: bool
 ) -> None:
     if is_late:
@@ -195,7 +195,7 @@ def test_a_limit_that_stays_is_named() -> None:
     assert "ulimit -n" in subprocess.check_output([sys.executable, "-c", program], text=True)
 
 
-def test_one_that_fails_gives_the_others_their_time() -> None:
+def test_a_failure_gives_the_others_a_grace_period() -> None:
     output = RecordedOutput()
     ended = run_all(
         [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")],
@@ -205,7 +205,7 @@ def test_one_that_fails_gives_the_others_their_time() -> None:
     assert ended == [ExitStatus(4), ExitStatus(3), ExitStatus(143, was_terminated=True)]
 
 
-def test_without_a_failure_nobody_is_hurried() -> None:
+def test_without_a_failure_no_command_is_ended() -> None:
     ended = run_all([shell("sleep 0.5"), shell("exit 0")], RecordedOutput().callbacks, TerminationPolicy(grace_s=0.0))
     assert ended == [ExitStatus(0), ExitStatus(0)]
 
@@ -248,7 +248,7 @@ def test_the_code_of_a_job(ended: list[ExitStatus], code: int) -> None:
         ([ExitStatus(143), ExitStatus(143)], ""),
     ],
 )
-def test_where_nobody_is_left_to_say_it(ended: list[ExitStatus], names: str) -> None:
+def test_the_message_if_all_were_killed(ended: list[ExitStatus], names: str) -> None:
     assert killed_message(ended).startswith("every process was killed or crashed " + names if names else "")
     assert bool(killed_message(ended)) == bool(names)
 
@@ -263,7 +263,7 @@ def environment_of(command_environment: dict[str, str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def test_a_place_in_another_job_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_another_job_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_RANK", "7")
     monkeypatch.setenv("BUSBW_TOKEN_FILE", "/old")
     monkeypatch.setenv("BUSBW_JOIN_TIMEOUT_S", "9")
@@ -276,7 +276,7 @@ def test_a_place_in_another_job_is_not_inherited(monkeypatch: pytest.MonkeyPatch
     assert found["A"] == "b"
 
 
-def test_a_place_that_we_have_ourselves_stays_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_world_variables_stay_without_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_RANK", "7")
     monkeypatch.setenv("BUSBW_RENDEZVOUS", "tcp://node1:20000")
     found = environment_of({"A": "b"})
@@ -286,7 +286,7 @@ def test_a_place_that_we_have_ourselves_stays_where_none_is_given(monkeypatch: p
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
-def test_files_are_private_and_go_again(tmp_path: Path) -> None:
+def test_files_are_private_and_removed(tmp_path: Path) -> None:
     path = tmp_path / "token"
     with written_files([PrivateFile(path, "secret\n")]):
         assert path.read_text() == "secret\n"
@@ -294,7 +294,7 @@ def test_files_are_private_and_go_again(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("theirs")
     with (
@@ -386,7 +386,7 @@ def test_an_interrupt_reaches_all_once() -> None:
         assert process.wait(HANG_GUARD_S) == 0
 
 
-def test_the_second_interrupt_ends_what_does_not_listen() -> None:
+def test_the_second_interrupt_ends_commands_that_ignore_the_first() -> None:
     with launcher(f"[shell({DEAF!r}), shell({DEAF!r})]") as process:
         read_until(process, "up")
         read_until(process, "up")
@@ -397,7 +397,7 @@ def test_the_second_interrupt_ends_what_does_not_listen() -> None:
         process.wait(HANG_GUARD_S)
 
 
-def test_the_third_kills_what_is_ended_in_another_way_first() -> None:
+def test_the_third_interrupt_kills_commands_with_their_own_end_signal() -> None:
     with launcher(f"[shell({DEAF!r}), shell({DEAF!r})]", "{'end_signal': 15}") as process:
         read_until(process, "up")
         read_until(process, "up")
@@ -408,7 +408,7 @@ def test_the_third_kills_what_is_ended_in_another_way_first() -> None:
         process.wait(HANG_GUARD_S)
 
 
-def test_one_that_is_stopped_heeds_an_interrupt() -> None:
+def test_a_stopped_command_handles_an_interrupt() -> None:
     stopped = "trap 'exit 130' INT; echo up; kill -STOP $$; while :; do sleep 0.05; done"
     with launcher(f"[shell({stopped!r})]") as process:
         read_until(process, "up")
@@ -420,7 +420,7 @@ def test_one_that_is_stopped_heeds_an_interrupt() -> None:
 
 
 @pytest.mark.parametrize("how", ["interrupt='stop\\n', stdin='token\\n'", "interrupt=10"])
-def test_an_interrupt_may_be_a_word_or_another_signal(how: str) -> None:
+def test_an_interrupt_may_be_text_or_another_signal(how: str) -> None:
     reads = "trap 'exit 7' USR1; echo up; while read -r word; do [ $word != stop ] || exit 7; done; sleep 600 & wait"
     with launcher(f"[shell({reads!r}, {how})]") as process:
         read_until(process, "up")
@@ -437,7 +437,7 @@ def test_no_process_outlives_a_launcher_that_was_killed() -> None:
         wait_until(lambda: not any(map(is_running, pids)))
 
 
-def test_all_stop_and_go_on_with_us() -> None:
+def test_all_stop_and_continue_with_us() -> None:
     with launcher(f"[shell({POLITE!r})]") as process:
         pid = int(read_until(process, "up")[-1].split()[1])
         process.send_signal(signal.SIGTSTP)

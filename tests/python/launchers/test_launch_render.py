@@ -54,12 +54,12 @@ RENDERED: dict[str, LaunchPlan] = {
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_sent_and_run(name: str) -> None:
+def test_the_plan_matches_the_golden_file(name: str) -> None:
     expect_golden(name, RENDERED[name].text())
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_the_token_travels_and_is_on_no_command_line(name: str) -> None:
+def test_the_token_is_passed_but_on_no_command_line(name: str) -> None:
     plan = RENDERED[name]
     for command in plan.commands:
         assert TOKEN not in " ".join(command.words)
@@ -69,14 +69,14 @@ def test_the_token_travels_and_is_on_no_command_line(name: str) -> None:
     assert TOKEN not in repr(plan)
 
 
-def test_every_process_has_its_place() -> None:
+def test_every_process_has_its_variables() -> None:
     environments = [dict(command.environment) for command in RENDERED["local/two.txt"].commands]
     assert [each["BUSBW_RANK"] for each in environments] == ["0", "1"]
     assert {each["BUSBW_SIZE"] for each in environments} == {"2"}
     assert len({each["BUSBW_RENDEZVOUS"] for each in environments}) == 1
 
 
-def test_ranks_go_on_from_host_to_host() -> None:
+def test_ranks_continue_from_host_to_host() -> None:
     uneven = ssh.render(JOB, replace(SSH, hosts=(HostSlots("a", 1), HostSlots("b", 3), HostSlots("c", 2))))
     scripts = [command.stdin or "" for command in uneven.commands]
     found = [

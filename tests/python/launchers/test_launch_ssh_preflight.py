@@ -27,7 +27,7 @@ def test_a_start_file_that_prints_no_end_of_line() -> None:
 @pytest.mark.parametrize(
     "said", ["", "busbw-output-follow\n", "busbw-output-follows", "a title busbw-output-follows\n"]
 )
-def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -> None:
+def test_a_run_without_output_is_an_error(said: str, tmp_path: Path) -> None:
     (tmp_path / "ssh").write_text(f'#!/bin/sh\ncat >/dev/null &\necho "{GOOD[0]}$PREFLIGHT" >&2\nprintf %s "{said}"\n')
     (tmp_path / "ssh").chmod(0o755)
     plan = ssh.render(
@@ -59,7 +59,7 @@ def test_why_a_host_cannot_be_reached(said: str, remedy: str) -> None:
     assert remedy in look.remedy
 
 
-def test_a_changed_key_is_told_from_an_unknown_one() -> None:
+def test_a_changed_key_differs_from_an_unknown_one() -> None:
     said = [
         "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n",
         "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n",
@@ -84,7 +84,7 @@ def test_a_changed_key_is_told_from_an_unknown_one() -> None:
         (ExitStatus(139), GOOD[:2], "ends with exit code 139", "reinstall busbw there"),
     ],
 )
-def test_other_troubles(ended: ExitStatus, lines: list[str], trouble: str, remedy: str) -> None:
+def test_other_problems(ended: ExitStatus, lines: list[str], trouble: str, remedy: str) -> None:
     look = parse_check("node1", ended, lines)
     assert trouble in look.problem
     assert remedy in look.remedy
@@ -101,7 +101,7 @@ def sentence(looks: list[HostCheck]) -> str:
     return str(caught.value)
 
 
-def test_hosts_with_the_same_trouble_are_named_together() -> None:
+def test_hosts_with_the_same_problem_are_named_together() -> None:
     looks = [HostCheck(f"node{number}", "no program", "install it on HOST") for number in range(5)]
     assert sentence([HostCheck("good", versions=("1",)), *looks]) == (
         "node0, node1, node2 and 2 more: no program; install it on node0"
@@ -133,5 +133,5 @@ def test_hosts_may_have_different_gpu_engines() -> None:
     require_ready(looks)
 
 
-def test_a_host_that_ssh_cannot_be_asked_for_has_the_name_that_was_typed() -> None:
+def test_without_an_answer_of_ssh_a_host_has_the_typed_name() -> None:
     assert known_name(("/nowhere/ssh",), HostSlots("ada@node1", 1)) == "node1"

@@ -35,7 +35,7 @@ def said(lines: list[tuple[bytes, int | str | None]]) -> list[str]:
     return heard
 
 
-def test_a_line_says_who_said_it() -> None:
+def test_a_line_names_its_process() -> None:
     assert said([(b"here\n", 3), (b"there\n", "node1"), (b"somewhere\n", None)]) == [
         "[3] here",
         "[node1] there",
@@ -43,7 +43,7 @@ def test_a_line_says_who_said_it() -> None:
     ]
 
 
-def test_what_several_say_alike_is_said_once() -> None:
+def test_equal_lines_of_several_processes_are_shown_once() -> None:
     lost = b"busbw: rank 2 on node1 was lost\n"
     assert said([(lost, 5), (lost, 0), (lost, 1), (b"other\n", 0), (lost, 3), (lost, "node7")]) == [
         "[0-1,3,5,node7] busbw: rank 2 on node1 was lost",
@@ -51,7 +51,7 @@ def test_what_several_say_alike_is_said_once() -> None:
     ]
 
 
-def test_what_one_repeats_is_counted() -> None:
+def test_repeated_lines_of_one_process_are_counted() -> None:
     assert said([(b"again\n", 0)] * 3) == ["[0] again (3 times)"]
     assert said([(b"again\n", None)] * 2) == ["again (2 times)"]
     assert said([(b"once\n", None)]) == ["once"]
@@ -96,7 +96,7 @@ def test_ranges_name_each_number_once(numbers: set[int]) -> None:
 # ---- stdout ---------------------------------------------------------------------------------------------------------
 
 
-def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
+def test_records_and_table_are_separated(tmp_path: Path) -> None:
     table: list[bytes] = []
     doubts: list[str] = []
     with RecordFile(tmp_path / "out.jsonl") as records:
@@ -108,7 +108,7 @@ def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n{"kind":"end"}\n'
 
 
-def test_what_is_left_of_a_record_that_was_cut_off_is_not_kept_and_said_once(tmp_path: Path) -> None:
+def test_a_truncated_record_is_dropped_and_reported_once(tmp_path: Path) -> None:
     doubts: list[str] = []
     with RecordFile(tmp_path / "r.jsonl") as records:
         first = OutputSplitter(records, lambda _line: None, doubts.append)
@@ -118,7 +118,7 @@ def test_what_is_left_of_a_record_that_was_cut_off_is_not_kept_and_said_once(tmp
         first.take(b'{"kind":"end"}')
     assert (tmp_path / "r.jsonl").read_text() == '{"kind":"run"}\n{"kind":"end"}\n'
     (doubt,) = doubts
-    assert doubt.startswith(f"busbw: a record of process 0 was cut off and is not in {tmp_path / 'r.jsonl'}")
+    assert doubt.startswith(f"busbw: an incomplete record of process 0 is not in {tmp_path / 'r.jsonl'}")
 
 
 def test_a_record_is_on_disk_at_once(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_a_file_without_records_is_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_file_that_is_there_is_refused_and_stays(tmp_path: Path) -> None:
+def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").write_text("old")
-    with pytest.raises(UsageError, match=r"out\.jsonl is there already"), RecordFile(tmp_path / "out.jsonl"):
+    with pytest.raises(UsageError, match=r"out\.jsonl exists already"), RecordFile(tmp_path / "out.jsonl"):
         pass
     assert (tmp_path / "out.jsonl").read_text() == "old"
     with pytest.raises(UsageError, match="No such file"), RecordFile(tmp_path / "no" / "out.jsonl"):
@@ -145,7 +145,7 @@ def test_a_file_that_is_there_is_refused_and_stays(tmp_path: Path) -> None:
 # ---- waiting --------------------------------------------------------------------------------------------------------
 
 
-def test_a_wait_is_said_once_it_has_lasted() -> None:
+def test_a_long_wait_is_shown() -> None:
     heard: list[str] = []
     clock = Clock()
     progress = PlainProgress(heard.append, now_s=clock)
@@ -166,7 +166,7 @@ def test_a_wait_is_said_once_it_has_lasted() -> None:
     assert heard[1:] == ["busbw: waiting: 1 of 4 tasks pending (Priority)"]
 
 
-def test_a_short_wait_is_not_worth_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_short_wait_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     heard: list[str] = []
     clock = Clock()
     progress = PlainProgress(heard.append, now_s=clock)

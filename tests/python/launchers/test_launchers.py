@@ -86,7 +86,7 @@ def test_an_interrupt_that_comes_too_late_for_the_engine_is_not_lost(tmp_path: P
         run(Command((str(program),)))
 
 
-def test_an_interrupt_that_the_engine_heeds_is_its_exit_code(tmp_path: Path) -> None:
+def test_an_interrupt_that_the_engine_handles_is_its_exit_code(tmp_path: Path) -> None:
     program = tmp_path / "polite"
     program.write_text("#!/bin/sh\ntrap 'exit 130' INT\nkill -INT $PPID\nsleep 5 &\nwait\n")
     program.chmod(0o755)

@@ -55,7 +55,7 @@ def wheel_in(folder: Path) -> Path:
 def test_a_missing_wheel_is_named(copy: Path) -> None:
     done = run(copy, "--weel", "x")
     assert done.returncode == 2
-    assert done.stderr.startswith("gpu-test: there is no --weel; allowed are --wheel, ")
+    assert done.stderr.startswith("gpu-test: unknown option --weel; allowed are --wheel, ")
 
 
 def test_a_wheel_is_built_where_none_is_named(copy: Path, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_wheel_is_built_where_none_is_named(copy: Path, tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     done = run(copy, "--offline", tmp_path / "empty", "--results", tmp_path / "results", "--prepare")
     assert done.returncode == 0, done.stderr
-    assert "putting busbw-0.0-py3-none-any.whl into" in done.stderr
+    assert "installing busbw-0.0-py3-none-any.whl into" in done.stderr
 
 
 def test_old_results_are_not_mixed_with_new_ones(copy: Path, tmp_path: Path) -> None:

@@ -293,9 +293,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, programs: Path) -> None:
-    done = busbw("tune", "all_reduce", "--knob", "SPEED=2,", "--folder", "run")
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2,", "--records-folder", "run")
     assert done.returncode == 2, done.stdout  # an empty value is a slip
-    done = busbw("tune", "all_reduce", "--knob", "SPEED=2", "--knob", "OTHER=1", "--folder", "run")
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2", "--knob", "OTHER=1", "--records-folder", "run")
     assert done.returncode == 0, done.stderr
     assert "SPEED=2: adopted" in done.stdout
     assert (here / "run" / "tuned.env").read_text().splitlines()[-1] == "SPEED=2"
@@ -303,17 +303,17 @@ def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, program
 
 
 def test_the_command_reports_that_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
-    done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--folder", "run")
+    done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--records-folder", "run")
     assert done.returncode == 0
-    assert "Nothing was confirmed to be faster" in done.stdout
+    assert "No setting was confirmed to be faster" in done.stdout
     assert not (here / "run" / "tuned.env").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("tune",), "no collective is named"),
-        (("tune", "all_reduce", "-b", "8", "--knob", "A=1"), "a sweep is asked for"),
+        (("tune",), "no collective is given"),
+        (("tune", "all_reduce", "-b", "8", "--knob", "A=1"), "not a sweep"),
         (("tune", "all_reduce", "--knob", "A"), "is not NAME=VALUE"),
     ],
 )

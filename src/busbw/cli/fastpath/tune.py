@@ -14,6 +14,7 @@ from busbw import __version__, engine
 from busbw.ab import BlockEndedError
 from busbw.cli.fastpath.path import installed_library
 from busbw.cli.interrupts import termination_as_interrupt
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
@@ -49,6 +50,15 @@ _DTYPES = ("half", "bfloat16", "float")
     "-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="Type for reductions."
 )
 @click.option(
+    "-d",
+    "--dtype",
+    "--datatype",
+    type=click.Choice(_DTYPES),
+    default="half",
+    show_default=True,
+    help="What is reduced.",
+)
+@click.option(
     "--sizes",
     "size_words",
     default="",
@@ -72,12 +82,14 @@ _DTYPES = ("half", "bfloat16", "float")
     help="Fast-path library to tune.  [default: installed library]",
 )
 @click.option(
-    "--folder",
+    "--records-folder",
+    "folder",
     type=NonEmptyPath(),
     metavar="FOLDER",
-    help="Folder for records; resumes its tuning.  [default: in the run store]",
+    help="Folder for records; resumes if it exists.  [default: one in the store]",
 )
-@click.option("--dry-run", is_flag=True, help="Print the commands of the first part and exit.")
+@renamed_option("--folder", "--records-folder")
+@click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
 def tune(
     rank_words: str,
     collectives: Sequence[str],

@@ -1,34 +1,35 @@
-"""`busbw launch`: one job on many machines, through the launcher that they have. One small file a kind."""
+"""`busbw launch`: one job on many machines through their launcher. Each launcher is one small file."""
 
 import click
 
 from busbw.cli.lazy import LazyGroup
 
-KINDS = {
+LAUNCHER_COMMANDS = {
     "local": "Several processes on this machine.",
-    "ssh": "Processes on hosts that are reached by ssh.",
+    "ssh": "Processes on hosts reached by ssh.",
     "mpirun": "Processes started by Open MPI, MPICH or Intel MPI.",
-    "slurm": "A batch job of Slurm, or srun; without MPI.",
-    "kubernetes": "A pod on each node of a Kubernetes cluster, by kubectl.",
+    "slurm": "A Slurm batch job, or srun; needs no MPI.",
+    "kubernetes": "A pod on each node of a Kubernetes cluster, through kubectl.",
 }
-"""Every kind and its line in the help; `busbw.cli.launch.<name>` holds it."""
+"""Every launcher and its line in the help; `busbw.cli.launch.<name>` implements it."""
 
-MORE = {
-    "attach": "Comes back to a batch job of Slurm that was left.",
-    "systems": "Lists the machine types for --system; shows one.",
+OTHER_COMMANDS = {
+    "attach": "Follows a submitted Slurm batch job again.",
+    "machine-types": "Lists the machine types for --machine-type; shows one.",
 }
-"""The same for what starts nothing."""
+"""Commands that start no job, and their lines in the help."""
 
 
 @click.group(
     cls=LazyGroup,
     package=__name__,
-    sections={"Kinds": KINDS, "Besides": MORE},
-    subcommand_metavar="KIND [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
-    epilog="busbw launch KIND --help lists the options of a kind.",
+    sections={"Launchers": LAUNCHER_COMMANDS, "Other commands": OTHER_COMMANDS},
+    renamed={"systems": "machine-types"},
+    subcommand_metavar="LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
+    epilog="busbw launch LAUNCHER --help lists the options of a launcher.",
 )
 def launch() -> None:
     """Starts COLLECTIVE as one job of many processes, shows its table as it grows, and keeps its record.
 
-    Ctrl-C cancels the job and keeps what arrived. --dry-run prints what would be sent and run, and touches nothing.
+    Ctrl-C cancels the job and keeps the records received so far. --dry-run prints the commands and starts nothing.
     """

@@ -1,4 +1,4 @@
-"""`busbw launch attach`: comes back to a batch job of Slurm that was left."""
+"""`busbw launch attach`: follows a submitted Slurm batch job again."""
 
 from pathlib import Path
 
@@ -18,14 +18,12 @@ from busbw.launchers import slurm as launcher
 @destination_options
 @plot_option
 def attach(folder: Path, records_path: Path | None, store: Path | None, plot_when: str) -> int:
-    """Shows the job whose files lie in FOLDER from its first line on, waits for its end, and keeps its record."""
-    rendered = launcher.load_submitted(folder)
-    if records_path is not None and rendered.steps > 1:
-        raise UsageError(
-            f"--records names one file, and job {rendered.job} has {rendered.steps} steps", remedy="use --store"
-        )
-    asked = LaunchOptions(
-        collective=rendered.collective,
+    """Shows all output of the job with its files in FOLDER, waits for its end, and keeps its record."""
+    plan = launcher.load_submitted(folder)
+    if records_path is not None and plan.steps > 1:
+        raise UsageError(f"--records: takes one run, job {plan.job} has {plan.steps}", remedy="use --store")
+    options = LaunchOptions(
+        collective=plan.collective,
         flags=(),
         environment=(),
         system=None,
@@ -36,4 +34,4 @@ def attach(folder: Path, records_path: Path | None, store: Path | None, plot_whe
         store=store,
         plot_when=plot_when,
     )
-    return execute_steps(asked, rendered)
+    return execute_steps(options, plan)

@@ -1,4 +1,4 @@
-"""What many processes say on stderr, for a reader: who said it, and what several say alike said once."""
+"""Merges equal stderr lines of many processes and labels each line with its processes and hosts."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from time import monotonic
 
 from busbw.units import plain
 
-_TOGETHER_S = 0.5
-"""Processes that see the same thing say so within this time of each other."""
+_MERGE_WINDOW_S = 0.5
+"""Equal lines within this time are merged: processes report the same event at about the same time."""
 
 
 @dataclass
@@ -19,44 +19,44 @@ class _HeldLine:
 
 
 class ErrorLineMerger:
-    """Holds each line for a moment, so that those who say the same are named together: `[1-3,7] text`."""
+    """Holds each line for a moment and prints equal lines once, labelled with their processes: `[1-3,7] text`."""
 
-    def __init__(self, say: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
-        self._say = say
+    def __init__(self, print_line: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
+        self._print_line = print_line
         self._now_s = now_s
         self._held: dict[tuple[str, int], _HeldLine] = {}
 
-    def take(self, line: bytes, who: int | str | None) -> None:
-        """Takes a line, and the process or the host that said it where that is known."""
+    def take(self, line: bytes, source: int | str | None) -> None:
+        """Adds a line and its process number or host name; None if the source is unknown."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
-        # Rules and empty lines belong to those around them.
+        # Separators and empty lines are never merged: they belong to the lines around them.
         number = 0 if any(map(str.isalnum, text)) else len(self._held)
-        said = self._held.setdefault((text, number), _HeldLine(self._now_s()))
-        said.count += 1
-        if isinstance(who, int):
-            said.processes.add(who)
-        elif who is not None and who not in said.hosts:
-            said.hosts.append(who)
+        held = self._held.setdefault((text, number), _HeldLine(self._now_s()))
+        held.count += 1
+        if isinstance(source, int):
+            held.processes.add(source)
+        elif source is not None and source not in held.hosts:
+            held.hosts.append(source)
 
     def flush(self, *, at_end: bool) -> None:
-        """Says what was held long enough, or all of it; in the order in which it came."""
+        """Prints the lines that were held long enough, or all lines, in the order of arrival."""
         now_s = self._now_s()
         while self._held:
-            key, said = next(iter(self._held.items()))
-            if not at_end and now_s - said.first_s < _TOGETHER_S:
+            key, held = next(iter(self._held.items()))
+            if not at_end and now_s - held.first_s < _MERGE_WINDOW_S:
                 break
             del self._held[key]
-            self._say(_labelled(key[0], said))
+            self._print_line(_labelled(key[0], held))
 
 
-def _labelled(text: str, said: _HeldLine) -> str:
-    who = [*([format_ranges(said.processes)] if said.processes else []), *said.hosts]
-    times = f" ({said.count} times)" if said.count > max(1, len(said.processes) + len(said.hosts)) else ""
-    return f"[{','.join(who)}] {text}{times}" if who else f"{text}{times}"
+def _labelled(text: str, held: _HeldLine) -> str:
+    sources = [*([format_ranges(held.processes)] if held.processes else []), *held.hosts]
+    repeats = f" ({held.count} times)" if held.count > max(1, len(held.processes) + len(held.hosts)) else ""
+    return f"[{','.join(sources)}] {text}{repeats}" if sources else f"{text}{repeats}"
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Numbers as people write them: "0-3,7"."""
+    """Numbers as ranges: "0-3,7"."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Carries out what a launcher rendered: shows it, or runs it and keeps what comes."""
+"""Executes a launch plan: prints it, or submits it and keeps the record."""
 
 import sys
 from collections.abc import Callable
@@ -17,42 +17,40 @@ from busbw.launchers import LaunchCallbacks, LaunchPlan
 from busbw.launchers.job.job import redact_token
 from busbw.terminal.progress import Progress
 
-AnyRendered = TypeVar("AnyRendered", bound=LaunchPlan)
+AnyPlan = TypeVar("AnyPlan", bound=LaunchPlan)
 
 
-def execute_plan(
-    asked: LaunchOptions, rendered: AnyRendered, submit: Callable[[AnyRendered, LaunchCallbacks], int]
-) -> int:
-    """Runs the job to its end, with its table on stdout byte for byte, and returns the program's exit code.
+def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPlan, LaunchCallbacks], int]) -> int:
+    """Runs the job to its end and returns the program's exit code.
 
-    What process 0 says is taken apart: lines of records go to the run's file, everything else to stdout. What the
-    processes say on stderr goes to ours. In a dry run it prints what was rendered and touches nothing.
+    Record lines of process 0 go to the run's record file. All other lines go to stdout unchanged, byte for byte.
+    The stderr of all processes goes to this process's stderr. A dry run prints the plan and starts nothing.
     """
-    if asked.dry_run:
-        click.echo(rendered.text().rstrip("\n"))
+    if options.dry_run:
+        click.echo(plan.text().rstrip("\n"))
         return ExitCode.GOOD
-    for remark in rendered.remarks:
+    for remark in plan.remarks:
         click.echo(f"busbw: {remark}", err=True)
-    with open_destination(asked.records_path, asked.store, asked.collective) as run:
+    with open_destination(options.records_path, options.store, options.collective) as run:
         with RecordFile(run.path) as records, _progress(records) as progress:
-            errors = ErrorLineMerger(lambda text: progress.say(redact_token(text, rendered.token)))
+            errors = ErrorLineMerger(lambda text: progress.say(redact_token(text, plan.token)))
 
             def wait() -> None:
                 errors.flush(at_end=False)
                 progress.refresh()
 
-            first = OutputSplitter(records, progress.line, progress.say)
+            splitter = OutputSplitter(records, progress.line, progress.say)
             try:
-                watch = LaunchCallbacks(
-                    first.take, wait, progress.status, errors.take, lambda: progress.stdout.has_pending
+                callbacks = LaunchCallbacks(
+                    splitter.take, wait, progress.status, errors.take, lambda: progress.stdout.has_pending
                 )
-                code = submit(rendered, watch)
+                code = submit(plan, callbacks)
             finally:
                 errors.flush(at_end=True)
-        code = verified_exit_code(code, first.kinds, asked.flags, was_cut=first.was_cut)
-        run.ended(code)
+        code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
+        run.on_exit(code)
         finish_stdout(progress.stdout, code)
-    print_outcome(code, run.path, plot_when=asked.plot_when)
+    print_outcome(code, run.path, plot_when=options.plot_when)
     return code
 
 

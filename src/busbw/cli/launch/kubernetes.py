@@ -7,6 +7,7 @@ import click
 
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import used_flags
 from busbw.launchers import kubernetes as launcher
 from busbw.launchers.kubernetes.machine_type import with_machine_type
@@ -16,84 +17,98 @@ _GPU = "nvidia.com/gpu"
 
 
 @click.command(context_settings=COMMAND_SETTINGS)
-@click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="How many.")
+@click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Number of nodes.")
+@click.option("--image", required=True, metavar="IMAGE", help="Container image with the programs (deploy/Dockerfile).")
 @click.option(
-    "--image", required=True, metavar="IMAGE", help="What the pods run; it holds the programs (deploy/Dockerfile)."
-)
-@click.option(
-    "--kind",
+    "--workload-kind",
+    "kind",
     type=click.Choice(get_args(Kind)),
     default="job",
     show_default=True,
-    help="Indexed Job, which every cluster has; JobSet or MPIJob, which take an operator.",
+    help="Indexed Job needs no operator; JobSet and MPIJob need theirs.",
 )
-@click.option("--context", default="", metavar="NAME", help="Of your kubeconfig.  [default: the current one]")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Where the job is made.  [default: the context's]")
-@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help=f"GPUs of each pod: {_GPU}.")
+@renamed_option("--kind", "--workload-kind")
+@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of the job.  [default: the context's]")
+@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help=f"GPUs per pod ({_GPU}).")
 @click.option(
     "--processes-per-node",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only with --kind mpijob.  [default: one for each GPU]",
+    help="Only with --workload-kind mpijob.  [default: one per GPU]",
 )
 @click.option(
     "--resource",
     "resources",
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="Of each pod, such as vpc.amazonaws.com/efa=32, rdma/hca_shared_devices_a=1, memory=64Gi or cpu=16.",
+    help="Resource of each pod, such as vpc.amazonaws.com/efa=32, rdma/hca_shared_devices_a=1, memory=64Gi or cpu=16.",
 )
 @click.option(
-    "--huge-pages", "huge_pages", multiple=True, metavar="SIZE=AMOUNT", help="Of each pod, such as 2Mi=5120Mi."
+    "--huge-pages",
+    "huge_pages",
+    multiple=True,
+    metavar="SIZE=AMOUNT",
+    help="Huge pages of each pod, such as 2Mi=5120Mi.",
 )
-@click.option("--shm", default="", metavar="AMOUNT", help="The size of /dev/shm, such as 16Gi.")
-@click.option("--node-selector", "selectors", multiple=True, metavar="LABEL=VALUE", help="Which nodes.")
+@click.option("--shm", default="", metavar="AMOUNT", help="Size of /dev/shm, such as 16Gi.")
 @click.option(
-    "--tolerate", "tolerated", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taints that do not matter."
+    "--node-selector", "selectors", multiple=True, metavar="LABEL=VALUE", help="Use only nodes with this label."
 )
+@click.option(
+    "--toleration", "tolerations", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Tolerate nodes with this taint."
+)
+@renamed_option("--tolerate", "--toleration")
 @click.option(
     "--capability",
     "capabilities",
     multiple=True,
     metavar="NAME",
-    help="Of the container, such as IPC_LOCK; for root only.",
+    help="Linux capability of the container, such as IPC_LOCK; root only.",
 )
-@click.option("--run-as-user", type=click.IntRange(min=0), metavar="UID", help="In place of the image's user.")
-@click.option("--host-network", is_flag=True, help="The pods use their nodes' network.")
-@click.option("--share-nodes", is_flag=True, help="Several pods may be on one node.")
-@click.option("--image-pull-secret", default="", metavar="NAME", help="The Secret that opens the registry.")
-@click.option("--image-pull-policy", type=click.Choice(["Always", "IfNotPresent", "Never"]), help="When nodes pull it.")
-@click.option("--service-account", default="", metavar="NAME", help="Of the pods; its token is not mounted.")
-@click.option("--priority-class", default="", metavar="NAME", help="Of the pods.")
-@click.option("--queue", default="", metavar="NAME", help="A local queue of Kueue, which then starts the job.")
+@click.option(
+    "--run-as-user", type=click.IntRange(min=0), metavar="UID", help="User of the container.  [default: the image's]"
+)
+@click.option("--host-network", is_flag=True, help="Use the network of the nodes in the pods.")
+@click.option("--share-nodes", is_flag=True, help="Allow several pods on one node.")
+@click.option("--image-pull-secret", default="", metavar="NAME", help="Secret with the credentials of the registry.")
+@click.option(
+    "--image-pull-policy", type=click.Choice(["Always", "IfNotPresent", "Never"]), help="When nodes pull the image."
+)
+@click.option(
+    "--service-account", default="", metavar="NAME", help="Service account of the pods; its token is not mounted."
+)
+@click.option("--priority-class", default="", metavar="NAME", help="Priority class of the pods.")
+@click.option("--queue", default="", metavar="NAME", help="Local queue of Kueue, which then starts the job.")
 @click.option(
     "--port",
     type=click.IntRange(1024, 65535),
     default=DEFAULT_PORT,
     show_default=True,
     metavar="PORT",
-    help="Where process 0 listens.",
+    help="Port of process 0.",
 )
 @click.option(
     "--ssh-folder",
     default=KubernetesTarget.ssh_folder,
     metavar="FOLDER",
     show_default=True,
-    help="Where the image's sshd has its keys; MPIJob.",
+    help="Key folder of the image's sshd, for MPIJob.",
 )
 @click.option(
-    "--patience",
-    "patience_s",
+    "--pending-timeout",
+    "pending_timeout_s",
     type=click.IntRange(min=0),
     default=KubernetesTarget.pending_limit_s,
     show_default=True,
     metavar="SECONDS",
-    help="How long a state may last that does not heal by waiting, such as ImagePullBackOff; 0 waits on.",
+    help="Give up after SECONDS in a state such as ImagePullBackOff; 0: never.",
 )
-@click.option("--keep", is_flag=True, help="Leave the job in the cluster after its end, for an hour.")
+@renamed_option("--patience", "--pending-timeout")
+@click.option("--keep", is_flag=True, help="Keep the job in the cluster for an hour after its end.")
 @common_options
 def kubernetes(
-    asked: LaunchOptions,
+    options: LaunchOptions,
     nodes: int,
     image: str,
     kind: Kind,
@@ -105,7 +120,7 @@ def kubernetes(
     huge_pages: tuple[str, ...],
     shm: str,
     selectors: tuple[str, ...],
-    tolerated: tuple[str, ...],
+    tolerations: tuple[str, ...],
     capabilities: tuple[str, ...],
     run_as_user: int | None,
     host_network: bool,
@@ -117,10 +132,10 @@ def kubernetes(
     queue: str,
     port: int,
     ssh_folder: str,
-    patience_s: int,
+    pending_timeout_s: int,
     keep: bool,
 ) -> int:
-    """Starts COLLECTIVE in a Kubernetes cluster, as one pod on each node, by kubectl and with no operator."""
+    """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
     amounts = dict(_amount(text, "--resource memory=64Gi") for text in resources)
     amounts |= {
         f"hugepages-{size}": amount for size, amount in (_amount(one, "--huge-pages 2Mi=5120Mi") for one in huge_pages)
@@ -129,14 +144,14 @@ def kubernetes(
         amounts[_GPU] = str(gpus)
     if shm:
         quantity(shm)
-    where = KubernetesTarget(
+    target = KubernetesTarget(
         image=image,
         kind=kind,
         context=context,
         namespace=namespace,
         resources=tuple(amounts.items()),
         node_selector=tuple(pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
-        tolerations=tuple(toleration(text) for text in tolerated),
+        tolerations=tuple(toleration(text) for text in tolerations),
         shm=shm,
         capabilities=capabilities,
         pull_policy=image_pull_policy or "",
@@ -148,18 +163,18 @@ def kubernetes(
         host_network=host_network,
         share_nodes=share_nodes,
         port=port,
-        pending_limit_s=patience_s,
+        pending_limit_s=pending_timeout_s,
         keep=keep,
         ssh_folder=ssh_folder,
     )
-    if asked.system:
-        where = with_machine_type(where, asked.system)
-    device_count = int(quantity(dict(where.resources).get(_GPU, "0")))
-    if kind != "mpijob" and device_count > 1 and not used_flags(asked.flags) & {"-t", "-g"}:
-        asked = replace(asked, flags=("-t", str(device_count), *asked.flags))  # a rank for each GPU of the pod
-    processes = processes_per_node or (max(device_count // asked.ranks_per_process, 1) if kind == "mpijob" else 1)
-    job = asked.job(asked.program_path or asked.program_name, nodes=nodes, processes_per_node=processes)
-    return execute_plan(asked, launcher.render(job, where), launcher.submit)
+    if options.system:
+        target = with_machine_type(target, options.system)
+    device_count = int(quantity(dict(target.resources).get(_GPU, "0")))
+    if kind != "mpijob" and device_count > 1 and not used_flags(options.flags) & {"-t", "-g"}:
+        options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod
+    processes = processes_per_node or (max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1)
+    job = options.job(options.program_path or options.program_name, nodes=nodes, processes_per_node=processes)
+    return execute_plan(options, launcher.render(job, target), launcher.submit)
 
 
 def _amount(text: str, example: str) -> tuple[str, str]:

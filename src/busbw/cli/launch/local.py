@@ -15,19 +15,19 @@ from busbw.launchers import local as launcher
     "--processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many; each has -t times -g ranks.  [default: every GPU here, or 4]",
+    help="Number of processes, each with -t times -g ranks.  [default: one per GPU, or 4]",
 )
 @common_options
-def local(asked: LaunchOptions, processes: int | None) -> int:
-    """Starts COLLECTIVE as several processes on this machine, which find each other over the loopback interface."""
-    program = asked.local_program()
-    job = asked.job(program, processes_per_node=processes or engine.default_ranks())
-    where = launcher.LocalTarget(port=_free_port())
-    return execute_plan(asked, launcher.render(job, where), launcher.submit)
+def local(options: LaunchOptions, processes: int | None) -> int:
+    """Starts COLLECTIVE as several processes on this machine, connected over the loopback interface."""
+    program = options.local_program()
+    job = options.job(program, processes_per_node=processes or engine.default_ranks())
+    target = launcher.LocalTarget(port=_free_port())
+    return execute_plan(options, launcher.render(job, target), launcher.submit)
 
 
 def _free_port() -> int:
-    """A port that nobody listens on; process 0 takes it a moment later, and says so where somebody was faster."""
+    """Returns an unused port. Process 0 binds it later, and fails if another program was faster."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

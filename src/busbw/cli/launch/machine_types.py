@@ -1,4 +1,4 @@
-"""`busbw launch systems`: lists the machine types that a launcher knows, or shows one and where each value is from."""
+"""`busbw launch machine-types`: lists the known machine types, or shows one with the source of each value."""
 
 import textwrap
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ _MAX_WIDTH = 110
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each instead.")
 def machine_types(name: str | None, as_json: bool) -> None:
-    """Lists the machine types for --system, or shows one: what it needs, and where each value is from."""
+    """Lists the machine types for --machine-type, or shows the settings of one with their sources."""
     wanted = [load(name)] if name else list(known().values())
-    for system in wanted:
-        _require_expectation(system)
+    for machine_type in wanted:
+        _require_expectation(machine_type)
     if as_json:
-        for system in wanted:
-            console().print(msgspec.json.encode(system).decode())
+        for machine_type in wanted:
+            console().print(msgspec.json.encode(machine_type).decode())
     elif name:
         for line in _details(wanted[0], width_of()):
             console().print(line)
@@ -34,14 +34,14 @@ def machine_types(name: str | None, as_json: bool) -> None:
         _list(wanted)
 
 
-def _require_expectation(system: MachineType) -> None:
-    if system.expectation is None:
+def _require_expectation(machine_type: MachineType) -> None:
+    if machine_type.expectation is None:
         return
     try:
-        expectations.find(system.expectation)
+        expectations.find(machine_type.expectation)
     except UsageError as error:
-        remedy = "`busbw expect --systems` lists what is known"
-        raise UsageError(f"{system.name}: expectation: {error.what}", remedy=remedy) from error
+        remedy = "list the known systems with `busbw expect --list-systems`"
+        raise UsageError(f"{machine_type.name}: expectation: {error.what}", remedy=remedy) from error
 
 
 def _list(wanted: list[MachineType]) -> None:
@@ -52,31 +52,33 @@ def _list(wanted: list[MachineType]) -> None:
     table.add_column("NICs", no_wrap=True)
     table.add_column("expectation", no_wrap=True)
     if out.width >= _MAX_WIDTH:
-        table.add_column("what it is", no_wrap=True)
-    for system in wanted:
-        gpus = str(system.gpus_per_node.value) if system.gpus_per_node else "-"
-        more = (system.title,) if out.width >= _MAX_WIDTH else ()
-        table.add_row(system.name, gpus, system.nics_text or "-", system.expectation or "-", *more)
+        table.add_column("description", no_wrap=True)
+    for machine_type in wanted:
+        gpus = str(machine_type.gpus_per_node.value) if machine_type.gpus_per_node else "-"
+        more = (machine_type.title,) if out.width >= _MAX_WIDTH else ()
+        table.add_row(machine_type.name, gpus, machine_type.nics_text or "-", machine_type.expectation or "-", *more)
     out.print(table)
-    out.print(f"{len(wanted)} machine types; `busbw launch systems NAME` shows one with its sources.", soft_wrap=True)
+    out.print(
+        f"{len(wanted)} machine types; `busbw launch machine-types NAME` shows one with its sources.", soft_wrap=True
+    )
 
 
-def _details(system: MachineType, width: int) -> Iterator[str]:
-    """The lines about one machine type; numbers in brackets lead to the sources at the end."""
-    number = {text: f"[{index}]" for index, text in enumerate(system.sources.values(), 1)}
-    yield f"{system.name}: {system.title}"
-    if system.aliases:
-        yield f"also: {', '.join(system.aliases)}"
-    if system.expectation:
-        yield f"what to expect: {_expectation(system)}"
-    for title, rows in _sections(system):
+def _details(machine_type: MachineType, width: int) -> Iterator[str]:
+    """Yields the lines about one machine type; numbers in brackets refer to the sources at the end."""
+    number = {text: f"[{index}]" for index, text in enumerate(machine_type.sources.values(), 1)}
+    yield f"{machine_type.name}: {machine_type.title}"
+    if machine_type.aliases:
+        yield f"also: {', '.join(machine_type.aliases)}"
+    if machine_type.expectation:
+        yield f"what to expect: {_expectation(machine_type)}"
+    for title, rows in _sections(machine_type):
         if rows:
             yield ""
             yield title
-            longest = min(max(len(what) for what, _, _ in rows), width // 2)
-            for what, why, source in rows:
-                yield from _value_lines(what, " ".join(filter(None, [why, number[source]])), longest, width)
-    for note in system.notes:
+            longest = min(max(len(setting) for setting, _, _ in rows), width // 2)
+            for setting, reason, source in rows:
+                yield from _value_lines(setting, " ".join(filter(None, [reason, number[source]])), longest, width)
+    for note in machine_type.notes:
         yield ""
         yield from textwrap.wrap(f"note: {note}", width)
     if number:
@@ -85,69 +87,69 @@ def _details(system: MachineType, width: int) -> Iterator[str]:
         yield from (f"  {index} {text}" for text, index in number.items())
 
 
-def _value_lines(what: str, why: str, longest: int, width: int) -> Iterator[str]:
-    """What in a column of its own, and why beside it, or below where there is no room."""
-    if len(what) > longest and len(what) + len(why) + 4 <= width:
-        yield f"  {what}  {why}"
+def _value_lines(setting: str, text: str, longest: int, width: int) -> Iterator[str]:
+    """Yields a setting in its own column, with the text beside it, or below it if the line is too long."""
+    if len(setting) > longest and len(setting) + len(text) + 4 <= width:
+        yield f"  {setting}  {text}"
         return
     indent = " " * (2 + longest + 2)
-    first, *others = textwrap.wrap(why, max(width - len(indent), 20))
-    if len(what) > longest:
-        yield f"  {what}"
+    first, *others = textwrap.wrap(text, max(width - len(indent), 20))
+    if len(setting) > longest:
+        yield f"  {setting}"
         yield f"{indent}{first}"
     else:
-        yield f"  {what:<{longest}}  {first}"
+        yield f"  {setting:<{longest}}  {first}"
     yield from (f"{indent}{line}" for line in others)
 
 
-def _expectation(system: MachineType) -> str:
-    """The command that says it, with this node's NICs where those of the description differ."""
-    words = f"busbw expect all_reduce --system {system.expectation}"
-    described = expectations.find(system.expectation or "").nics
-    if system.nics_per_node is None or system.nic_gbit is None:
+def _expectation(machine_type: MachineType) -> str:
+    """Returns the `busbw expect` command, with `--nics` if the machine type's NICs differ from the system's."""
+    words = f"busbw expect all_reduce --system {machine_type.expectation}"
+    described = expectations.find(machine_type.expectation or "").nics
+    if machine_type.nics_per_node is None or machine_type.nic_gbit is None:
         return words
-    here = (system.nics_per_node.value, system.nic_gbit.value)
-    if described is not None and (described.count, described.gbit) == here:
+    nics = (machine_type.nics_per_node.value, machine_type.nic_gbit.value)
+    if described is not None and (described.count, described.gbit) == nics:
         return words
-    return f"{words} --nics {here[0]}x{here[1]:g}"
+    return f"{words} --nics {nics[0]}x{nics[1]:g}"
 
 
-def _sections(system: MachineType) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Each part of the description: its title, and what, why and the source of each value."""
+def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Yields each section: its title, and the setting, reason and source of each value."""
     node = []
-    if system.gpus_per_node:
-        node.append((f"GPUs: {system.gpus_per_node.value}", "", system.gpus_per_node.source))
-    if system.nics_per_node:
-        node.append((f"NICs: {system.nics_per_node.value}", "", system.nics_per_node.source))
-    if system.nic_gbit:
-        node.append((f"each NIC: {system.nic_gbit.value:g} Gb/s", "", system.nic_gbit.source))
+    if machine_type.gpus_per_node:
+        node.append((f"GPUs: {machine_type.gpus_per_node.value}", "", machine_type.gpus_per_node.source))
+    if machine_type.nics_per_node:
+        node.append((f"NICs: {machine_type.nics_per_node.value}", "", machine_type.nics_per_node.source))
+    if machine_type.nic_gbit:
+        node.append((f"each NIC: {machine_type.nic_gbit.value:g} Gb/s", "", machine_type.nic_gbit.source))
     yield "a node has", node
-    variables = [(f"{one.name}={one.value}", one.reason, one.source) for one in system.environment]
-    if system.topology_file:
-        path = system.topology_file
-        variables.append((f"NCCL_TOPO_FILE={path.path}", "what a virtual machine hides of the buses", path.source))
-    yield "variables to work", variables
-    yield "variables to be fast", [(f"{one.name}={one.value}", one.reason, one.source) for one in system.tuning]
-    yield "asked for on Kubernetes", list(_kubernetes(system))
-    yield "options of a Slurm job", [(one.option, one.reason, one.source) for one in system.slurm_job]
-    yield "options of a Slurm step", [(one.option, one.reason, one.source) for one in system.slurm_step]
-    yield "must be there besides", [("-", one.what, one.source) for one in system.requires]
+    variables = [(f"{one.name}={one.value}", one.reason, one.source) for one in machine_type.environment]
+    if machine_type.topology_file:
+        path = machine_type.topology_file
+        variables.append((f"NCCL_TOPO_FILE={path.path}", "bus topology that a virtual machine hides", path.source))
+    yield "required variables", variables
+    yield "variables for speed", [(f"{one.name}={one.value}", one.reason, one.source) for one in machine_type.tuning]
+    yield "requested on Kubernetes", list(_kubernetes(machine_type))
+    yield "options of a Slurm job", [(one.option, one.reason, one.source) for one in machine_type.slurm_job]
+    yield "options of a Slurm step", [(one.option, one.reason, one.source) for one in machine_type.slurm_step]
+    yield "further requirements", [("-", one.what, one.source) for one in machine_type.requires]
 
 
-def _kubernetes(system: MachineType) -> Iterator[tuple[str, str, str]]:
-    for resource in system.resources:
+def _kubernetes(machine_type: MachineType) -> Iterator[tuple[str, str, str]]:
+    for resource in machine_type.resources:
         yield f"{resource.name}: {resource.count}", "", resource.source
-    if system.memory:
-        yield f"memory: {system.memory.value}", "", system.memory.source
-    if system.shm:
-        yield f"/dev/shm: {system.shm.value}", "", system.shm.source
-    if system.huge_pages:
-        pages = system.huge_pages
+    if machine_type.memory:
+        yield f"memory: {machine_type.memory.value}", "", machine_type.memory.source
+    if machine_type.shm:
+        yield f"/dev/shm: {machine_type.shm.value}", "", machine_type.shm.source
+    if machine_type.huge_pages:
+        pages = machine_type.huge_pages
         yield f"huge pages of {pages.page}: {pages.amount}", "", pages.source
-    for capability in system.capabilities:
+    for capability in machine_type.capabilities:
         yield f"capability: {capability.name}", capability.reason, capability.source
-    for label in system.node_labels:
+    for label in machine_type.node_labels:
         yield f"node: {label.name}={label.value}", "", label.source
-    for taint in system.tolerations:
-        what = f"{taint.key}={taint.value}" if taint.value is not None else taint.key
-        yield f"tolerated: {what}:{taint.effect}", "", taint.source
+    for taint in machine_type.tolerations:
+        key = f"{taint.key}={taint.value}" if taint.value is not None else taint.key
+        yield f"tolerated: {key}:{taint.effect}", "", taint.source

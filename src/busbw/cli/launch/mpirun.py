@@ -11,8 +11,9 @@ import click
 
 from busbw import engine
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
+from busbw.cli.launch.hosts import PORTS, command_words, host_options, named_hosts, port_option, root_address_option
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
@@ -23,33 +24,40 @@ from busbw.launchers.job.job import Job
 @click.command(context_settings=COMMAND_SETTINGS)
 @host_options
 @click.option(
-    "--mpirun", "mpirun_text", default="mpirun", show_default=True, metavar="COMMAND", help="Name or path of it."
+    "--mpirun",
+    "mpirun_text",
+    default="mpirun",
+    show_default=True,
+    metavar="COMMAND",
+    help="mpirun to use: name or path.",
 )
 @click.option(
-    "--mpi",
+    "--mpi-family",
     "family",
     type=click.Choice(["auto", "openmpi", "mpich"]),
     default="auto",
     show_default=True,
-    help="Whose options it takes; auto asks it. Intel MPI takes MPICH's.",
+    help="MPI with the options of mpirun; auto asks mpirun. Intel MPI: mpich.",
 )
-@click.option("--bind-to", default="none", show_default=True, metavar="WHAT", help="What a process is bound to.")
-@click.option("--oversubscribe", is_flag=True, help="Open MPI: more processes than slots.")
-@click.option("--allow-run-as-root", "as_root", is_flag=True, help="Open MPI: start processes for root.")
+@renamed_option("--mpi", "--mpi-family")
+@click.option("--bind-to", default="none", show_default=True, metavar="TARGET", help="Bind each process to this.")
+@click.option("--oversubscribe", is_flag=True, help="Open MPI: allow more processes than slots.")
+@click.option("--allow-run-as-root", "as_root", is_flag=True, help="Open MPI: allow root to start processes.")
 @click.option(
-    "--mpirun-arg", "more", multiple=True, metavar="WORD", help="A further word for mpirun; may be given again."
+    "--mpirun-arg", "extra_words", multiple=True, metavar="WORD", help="Additional argument for mpirun; repeatable."
 )
 @root_address_option
 @port_option
 @click.option(
-    "--store-folder",
+    "--rendezvous-folder",
     type=NonEmptyPath(),
     metavar="FOLDER",
-    help="A folder that all hosts share, where the processes meet in place of an address.",
+    help="Shared folder for the rendezvous of the processes, instead of an address.",
 )
+@renamed_option("--store-folder", "--rendezvous-folder")
 @common_options
 def mpirun(
-    asked: LaunchOptions,
+    options: LaunchOptions,
     hosts: str | None,
     hostfile: Path | None,
     processes_per_node: int | None,
@@ -58,37 +66,40 @@ def mpirun(
     bind_to: str,
     oversubscribe: bool,
     as_root: bool,
-    more: tuple[str, ...],
+    extra_words: tuple[str, ...],
     root_address: str | None,
     port: int | None,
-    store_folder: Path | None,
+    rendezvous_folder: Path | None,
 ) -> int:
-    """Starts COLLECTIVE by mpirun; the programs need no MPI. Without hosts on this machine, on every GPU or as 4."""
-    words = words_of("--mpirun", mpirun_text)
-    named = named_hosts(hosts, hostfile, processes=asked.processes_per_node(processes_per_node))
+    """Starts COLLECTIVE with mpirun; the programs need no MPI.
+
+    Without hosts it runs on this machine, with one process per GPU, or 4.
+    """
+    words = command_words("--mpirun", mpirun_text)
+    named = named_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     named = named or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
-    if strange := next((host.name for host in named if "@" in host.name or ":" in host.name), ""):
+    if invalid := next((host.name for host in named if "@" in host.name or ":" in host.name), ""):
         raise UsageError(
-            f"mpirun takes names of hosts, and {strange} is more", remedy="name it in ~/.ssh/config or /etc/hosts"
+            f"mpirun takes only host names, got {invalid}", remedy="define a name in ~/.ssh/config or /etc/hosts"
         )
-    if store_folder is not None and (root_address or port):
-        raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
-    programs = asked.remote_programs()
-    job = asked.job(programs[0], nodes=len(named))
-    taken, remarks = _family(words, family, dry_run=asked.dry_run)
-    where = launcher.MpirunTarget(
-        family=taken,
+    if rendezvous_folder is not None and (root_address or port):
+        raise UsageError("--rendezvous-folder excludes --root-address and --port", remedy="give only one")
+    programs = options.remote_programs()
+    job = options.job(programs[0], nodes=len(named))
+    detected, remarks = _family(words, family, dry_run=options.dry_run)
+    target = launcher.MpirunTarget(
+        family=detected,
         hosts=named,
-        store=_store(job, named, root_address, port, store_folder),
+        store=_store(job, named, root_address, port, rendezvous_folder),
         mpirun=words,
         programs=programs,
         bind_to=bind_to,
         as_root=as_root or os.geteuid() == 0,
         oversubscribe=oversubscribe,
-        extra_words=more,
+        extra_words=extra_words,
     )
-    rendered = launcher.render(job, where)
-    return execute_plan(asked, replace(rendered, remarks=(*rendered.remarks, *remarks)), launcher.submit)
+    plan = launcher.render(job, target)
+    return execute_plan(options, replace(plan, remarks=(*plan.remarks, *remarks)), launcher.submit)
 
 
 def _store(job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None) -> str:
@@ -98,32 +109,33 @@ def _store(job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: in
 
 
 def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launcher.Family, tuple[str, ...]]:
-    """Whose mpirun it is, and what is to be said of that: a dry run needs none.
+    """Returns the MPI family of mpirun, and notes for the user. A dry run works without mpirun.
 
     Raises:
-        BusbwError: It cannot be asked.
-        UsageError: What it says is of neither.
+        BusbwError: mpirun does not run.
+        UsageError: mpirun prints a version of neither Open MPI nor MPICH.
     """
     if named != "auto":
         return ("openmpi" if named == "openmpi" else "mpich"), ()
     try:
         done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=30, errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it does not answer"
+        reason = error.strerror if isinstance(error, OSError) else "no answer"
         if dry_run:
             remark = (
-                f"{shlex.join(words)} cannot be asked whose it is ({why}): shown for Open MPI; --mpi names another."
+                f"cannot detect the MPI of {shlex.join(words)} ({reason}): "
+                "shown for Open MPI; set another with --mpi-family."
             )
             return "openmpi", (remark,)
         raise BusbwError(
-            f"cannot ask {shlex.join(words)} for its version: {why}",
-            remedy="install an MPI, name its mpirun with --mpirun PATH, or use busbw launch ssh, which needs none",
+            f"cannot get the version of {shlex.join(words)}: {reason}",
+            remedy="install an MPI, set --mpirun PATH, or use busbw launch ssh",
         ) from error
     family = launcher.family_of(done.stdout + done.stderr)
     if family is None:
         first = (done.stdout + done.stderr).strip().partition("\n")[0]
         raise UsageError(
-            f'{shlex.join(words)} says of its version "{first}", which is neither Open MPI nor MPICH',
-            remedy="give --mpi openmpi or --mpi mpich, whose options it takes",
+            f'{shlex.join(words)} has version "{first}", which is neither Open MPI nor MPICH',
+            remedy="set --mpi-family openmpi or --mpi-family mpich",
         )
     return family, ()

@@ -1,4 +1,4 @@
-"""What every kind of launch is asked: the options that all have in common, and the job that they make."""
+"""Options that all launchers share, and the job that they describe."""
 
 import re
 import secrets
@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from busbw import engine
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import count_of, named_collective, sweep_flags, used_flags
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
 
 COMMAND_SETTINGS = {"allow_interspersed_args": False}
-"""`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
+"""`context_settings` of every launcher: the engine gets all words after the collective; `--` before it is allowed."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_MOST = 65536
-"""Nodes, processes and ranks of one job."""
+_MAX_COUNT = 65536
+"""Limit on the nodes, processes and ranks of one job."""
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The common part of a command line."""
+    """Values of the options that all launchers share."""
 
     collective: str
     flags: tuple[str, ...]
-    """The engine's, as they were typed."""
+    """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
     system: "MachineType | None"
     program_path: str | None
@@ -49,11 +50,11 @@ class LaunchOptions:
 
     @property
     def ranks_per_process(self) -> int:
-        """Threads times GPUs per thread."""
+        """Threads per process (-t) times GPUs per thread (-g)."""
         return count_of("-t", self.flags) * count_of("-g", self.flags)
 
     def processes_per_node(self, given: int | None) -> int:
-        """As they were given; else so many that every GPU of the named system has its rank; else one."""
+        """Returns `given`, else enough processes for one rank per GPU of the machine type, else 1."""
         if given is not None:
             return given
         gpus = self.system.gpus_per_node if self.system else None
@@ -61,14 +62,16 @@ class LaunchOptions:
 
     @property
     def program_name(self) -> str:
-        """The program of the collective, to be looked up where it starts."""
+        """Name of the collective's program, to be found on the PATH of the node."""
         return f"{self.collective}_perf"
 
     def local_program(self) -> str:
-        """`--program-path`, or the program's path on this machine; in a dry run its bare name where it is not here.
+        """Returns `--program-path`, or the program's path on this machine.
+
+        A dry run returns the bare name if the program is not installed.
 
         Raises:
-            BusbwError: It is not here.
+            BusbwError: The program is not installed.
         """
         if self.program_path:
             return self.program_path
@@ -80,7 +83,7 @@ class LaunchOptions:
             raise
 
     def remote_programs(self) -> tuple[str, ...]:
-        """Where another machine may have the program: `--program-path`, else the path of the one here, and its PATH."""
+        """Candidates for the program on another machine: `--program-path`, else the local path and the bare name."""
         if self.program_path:
             return (self.program_path,)
         try:
@@ -89,12 +92,12 @@ class LaunchOptions:
             return (self.program_name,)
 
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1) -> Job:
-        """The job, with a name and a token of its own; what `--env` says goes before what the system wants.
+        """Returns the job with a new name and token. `--env` overrides the machine type's variables.
 
         Raises:
-            UsageError: It is larger than any job is.
+            UsageError: The job has more than 65,536 processes or ranks.
         """
-        require_possible(nodes * processes_per_node, self.ranks_per_process)
+        require_valid_size(nodes * processes_per_node, self.ranks_per_process)
         variables = {**(self.system.variables if self.system else {}), **dict(self.environment)}
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
@@ -112,31 +115,32 @@ class LaunchOptions:
 
 
 _OPTIONS = (
-    click.option("--dry-run", is_flag=True, help="Print what would be sent and run; touch nothing."),
+    click.option("--dry-run", is_flag=True, help="Print the commands and files; start nothing."),
     click.option(
         "--env",
         "assignments",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A variable for every process, such as NCCL_DEBUG=INFO; may be given again.",
+        help="Variable for every process, such as NCCL_DEBUG=INFO; repeatable.",
     ),
     click.option(
-        "--system",
-        "system_name",
-        metavar="NAME",
-        help="The machine type of the nodes, which fills in what they need: `busbw launch systems` lists them.",
+        "--machine-type",
+        "machine_type_name",
+        metavar="NAME|FILE",
+        help="Set what nodes of this type need; see `busbw launch machine-types`.",
     ),
+    renamed_option("--system", "--machine-type"),
     click.option(
         "--program-path",
         metavar="PATH",
-        help="The program, or the folder that holds it, where the processes start.",
+        help="Program, or its folder, on the nodes.",
     ),
     click.option(
         "--join-timeout",
         "join_timeout_s",
         type=Seconds(),
         metavar="SECONDS",
-        help="How long processes may take to arrive.  [default: 60; in Kubernetes, and in containers under Slurm, 600]",
+        help="Limit for all processes to join.  [default: 60; in Kubernetes and in Slurm containers 600]",
     ),
     destination_options,
     plot_option,
@@ -145,29 +149,29 @@ _OPTIONS = (
 
 
 def common_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Gives a kind the options that all have; it gets them as `asked`."""
+    """Adds the shared options to a launcher, which gets them as `options`."""
 
     @wraps(command)
-    def with_asked(
+    def with_options(
         *,
         words: tuple[str, ...],
         assignments: tuple[str, ...],
-        system_name: str | None,
+        machine_type_name: str | None,
         program_path: str | None,
         join_timeout_s: float | None,
         dry_run: bool,
         records_path: Path | None,
         store: Path | None,
         plot_when: str,
-        **own: object,
+        **other: object,
     ) -> int:
-        _refuse_empty(click.get_current_context())
+        _refuse_empty_values(click.get_current_context())
         collective = named_collective(words)
-        asked = LaunchOptions(
+        options = LaunchOptions(
             collective=collective,
             flags=_engine_flags(words[1:]),
             environment=tuple(map(_assignment, assignments)),
-            system=_system(system_name),
+            system=_machine_type(machine_type_name),
             program_path=_program_path(program_path, f"{collective}_perf"),
             join_timeout_s=join_timeout_s,
             dry_run=dry_run,
@@ -175,62 +179,64 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
             store=store,
             plot_when=plot_when,
         )
-        return command(asked=asked, **own)
+        return command(options=options, **other)
 
-    wrapped: Callable[..., int] = with_asked
+    wrapped: Callable[..., int] = with_options
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
 
 
-def _refuse_empty(context: click.Context) -> None:
-    """An empty word is what is left of a shell's variable that was not set; it would mean something else each time.
+def _refuse_empty_values(context: click.Context) -> None:
+    """Refuses empty values: they come from unset shell variables, and every option would treat them differently.
 
     Raises:
-        UsageError: An option has one.
+        UsageError: An option has an empty value.
     """
     for parameter in context.command.params:
         if not isinstance(parameter, click.Option):
-            continue  # the engine's own words
+            continue  # the engine checks its own words
         name = parameter.name or ""
         is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
         value = context.params.get(name)
         if is_given and (value == "" or (isinstance(value, tuple) and "" in value)):
-            raise UsageError(f"{parameter.opts[-1]} is empty", remedy="say what it is, or leave it out")
+            raise UsageError(f"{parameter.opts[-1]} is empty", remedy="give a value, or remove the option")
 
 
 def _engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words behind the collective, where options of ours would reach an engine that knows them otherwise or not.
+    """Returns the words after the collective, all of them for the engine.
 
     Raises:
-        UsageError: There is one.
+        UsageError: A word is an option of the launcher, which the engine would refuse or interpret differently.
     """
     context = click.get_current_context()
-    ours = {name for parameter in context.command.params for name in parameter.opts if name.startswith("--")}
+    launcher_options = {
+        name for parameter in context.command.params for name in parameter.opts if name.startswith("--")
+    }
     for word in words:
-        if word.partition("=")[0] in ours | {"--processes"}:
+        if word.partition("=")[0] in launcher_options | {"--processes"}:
             raise UsageError(
-                f"{word} stands behind the collective, among the engine's options",
-                remedy=f"write it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",
+                f"{word}: is after the collective, among the engine's flags",
+                remedy=f"put it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",
             )
     return words
 
 
-def require_possible(processes: int, ranks_per_process: int) -> None:
-    """Refuses a number that nobody means before anything is made so often.
+def require_valid_size(processes: int, ranks_per_process: int) -> None:
+    """Refuses a number of processes or ranks above the limit of a job.
 
     Raises:
-        UsageError: It is such a number.
+        UsageError: The number is above the limit.
     """
-    for what, count in (("processes", processes), ("ranks", processes * ranks_per_process)):
-        if count > _MOST:
-            raise UsageError(f"{count} {what} are more than the {_MOST} that one job may have", remedy="ask for fewer")
+    for unit, count in (("processes", processes), ("ranks", processes * ranks_per_process)):
+        if count > _MAX_COUNT:
+            raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
 
 
-def _system(name: str | None) -> "MachineType | None":
+def _machine_type(name: str | None) -> "MachineType | None":
     if name is None:
         return None
-    from busbw.launchers.machine_types import machine_type  # only who names one waits for all of them to be read
+    from busbw.launchers.machine_types import machine_type  # slow: reads all machine types
 
     return machine_type.load(name)
 
@@ -238,16 +244,16 @@ def _system(name: str | None) -> "MachineType | None":
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _VARIABLE.match(name):
-        raise UsageError(f'--env "{text}" is no NAME=VALUE', remedy="write it as NCCL_DEBUG=INFO")
+        raise UsageError(f'--env "{text}" is not NAME=VALUE', remedy="write it like NCCL_DEBUG=INFO")
     if name in WORLD_VARIABLES:
-        raise UsageError(f"--env {name} is set by the launcher", remedy="leave it out")
+        raise UsageError(f"--env {name} is set by the launcher", remedy="remove it")
     if "\n" in value or "\0" in value:
-        raise UsageError(f"the value of --env {name} has more than one line", remedy="give it in one line")
+        raise UsageError(f"--env {name}: the value has several lines", remedy="use one line")
     return name, value
 
 
 def _program_path(text: str | None, name: str) -> str | None:
-    """The program itself where its folder was named; nothing is looked up, as it lies where the processes start."""
+    """Appends the program's name to a folder. Checks nothing: the path is on the nodes, not on this machine."""
     if text is None or Path(text).name == name:
         return text
     return str(Path(text) / name)

@@ -1,4 +1,4 @@
-"""What process 0 says on stdout, taken apart: lines of records begin with `{`, lines of the table never do."""
+"""Splits the stdout of process 0 into records and table: only record lines begin with `{`."""
 
 import os
 from collections import Counter
@@ -10,7 +10,7 @@ from busbw.errors import BusbwError, UsageError
 
 
 class RecordFile:
-    """A new file of records that is whole after every line; it goes again when none came."""
+    """A new record file with only whole lines; removed at the end if it is empty."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -20,10 +20,10 @@ class RecordFile:
         try:
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError as error:
-            raise UsageError(f"--records {self.path} is there already", remedy="name a new file") from error
+            raise UsageError(f"--records {self.path} exists already", remedy="name a new file") from error
         except OSError as error:
             raise UsageError(
-                f"cannot write --records {self.path}: {error.strerror}", remedy="name a file in a folder of yours"
+                f"cannot write --records {self.path}: {error.strerror}", remedy="name a file in a writable folder"
             ) from error
         return self
 
@@ -34,39 +34,39 @@ class RecordFile:
             self.path.unlink(missing_ok=True)
 
     def write(self, line: bytes) -> None:
-        """Takes a line, newline included.
+        """Writes a line, newline included.
 
         Raises:
-            BusbwError: It cannot be written.
+            BusbwError: The line cannot be written, for example because the disk is full.
         """
-        rest = memoryview(line)
+        remaining = memoryview(line)
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+            while remaining:
+                remaining = remaining[os.write(self._descriptor, remaining) :]
         except OSError as error:
             raise BusbwError(
-                f"cannot write the record {self.path}: {error.strerror}", remedy="make room, or name another --records"
+                f"cannot write the record {self.path}: {error.strerror}", remedy="free space, or set another --records"
             ) from error
 
 
 class OutputSplitter:
-    """Takes the lines of process 0 apart."""
+    """Sends each line of process 0 to the record file or to the table."""
 
     def __init__(
         self, records: RecordFile, on_table: Callable[[bytes], None], on_broken_record: Callable[[str], None]
     ) -> None:
         self._records = records
         self._on_table = on_table
-        self._on_doubt = on_broken_record
+        self._on_broken_record = on_broken_record
         self.was_cut = False
-        """Whether a record came of which a part is missing."""
+        """True if a record was incomplete."""
         self.kinds: Counter[str] = Counter()
-        """How many records of each kind came."""
+        """Number of complete records of each kind."""
 
     def take(self, line: bytes) -> None:
-        """Takes a line, newline included; the last one may be without.
+        """Adds a line, newline included; the last line may lack it.
 
-        What is left of a record that was cut off is not kept, and `on_doubt` hears of the first such line.
+        Drops an incomplete record, and calls `on_broken_record` for the first one.
         """
         if not line.startswith(b"{"):
             self._on_table(line)
@@ -75,7 +75,7 @@ class OutputSplitter:
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
         elif not self.was_cut:
             self.was_cut = True
-            self._on_doubt(
-                f"busbw: a record of process 0 was cut off and is not in {self._records.path}; "
-                "what came whole is, so measure again if a row is missing"
+            self._on_broken_record(
+                f"busbw: an incomplete record of process 0 is not in {self._records.path}; "
+                "measure again if a row is missing"
             )

@@ -1,21 +1,21 @@
-"""What is seen of a launch where stderr is no terminal: the table, and a line for each thing that is waited for."""
+"""Progress of a launch if stderr is not a terminal: the table, and one line for each status that lasts."""
 
 from collections.abc import Callable
 from time import monotonic
 
 from busbw.terminal.stdout_buffer import StdoutBuffer
 
-_PATIENCE_S = 2.0
+_MIN_STATUS_S = 2.0
 
 
 class PlainProgress:
-    """Says what is waited for once it has lasted, each sentence once, and at most one in two seconds."""
+    """Prints a status once it has lasted 2 s. A repeated status is printed only once."""
 
-    def __init__(self, say: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
-        self._say = say
+    def __init__(self, print_line: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
+        self._print_line = print_line
         self._now_s = now_s
         self._text = ""
-        self._said = ""
+        self._printed = ""
         self._quiet_since_s = now_s()
         self.stdout = StdoutBuffer(now_s=now_s)
 
@@ -26,24 +26,24 @@ class PlainProgress:
         pass
 
     def line(self, line: bytes) -> None:
-        """Takes a line of the table, newline included, to stdout."""
+        """Writes a line of the table, newline included, to stdout."""
         self._text = ""
         self.stdout.write(line)
 
     def say(self, text: str) -> None:
-        """Says a line on stderr."""
-        self._say(text)
+        """Prints a line on stderr."""
+        self._print_line(text)
 
     def status(self, text: str) -> None:
-        """Takes what is waited for; nothing when it is empty."""
+        """Sets the current status; empty if the launch waits for nothing."""
         if text and not self._text:
             self._quiet_since_s = self._now_s()
         self._text = text
 
     def refresh(self) -> None:
-        """To be called now and then."""
+        """Flushes stdout and prints a status that is due. The caller calls it regularly."""
         self.stdout.flush()
         now_s = self._now_s()
-        if self._text and self._text != self._said and now_s - self._quiet_since_s >= _PATIENCE_S:
-            self._said, self._quiet_since_s = self._text, now_s
-            self._say(f"busbw: {self._text}")
+        if self._text and self._text != self._printed and now_s - self._quiet_since_s >= _MIN_STATUS_S:
+            self._printed, self._quiet_since_s = self._text, now_s
+            self._print_line(f"busbw: {self._text}")

@@ -1,4 +1,4 @@
-"""`busbw launch slurm`: a batch job of Slurm, or srun."""
+"""`busbw launch slurm`: a Slurm batch job, or srun."""
 
 import os
 import re
@@ -15,6 +15,7 @@ import click
 from busbw.cli.launch.hosts import PORTS, named_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.launch.slurm_steps import execute_steps
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.launchers import slurm as launcher
@@ -27,77 +28,93 @@ from busbw.launchers.slurm.processors import NODES, processors
 from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, refuse_reserved
 from busbw.launchers.slurm.script import SlurmTarget, script
 
-_IMPORTS_WITHIN_S = 600.0
-"""Each node imports the image for itself before its processes start; pods are given as long."""
+_CONTAINER_JOIN_LIMIT_S = 600.0
+"""Join limit for containers: each node imports the image first. Pods get the same limit."""
 
-_OF_THE_JOB = {
+_SLURM_OPTIONS = {
     "partition": "Partition.",
-    "account": "Account that is charged.",
+    "account": "Account to charge.",
     "qos": "Quality of service.",
     "time": "Time limit: minutes, or HH:MM:SS.",
     "reservation": "Reservation.",
     "constraint": "Features that the nodes must have.",
-    "nodelist": "Nodes that must be among them: n[1-4].",
-    "exclude": "Nodes that must not.",
+    "nodelist": "Nodes to include: n[1-4].",
+    "exclude": "Nodes to exclude.",
 }
-"""Options that go to Slurm as they are."""
+"""Options that are passed to Slurm unchanged."""
 
 
-def _job_options(command: Callable[..., int]) -> Callable[..., int]:
-    for name, text in reversed(_OF_THE_JOB.items()):
+def _slurm_options(command: Callable[..., int]) -> Callable[..., int]:
+    for name, text in reversed(_SLURM_OPTIONS.items()):
         command = click.option(f"--{name}", metavar="TEXT", help=f"Slurm's: {text}")(command)
     return command
 
 
 @click.command(context_settings=COMMAND_SETTINGS)
-@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="[default: all of the allocation, else 1]")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of nodes.  [default: all of the allocation, else 1]",
+)
 @click.option(
     "--processes-per-node",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Each has -t times -g ranks.  [default: one for each GPU, the tasks of the allocation, or 1]",
+    help="Processes of -t times -g ranks.  [default: one per GPU, the allocation's tasks, or 1]",
 )
 @click.option(
     "--gpus-per-node",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Asked of Slurm; 0: ask for none.  [default: those of --system, or none]",
+    help="GPUs to request; 0: none.  [default: those of --machine-type, or none]",
 )
-@_job_options
-@click.option("--exclusive/--shared", default=True, show_default=True, help="Whether nodes are ours alone.")
+@_slurm_options
+@click.option("--exclusive/--shared", default=True, show_default=True, help="Use whole nodes.")
 @click.option(
     "--hostfile",
     type=NonEmptyPath(),
     metavar="FILE",
-    help="Nodes in the order of the ranks: host, host slots=8, or host:8.",
+    help="File with the nodes in rank order: host, host slots=8, or host:8.",
 )
-@click.option("--topology-order", is_flag=True, help="Ranks go to the nodes switch by switch.")
-@click.option("--container-image", metavar="IMAGE", help="Run it in a container, by Pyxis and Enroot.")
-@click.option("--container-mounts", metavar="FROM:TO,...", help="What the container sees of the node.")
+@click.option("--topology-order", is_flag=True, help="Order the ranks by network switch.")
+@click.option("--container-image", metavar="IMAGE", help="Run in this container, with Pyxis and Enroot.")
+@click.option("--container-mounts", metavar="FROM:TO,...", help="Folders of the node to mount in the container.")
 @click.option(
-    "--mpi", default="none", show_default=True, metavar="KIND", help="Slurm's: pmix or pmi2 for --backend mpi."
+    "--mpi",
+    default="none",
+    show_default=True,
+    metavar="KIND",
+    help="Slurm's MPI plugin: pmix or pmi2 for --backend mpi.",
 )
-@click.option("--steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times.")
-@click.option("--slurm-arg", "job_more", multiple=True, metavar="OPTION", help="A further option of the job.")
-@click.option("--srun-arg", "step_more", multiple=True, metavar="OPTION", help="A further option of srun.")
 @click.option(
-    "--by",
+    "--repeat", "steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times."
+)
+@renamed_option("--steps", "--repeat")
+@click.option("--slurm-arg", "extra_job_options", multiple=True, metavar="OPTION", help="Additional option of the job.")
+@click.option("--srun-arg", "extra_step_options", multiple=True, metavar="OPTION", help="Additional option of srun.")
+@click.option(
+    "--submit-with",
     type=click.Choice(["auto", "sbatch", "srun"]),
     default="auto",
     show_default=True,
-    help="auto: srun within an allocation, else sbatch. sbatch outlives this terminal and takes a shared folder.",
+    help="auto: srun within an allocation, else sbatch. sbatch needs a shared folder and survives this terminal.",
 )
+@renamed_option("--by", "--submit-with")
 @click.option(
-    "--folder",
+    "--output-folder",
+    "folder",
     type=NonEmptyPath(),
     metavar="FOLDER",
-    help="A new one that the nodes share, for a batch job's output.  [default: busbw-slurm/NAME]",
+    help="New shared folder for the output of a batch job.  [default: busbw-slurm/NAME]",
 )
-@click.option("--detach", is_flag=True, help="Submit, say how to come back, and end.")
-@click.option("--script", "only_script", is_flag=True, help="Print a batch script to submit by hand; touch nothing.")
+@renamed_option("--folder", "--output-folder")
+@click.option("--detach", is_flag=True, help="Submit the batch job, print how to attach to it, and exit.")
+@click.option("--print-script", is_flag=True, help="Print a batch script to submit by hand; start nothing.")
+@renamed_option("--script", "--print-script")
 @common_options
 def slurm(
-    asked: LaunchOptions,
+    options: LaunchOptions,
     nodes: int | None,
     processes_per_node: int | None,
     gpus_per_node: int | None,
@@ -108,53 +125,53 @@ def slurm(
     container_mounts: str | None,
     mpi: str,
     steps: int,
-    job_more: tuple[str, ...],
-    step_more: tuple[str, ...],
-    by: str,
+    extra_job_options: tuple[str, ...],
+    extra_step_options: tuple[str, ...],
+    submit_with: str,
     folder: Path | None,
     detach: bool,
-    only_script: bool,
+    print_script: bool,
     **job_values: str | None,
 ) -> int:
-    """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
-    is_batch = by == "sbatch" or only_script or (by == "auto" and not has_allocation(os.environ))
+    """Starts COLLECTIVE with srun and without MPI, as a batch job or as a step of the current allocation."""
+    is_batch = submit_with == "sbatch" or print_script or (submit_with == "auto" and not has_allocation(os.environ))
     current_allocation = Allocation() if is_batch else Allocation.of(os.environ)
     given = tuple(f"--{name}={value}" for name, value in job_values.items() if value is not None)
-    _check(current_allocation, (*given, *job_more), is_batch=is_batch)
-    refuse_reserved("--srun-arg", step_more, *RESERVED_BY_SRUN)
+    _check_options(current_allocation, (*given, *extra_job_options), is_batch=is_batch)
+    refuse_reserved("--srun-arg", extra_step_options, *RESERVED_BY_SRUN)
     if container_mounts and not container_image:
-        raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
+        raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
     if not is_batch and (folder is not None or detach):
-        raise UsageError("--folder and --detach are for batch jobs", remedy="leave them out, or give --by sbatch")
-    if asked.records_path is not None and (steps > 1 or detach):
         raise UsageError(
-            "--records names the file of one run that is waited for", remedy="use --store with --steps and --detach"
+            "--output-folder and --detach are for batch jobs", remedy="remove them, or set --submit-with sbatch"
         )
+    if options.records_path is not None and (steps > 1 or detach):
+        raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
 
-    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, current_allocation)
+    per_node = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     count = nodes or current_allocation.nodes or 1
     hosts = named_hosts(None, hostfile, processes=per_node)
     order: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     if topology_order:
-        switches, remarks = _switches(dry_run=asked.dry_run)
-        named = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:count]
+        switches, remarks = _nodes_by_switch(dry_run=options.dry_run)
+        names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:count]
         counts = {host.name: host.processes for host in hosts}
-        hosts = tuple(HostSlots(name, counts.get(name, per_node)) for name in in_order(named, switches))
+        hosts = tuple(HostSlots(name, counts.get(name, per_node)) for name in in_order(names, switches))
         order = () if hosts else tuple(switches)
 
-    program = asked.program_path or (asked.program_name if container_image else asked.local_program())
-    is_told = "BUSBW_JOIN_TIMEOUT_S" in {*os.environ, *dict(asked.environment)}
-    if container_image and asked.join_timeout_s is None and not is_told:
-        asked = replace(asked, join_timeout_s=_IMPORTS_WITHIN_S)
-    job = asked.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
-    gpus = asked.system.gpus_per_node.value if asked.system and asked.system.gpus_per_node else None
-    where = SlurmTarget(
+    program = options.program_path or (options.program_name if container_image else options.local_program())
+    is_set = "BUSBW_JOIN_TIMEOUT_S" in {*os.environ, *dict(options.environment)}
+    if container_image and options.join_timeout_s is None and not is_set:
+        options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
+    job = options.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
+    gpus = options.system.gpus_per_node.value if options.system and options.system.gpus_per_node else None
+    target = SlurmTarget(
         folder=_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
         in_step=current_allocation.in_step,
-        job_options=(*given, *job_more),
-        step_options=step_more,
+        job_options=(*given, *extra_job_options),
+        step_options=extra_step_options,
         gpus_per_node=gpus if gpus_per_node is None else gpus_per_node,
         exclusive=exclusive,
         mpi=mpi,
@@ -166,93 +183,95 @@ def slurm(
         scratch=Path(tempfile.gettempdir()),
         steps=steps,
     )
-    if only_script:
-        plain = replace(job, name=f"busbw-{asked.collective.replace('_', '-')}")
-        made_by = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
-        click.echo(script(plain, replace(where, standalone=True), made_by), nl=False)
+    if print_script:
+        stable_job = replace(job, name=f"busbw-{options.collective.replace('_', '-')}")
+        command_line = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
+        click.echo(script(stable_job, replace(target, standalone=True), command_line), nl=False)
         return ExitCode.GOOD
     if not is_batch and not current_allocation.job and exclusive:
-        where, more = _with_all_processors(where, max([per_node, *(host.processes for host in hosts)]))
-        remarks = (*remarks, *more)
-    rendered = launcher.render(job, where)
-    rendered = replace(rendered, remarks=(*rendered.remarks, *remarks))
-    if detach and not asked.dry_run:
-        _detach(launcher.start(rendered), where)
+        target, more_remarks = _with_all_processors(target, max([per_node, *(host.processes for host in hosts)]))
+        remarks = (*remarks, *more_remarks)
+    plan = launcher.render(job, target)
+    plan = replace(plan, remarks=(*plan.remarks, *remarks))
+    if detach and not options.dry_run:
+        _detach(launcher.start(plan), target)
         return ExitCode.GOOD
-    return execute_steps(asked, rendered)
+    return execute_steps(options, plan)
 
 
-def _check(around: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
-    if around.job and options:
+def _check_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
+    if allocation.job and options:
         raise UsageError(
-            f"{options[0]} asks for what the allocation {around.job}, in which this shell is, has settled",
-            remedy="leave it out, or give --by sbatch for a job of its own",
+            f"{options[0]} conflicts with the allocation {allocation.job} of this shell",
+            remedy="remove it, or set --submit-with sbatch for a separate job",
         )
     for option in options:
         if not option.startswith("-") or "\n" in option:
-            raise UsageError(f'--slurm-arg "{option}" is no option', remedy="write it as --slurm-arg=--name=value")
+            raise UsageError(f'--slurm-arg "{option}" is not an option', remedy="write it as --slurm-arg=--name=value")
     refuse_reserved("--slurm-arg", options, *(RESERVED if is_batch else RESERVED_BY_SRUN))
     if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
-            f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, which all number their jobs alike",
-            remedy="set it to one of them",
+            f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, so job numbers are ambiguous",
+            remedy="set it to one cluster",
         )
 
 
-def _with_all_processors(where: SlurmTarget, per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
-    """Srun gives the step of a job of its own no more of its exclusive nodes than was asked for: all is asked for.
+def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
+    """Adds --cpus-per-task for all processors: srun gives its own job only those that it requests, even exclusively.
 
-    Nodes of a partition may differ, and Slurm may choose any of them: each gives as much as the smallest has.
+    Nodes of a partition may differ and Slurm may choose any of them, so the smallest node sets the number.
     """
-    options = (*where.job_options, *where.step_options)
+    options = (*target.job_options, *target.step_options)
     if partition := os.environ.get("SLURM_PARTITION"):
-        options = (f"--partition={partition}", *options)  # as srun reads it: the command line goes before it
+        options = (f"--partition={partition}", *options)  # srun reads it, too; the command line has priority
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
-        return where, ()
+        return target, ()
     try:
         counts = processors(commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(NODES), options)
     except BusbwError as error:
-        return where, (f"{error.what}: without a --cpus-per-task from here srun gives each process one processor",)
-    each = min(counts, default=0) // per_node
-    return (replace(where, step_options=(f"--cpus-per-task={each}", *where.step_options)) if each else where), ()
+        return target, (f"{error.what}: srun gives each process one processor, because --cpus-per-task is unknown",)
+    per_task = min(counts, default=0) // per_node
+    return (
+        replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options)) if per_task else target
+    ), ()
 
 
-def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
-    """All nodes, switch by switch, and what is to be said of that: a dry run needs no Slurm.
+def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
+    """Returns all nodes ordered by switch, and notes for the user. A dry run works without Slurm.
 
     Raises:
-        BusbwError: Slurm cannot be asked.
-        UsageError: It knows no switches.
+        BusbwError: scontrol fails.
+        UsageError: Slurm has no topology of switches.
     """
     try:
         switches = by_switch(commands.read(["scontrol", "show", "topology"]))
     except BusbwError as error:
         if not dry_run:
             raise
-        remark = f"{error.what}: NODES-BY-SWITCH stands for the nodes that Slurm would name, switch by switch."
+        remark = f"{error.what}: NODES-BY-SWITCH stands for Slurm's list of nodes, ordered by switch."
         return ["NODES-BY-SWITCH"], (remark,)
     if not switches:
-        raise UsageError("Slurm knows no switches here", remedy="leave --topology-order out, or give --hostfile")
+        raise UsageError("Slurm has no topology of switches", remedy="remove --topology-order, or give --hostfile")
     return switches, ()
 
 
-def _processes_per_node(asked: LaunchOptions, given: int | None, gpus: int | None, around: Allocation) -> int:
-    """What was typed goes before what the allocation was made for."""
-    if given is None and gpus is None and asked.system is None:
-        given = around.tasks_per_node or None
-        gpus = around.gpus_per_node
+def _processes_per_node(options: LaunchOptions, given: int | None, gpus: int | None, allocation: Allocation) -> int:
+    """Returns the number from the options, else from the allocation."""
+    if given is None and gpus is None and options.system is None:
+        given = allocation.tasks_per_node or None
+        gpus = allocation.gpus_per_node
     if given is None and gpus:
-        return max(1, gpus // asked.ranks_per_process)
-    return asked.processes_per_node(given)
+        return max(1, gpus // options.ranks_per_process)
+    return options.processes_per_node(given)
 
 
-def _folder(named: Path | None, job: Job) -> Path:
-    folder = (named or Path(launcher.FOLDERS) / job.name).absolute()
+def _folder(given: Path | None, job: Job) -> Path:
+    folder = (given or Path(launcher.FOLDERS) / job.name).absolute()
     if any(letter in str(folder) for letter in "\n%\\"):
-        raise UsageError(f"Slurm could not write to a folder of the name {folder}", remedy="give --folder another name")
+        raise UsageError(f"Slurm cannot write to a folder with the name {folder}", remedy="set another --output-folder")
     return folder
 
 
-def _detach(job: str, where: SlurmTarget) -> None:
-    click.echo(f"busbw: job {job} is submitted; busbw launch attach {where.folder} shows it and keeps its record")
-    click.echo(f"busbw: scancel {job} ends it", file=sys.stderr)
+def _detach(job: str, target: SlurmTarget) -> None:
+    click.echo(f"busbw: job {job} is submitted; busbw launch attach {target.folder} follows it and keeps its record")
+    click.echo(f"busbw: scancel {job} cancels it", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Carries out the steps of a job in Slurm, one after the other: each is a run of its own in the store."""
+"""Executes the steps of a Slurm job one after another; each step is a separate run in the store."""
 
 from functools import partial
 
@@ -11,46 +11,46 @@ from busbw.launchers import slurm as launcher
 from busbw.launchers.slurm import SlurmPlan, commands
 
 _CONTINUE_CODES = {ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMANDED}
-"""After these the next step may be as good as ever; the batch script thinks the same."""
+"""Exit codes after which the next step still runs. The batch script uses the same codes."""
 
 
-def execute_steps(asked: LaunchOptions, rendered: SlurmPlan) -> int:
-    """Returns the exit code of the first step that was not good, else 0.
+def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
+    """Returns the exit code of the first step that failed, else 0.
 
-    The files of a batch job go when all of them were taken over. They stay when the job goes on without us, and
-    when there may be more in them than the folder has shown.
+    Removes the folder of a batch job once all its output has been read. Keeps it if the job may continue, or if the
+    folder may hold unread output.
     """
-    if asked.dry_run:
-        return execute_plan(asked, rendered, launcher.submit)
-    first = int(ExitCode.GOOD)
+    if options.dry_run:
+        return execute_plan(options, plan, launcher.submit)
+    first_failure = int(ExitCode.GOOD)
     unread: list[int] = []
     try:
-        for step in range(rendered.step, rendered.steps + 1):
-            if rendered.steps > 1:
-                click.echo(f"busbw: step {step} of {rendered.steps}", err=True)
-            code = execute_plan(asked, rendered.of_step(step), partial(launcher.submit, unread=unread))
-            first = first or code
-            if code == ExitCode.ENVIRONMENT and step < rendered.steps:
-                launcher.cancel(rendered)  # the script may think that all is well, and go on to the next step
+        for step in range(plan.step, plan.steps + 1):
+            if plan.steps > 1:
+                click.echo(f"busbw: step {step} of {plan.steps}", err=True)
+            code = execute_plan(options, plan.of_step(step), partial(launcher.submit, unread=unread))
+            first_failure = first_failure or code
+            if code == ExitCode.ENVIRONMENT and step < plan.steps:
+                launcher.cancel(plan)  # the batch script may see no error and start the next step
             if code not in _CONTINUE_CODES:
                 break
     except commands.SlurmUnreachableError:
-        raise  # the job may go on, and its files say how
-    except KeyboardInterrupt:  # between two steps, while the job goes on
-        if why_not := launcher.cancel(rendered):
-            click.echo(f"busbw: the job may go on: {why_not}; once Slurm answers, cancel it with scancel", err=True)
+        raise  # the job may continue; its files are needed
+    except KeyboardInterrupt:  # between two steps of a running job
+        if reason := launcher.cancel(plan):
+            click.echo(f"busbw: cannot cancel the job: {reason}; run scancel when Slurm answers", err=True)
         else:
-            _remove_folder(rendered)
+            _remove_folder(plan)
         raise
     except BusbwError:
         if not unread:
-            _remove_folder(rendered)
+            _remove_folder(plan)
         raise
-    if first != launcher.DETACHED and not unread:
-        _remove_folder(rendered)
-    return first
+    if first_failure != launcher.DETACHED and not unread:
+        _remove_folder(plan)
+    return first_failure
 
 
-def _remove_folder(rendered: SlurmPlan) -> None:
-    if rendered.folder is not None:
-        launcher.remove_folder(rendered.folder)
+def _remove_folder(plan: SlurmPlan) -> None:
+    if plan.folder is not None:
+        launcher.remove_folder(plan.folder)

@@ -1,1 +1,1 @@
-"""What several commands ask for alike: the engine's flags, runs that are kept, NICs, references, files."""
+"""Options that several commands share: engine flags, run filters, destinations, NICs, references, files."""

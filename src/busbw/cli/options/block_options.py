@@ -1,4 +1,4 @@
-"""What the commands that measure in blocks have in common: how many at most, and the folder of their records."""
+"""Options of the commands that measure in blocks: the maximum number, and the folder of the records."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,52 +10,61 @@ from typing import TypeVar
 import click
 
 from busbw.ab.plan import FIRST_LOOK, MAX_QUADRUPLES
+from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.store import default_folder, new_run, run_name
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
-folder_option = click.option(
-    "--folder",
-    type=NonEmptyPath(),
-    metavar="FOLDER",
-    help="Where records and results go; a new folder in place of one in the store.",
-)
+
+def folder_option(command: Command) -> Command:
+    """Gives a command `--records-folder`, as `folder`."""
+    option = click.option(
+        "--records-folder",
+        "folder",
+        type=NonEmptyPath(),
+        metavar="FOLDER",
+        help="New folder for records and results.  [default: one in the store]",
+    )
+    return option(renamed_option("--folder", "--records-folder")(command))
 
 
 def quadruples_option(help_text: str) -> Callable[[Command], Command]:
-    """`--quadruples`, the most of them."""
-    return click.option(
-        "--quadruples",
+    """`--max-quadruples`, as `max_quadruples`."""
+    option = click.option(
+        "--max-quadruples",
         type=click.IntRange(min=FIRST_LOOK),
         default=MAX_QUADRUPLES,
         show_default=True,
         help=help_text,
     )
+    return lambda command: option(renamed_option("--quadruples", "--max-quadruples")(command))
 
 
 @contextmanager
 def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
-    """Makes the folder of a measurement; it goes again when nothing could be measured because of the command line.
+    """Makes the folder of a measurement, and removes it again after a usage error.
 
     Raises:
-        UsageError: It is there already, or cannot be made.
+        UsageError: The folder exists already, or cannot be made.
     """
-    made = _made(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    new = _make_folder(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
     try:
-        yield made
+        yield new
     except BusbwError as error:
         if error.exit_code == ExitCode.USAGE:
-            rmtree(made)
+            rmtree(new)
         raise
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except FileExistsError as error:
-        raise UsageError(f"the folder {folder} is there already", remedy="name a new one") from error
+        raise UsageError(f"the folder {folder} exists already", remedy="name a new one") from error
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}", remedy="give --folder FOLDER") from error
+        raise UsageError(
+            f"cannot make the folder {folder}: {error.strerror}", remedy="set --records-folder FOLDER"
+        ) from error
     return folder

@@ -1,4 +1,4 @@
-"""What stands on a command line for the engine: the collective first, then its own flags."""
+"""The engine's part of a command line: the collective, then its flags."""
 
 import difflib
 from collections.abc import Sequence
@@ -18,40 +18,41 @@ _SHORT_NAMES = {
 
 
 def named_collective(words: Sequence[str]) -> str:
-    """The collective of a command line that begins with one.
+    """Returns the collective that must be the first word.
 
     Raises:
-        UsageError: It does not.
+        UsageError: The first word is missing or is not a collective.
     """
     if not words:
-        raise UsageError("no collective is named", remedy=f"name one of {', '.join(engine.COLLECTIVES)}")
+        raise UsageError("no collective is given", remedy=f"give one of {', '.join(engine.COLLECTIVES)}")
     if words[0].startswith("-"):
         raise UsageError(
-            f'"{words[0]}" stands where the collective belongs', remedy="name it first, then the engine's options"
+            f'"{words[0]}" is in the place of the collective',
+            remedy="put the collective first, then the engine's flags",
         )
     return known_collective(words[0])
 
 
-def known_collective(name: str, before: str = "") -> str:
-    """The collective of that name, with or without `_perf`.
+def known_collective(name: str, prefix: str = "") -> str:
+    """Returns the collective with this name, with or without `_perf`.
 
     Args:
-        name: As the user has it.
-        before: What the sentence begins with, where the name is an option's: "--collective: ".
+        name: The name as typed.
+        prefix: Prefix of the error message, such as "--collective: ".
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such collective.
     """
     if collective := engine.collective_of(name):
         return collective
     allowed = ", ".join(engine.COLLECTIVES)
     close = difflib.get_close_matches(name, engine.COLLECTIVES, n=1)
     remedy = f"did you mean {close[0]}? Allowed are {allowed}" if close else f"allowed are {allowed}"
-    raise UsageError(f'{before}there is no collective "{name}"', remedy=remedy)
+    raise UsageError(f'{prefix}there is no collective "{name}"', remedy=remedy)
 
 
 def used_flags(words: Sequence[str]) -> set[str]:
-    """The engine's flags among the words, in their short names where they have one."""
+    """Returns the engine's flags among the words, as short names if they have one."""
     flags = set()
     for word in words:
         if word.startswith("--"):
@@ -62,26 +63,26 @@ def used_flags(words: Sequence[str]) -> set[str]:
     return flags
 
 
-def rank_flags(given: set[str]) -> tuple[str, ...]:
-    """THE CHOICE OF RANKS: what runs the collective when the user does not say."""
-    if given & {"-t", "-g", "--processes", "--backend"}:
+def rank_flags(flags: set[str]) -> tuple[str, ...]:
+    """THE CHOICE OF RANKS: flags for one rank per GPU, or 4 on the host. Empty if the user sets the ranks."""
+    if flags & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))
 
 
-def sweep_flags(given: set[str]) -> tuple[str, ...]:
-    """The part of the sweep that the user left open: 8 B to 64 MiB by a factor of 2."""
-    if "--sizes" in given:
+def sweep_flags(flags: set[str]) -> tuple[str, ...]:
+    """Flags for the parts of the sweep that the user left open: 8 B to 64 MiB by a factor of 2."""
+    if "--sizes" in flags:
         return ()
-    chosen: tuple[str, ...] = () if "-b" in given else ("-b", "8")
-    chosen += () if "-e" in given else ("-e", "64M")
-    return chosen + (() if given & {"-f", "-i"} else ("-f", "2"))
+    chosen: tuple[str, ...] = () if "-b" in flags else ("-b", "8")
+    chosen += () if "-e" in flags else ("-e", "64M")
+    return chosen + (() if flags & {"-f", "-i"} else ("-f", "2"))
 
 
 def count_of(flag: str, words: Sequence[str]) -> int:
-    """The last value that the words give to a flag that counts something, such as -t; 1 where there is none.
+    """Returns the last value of a counting flag such as -t, or 1 if the words lack it.
 
-    What is no number counts as 1 here: the engine refuses it and says why.
+    An invalid number counts as 1: the engine refuses it later with an error message.
     """
     names = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
     count = 1

@@ -1,4 +1,4 @@
-"""The options that say which of the kept runs are meant; `runs` and `history` share them."""
+"""Options that select runs of the store, shared by `runs` and `history`."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.deprecated import replaced_option
+from busbw.cli.options.param_types import NonEmptyPath, PlacementChoice
 from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.store import LARGEST, STORE_VARIABLE, Filter
@@ -15,45 +16,48 @@ from busbw.store import LARGEST, STORE_VARIABLE, Filter
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_UNIT_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _OPTIONS = (
-    click.option("--dtype", metavar="TYPE", help="The element type: float, half, ..."),
-    click.option("--redop", metavar="OP", help="The reduction: sum, max, ..."),
-    click.option("--ranks", type=click.IntRange(min=1, max=LARGEST), metavar="N", help="How many ranks took part."),
-    click.option("--backend", metavar="NAME", help="What ran the collectives: host, nccl, ..."),
-    click.option("--library", metavar="TEXT", help="A part of the library's name and version: 2.28."),
-    click.option("--host", metavar="NAME", help="One of the hosts."),
-    click.option("--system", metavar="TEXT", help="A part of the hosts' or the device's names: H100."),
-    click.option("--since", metavar="WHEN", help="2026-10-01, 2026-10-01T12:00+02:00, or an age: 12h, 7d, 4w."),
-    click.option("--until", metavar="WHEN", help="As --since; runs that began before."),
+    click.option("--dtype", "--datatype", metavar="TYPE", help="Element type: float, half, ..."),
+    click.option("--redop", "--op", metavar="OP", help="Reduction operator: sum, max, ..."),
+    click.option("--ranks", type=click.IntRange(min=1, max=LARGEST), metavar="N", help="Number of ranks."),
+    click.option("--backend", metavar="NAME", help="Backend of the run: host, nccl, ..."),
+    click.option("--library", metavar="TEXT", help="Part of the library's name and version: 2.28."),
+    click.option("--host", metavar="NAME", help="Full name of one of the hosts."),
+    click.option("--device", metavar="TEXT", help="Part of the device's name: H100."),
+    replaced_option("--system", "host_or_device", "--device or --host"),
+    click.option(
+        "--since", metavar="WHEN", help="Runs since then: 2026-10-01, 2026-10-01T12:00+02:00, or an age: 12h, 7d, 4w."
+    ),
+    click.option("--until", metavar="WHEN", help="Runs before then, written like --since."),
     click.option(
         "--placement",
-        type=click.Choice(["out_of_place", "in_place", "unstated"]),
-        help="Which buffers; in a list of rows and in a history.",
+        type=PlacementChoice(["out_of_place", "in_place", "unstated"]),
+        help="Placement of the buffers, with --rows or in a history.",
     ),
-    click.option("--sizes", metavar="MIN..MAX", help="Only these sizes: 1M..1G, or one: 8M."),
+    click.option("--sizes", metavar="MIN..MAX", help="Range of sizes: 1M..1G, or one size: 8M."),
     click.option(
         "--store",
         type=NonEmptyPath(file_okay=False),
         metavar="FOLDER",
-        help=f"Where the runs are.  [default: ${STORE_VARIABLE}, or busbw-records here]",
+        help=f"Folder of the runs.  [default: ${STORE_VARIABLE}, or ./busbw-records]",
     ),
 )
 
 
 def filter_options(function: _Function) -> _Function:
-    """Gives a command the options of `made_filter`, and --store."""
+    """Adds the options of `build_filter`, and `--store`, to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 def build_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
-    """What the options ask for.
+    """Returns the filter for the values of the options.
 
     Raises:
-        UsageError: A time or a size cannot be read.
+        UsageError: A time or a size is invalid.
     """
     low, high = _sizes(given.pop("sizes"))
     since, until = given.pop("since"), given.pop("until")
@@ -68,7 +72,7 @@ def build_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
 
 
 def parse_time(text: str | None, now: datetime, option: str) -> float | None:
-    """A point in time in seconds since 1970; one without a zone is UTC."""
+    """Returns a time in seconds since 1970, or None without a text. A time without a zone is UTC."""
     if text is None:
         return None
     if age := re.fullmatch(r"(\d{1,4})([hdw])", text):
@@ -77,7 +81,8 @@ def parse_time(text: str | None, now: datetime, option: str) -> float | None:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
         raise UsageError(
-            f'{option} "{text}" is no time', remedy="give 2026-10-01, 2026-10-01T12:00+00:00, or an age as 12h, 7d, 4w"
+            f'{option} "{text}" is not a time',
+            remedy="give 2026-10-01, 2026-10-01T12:00+00:00, or an age like 12h, 7d, 4w",
         ) from error
     return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
 
@@ -89,8 +94,8 @@ def _sizes(text: str | None) -> tuple[int | None, int | None]:
     return (_bytes(low, text) if low else None), (_bytes(high, text) if high else None) if dots else _bytes(low, text)
 
 
-def _bytes(text: str, whole: str) -> int:
+def _bytes(text: str, option_text: str) -> int:
     found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not found:
-        raise UsageError(f'--sizes "{whole}" is no range of sizes', remedy="give 1M..1G, 1M.., ..1G or 8M")
-    return int(found[1]) * _UNITS[found[2].upper()]
+        raise UsageError(f'--sizes "{option_text}" is not a range of sizes', remedy="give 1M..1G, 1M.., ..1G or 8M")
+    return int(found[1]) * _UNIT_BYTES[found[2].upper()]

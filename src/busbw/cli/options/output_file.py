@@ -1,4 +1,4 @@
-"""Where a command's file goes: whole or not at all, so that a full disk costs no file that was good."""
+"""Writes output files completely or not at all, so that a full disk does not damage an existing file."""
 
 import os
 import sys
@@ -10,35 +10,35 @@ from busbw.files import replace_file
 
 
 def require_writable(output: Path) -> None:
-    """Makes sure, before anything is spent on it, that a file can be written there.
+    """Checks before a long measurement that the output file can be written.
 
     Raises:
-        BusbwError: It cannot: it is a folder, or stands in none, or in one where nobody may write.
+        BusbwError: The path is a folder, its folder does not exist, or its folder is not writable.
     """
     folder = output.resolve().parent
     if output.is_dir():
-        why = EISDIR
+        reason = EISDIR
     elif not folder.exists():
-        why = ENOENT
+        reason = ENOENT
     elif not folder.is_dir():
-        why = ENOTDIR
+        reason = ENOTDIR
     elif not os.access(folder if not output.exists() or output.is_file() else output, os.W_OK):
-        why = EACCES
+        reason = EACCES
     else:
         return
-    raise _cannot_write(output, os.strerror(why))
+    raise _cannot_write(output, os.strerror(reason))
 
 
 def write_whole(output: Path | None, content: bytes, *, flag: str = "-o") -> None:
-    """Writes to a file in place of what was there, or to standard output where `output` is None.
+    """Replaces a file atomically, or writes to standard output if `output` is None.
 
     Args:
         output: The file.
-        content: All of it.
-        flag: What the user named the file with.
+        content: The complete content.
+        flag: Option that names the file, for the error message.
 
     Raises:
-        BusbwError: It cannot be written; the file that was there is as it was.
+        BusbwError: The file cannot be written; an existing file is unchanged.
     """
     if output is None:
         sys.stdout.flush()
@@ -54,5 +54,5 @@ def write_whole(output: Path | None, content: bytes, *, flag: str = "-o") -> Non
         raise _cannot_write(output, error.strerror, flag) from error
 
 
-def _cannot_write(output: Path, why: str | None, flag: str = "-o") -> BusbwError:
-    return BusbwError(f"cannot write {output}: {why}", remedy=f"give {flag} another place")
+def _cannot_write(output: Path, reason: str | None, flag: str = "-o") -> BusbwError:
+    return BusbwError(f"cannot write {output}: {reason}", remedy=f"set another path with {flag}")

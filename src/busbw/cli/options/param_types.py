@@ -1,4 +1,4 @@
-"""Kinds of values on the command line that click does not have: paths with a name, and seconds."""
+"""Parameter types that click lacks: non-empty paths, placements and seconds."""
 
 import math
 from pathlib import Path
@@ -10,32 +10,40 @@ from busbw.errors import UsageError
 
 
 class NonEmptyPath(click.Path):
-    """A path that has a name: an empty word would mean the folder that one is in, which nobody says like that."""
+    """A path that must not be empty: pathlib would read an empty word as the current folder."""
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(path_type=Path, **more)
+    def __init__(self, **others: Any) -> None:
+        super().__init__(path_type=Path, **others)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path.
+        """Returns the path.
 
         Raises:
             UsageError: The word is empty.
         """
         if value == "":
-            raise UsageError(f"{_name(param) or 'a path'} is empty", remedy="name it, or leave the option out")
+            raise UsageError(f"{_name(param) or 'a path'} is empty", remedy="give a path, or remove the option")
         return super().convert(value, param, ctx)
 
 
+class PlacementChoice(click.Choice):  # type: ignore[type-arg]  # generic in some versions only
+    """A placement as logs name it, or `in` or `out` as the engine's `--placement` takes it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the placement's long name."""
+        return super().convert({"in": "in_place", "out": "out_of_place"}.get(value, value), param, ctx)
+
+
 class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
-    """A time that one can wait for: a finite number above 0."""
+    """A duration in seconds: a finite number above 0."""
 
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds.
+        """Returns the seconds.
 
         Raises:
-            UsageError: They are none.
+            UsageError: The word is not a finite number above 0.
         """
         del ctx
         try:
@@ -43,7 +51,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
         except ValueError:
             seconds = math.nan
         if not (seconds > 0 and math.isfinite(seconds)):
-            raise UsageError(f"{_name(param)} {value} is no time to wait", remedy="give seconds above 0")
+            raise UsageError(f"{_name(param)} {value} is not a duration", remedy="give seconds above 0")
         return seconds
 
 

@@ -1,4 +1,4 @@
-"""What --reference names, in every command that has it."""
+"""The value of `--reference`, for every command with this option."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from busbw.store import find
 
 
 def selected_reference(name: str | None) -> ReferenceSelection | None:
-    """What --reference names: nothing, auto, published figures, or a log or a run of the store."""
+    """Returns the reference named by `--reference`: auto, published figures, a log or a run. None if not set."""
     if name is None:
         return None
     if name == "auto":
@@ -23,5 +23,5 @@ def _log(name: str) -> Path:
     try:
         return find(name)
     except UsageError:
-        reference.find(name)  # says what is allowed
+        reference.find(name)  # its error lists the allowed names
         raise

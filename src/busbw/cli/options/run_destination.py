@@ -1,4 +1,4 @@
-"""Where the record of a run goes, and what is written down beside it."""
+"""Destination of a run's record, and the run file beside it."""
 
 import shutil
 import sys
@@ -19,45 +19,45 @@ from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_ru
 
 
 def destination_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Gives a command `--records` and `--store`, as `records_path` and `store`, of which one at most is given."""
+    """Adds `--records` and `--store`, which exclude each other, to a command, as `records_path` and `store`."""
 
     @wraps(command)
-    def with_one_place(*, records_path: Path | None, store: Path | None, **own: Any) -> int:
+    def with_one_destination(*, records_path: Path | None, store: Path | None, **others: Any) -> int:
         if records_path is not None and store is not None:
-            raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
-        return command(records_path=records_path, store=store, **own)
+            raise UsageError("--records and --store exclude each other", remedy="give only one")
+        return command(records_path=records_path, store=store, **others)
 
     records = click.option(
         "--records",
         "records_path",
         type=NonEmptyPath(dir_okay=False),
         metavar="FILE",
-        help="Where the record goes; a new file in place of a run in the store.",
+        help="New file for the record, instead of a run in the store.",
     )
     store = click.option(
         "--store",
         type=NonEmptyPath(file_okay=False),
         metavar="FOLDER",
-        help=f"Where the run is kept.  [default: ${STORE_VARIABLE}, or busbw-records here]",
+        help=f"Folder for the run.  [default: ${STORE_VARIABLE}, or ./busbw-records]",
     )
-    return records(store(with_one_place))
+    return records(store(with_one_destination))
 
 
 @dataclass(frozen=True)
 class RunDestination:
-    """The place of one run."""
+    """Path of a run's record, and what to call at the end of the run."""
 
     path: Path
-    """Of the record."""
-    ended: Callable[[int], None]
-    """To be called with the exit code."""
+    """Path of the record."""
+    on_exit: Callable[[int], None]
+    """Called with the exit code at the end."""
 
 
 @contextmanager
 def open_destination(records_path: Path | None, store: Path | None, collective: str) -> Iterator[RunDestination]:
-    """The place of the record: the file that was named, or one in a new run folder, with `run.json` beside it.
+    """Yields the file of `--records`, or a record in a new run folder with `run.json` beside it.
 
-    Folders that were made for it go again when nothing was written.
+    Removes the folders it made if no record was written.
 
     Raises:
         UsageError: The folder cannot be made.
@@ -66,19 +66,19 @@ def open_destination(records_path: Path | None, store: Path | None, collective: 
         yield RunDestination(records_path, lambda _code: None)
         return
     store = store or default_folder()
-    made = not store.exists()
+    is_new_store = not store.exists()
     folder = new_run(store, run_name(datetime.now(timezone.utc), collective))
     try:
         yield RunDestination(folder / RECORDS, _write_run_file(folder))
     finally:
         if not (folder / RECORDS).exists():
             shutil.rmtree(folder)
-            if made and not any(store.iterdir()):
+            if is_new_store and not any(store.iterdir()):
                 store.rmdir()
 
 
 def _write_run_file(folder: Path) -> Callable[[int], None]:
-    """Keeps beside the records what the engine cannot know: what was typed, and how its process ended."""
+    """Writes `run.json`: the command line and later the exit code, which the engine does not know."""
     run = RunFile(
         command=_without_secrets(sys.argv[1:]), started=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
@@ -92,11 +92,11 @@ def _write_run_file(folder: Path) -> Callable[[int], None]:
 
 
 _SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY")
-"""In the name of a variable; those of the engine (common/os/provenance.cpp)."""
+"""Parts of variable names that mark secrets; the same as the engine's (common/os/provenance.cpp)."""
 
 
 def _without_secrets(words: Sequence[str]) -> list[str]:
-    """A command line as others may read it: the values of `--env` whose names say that they are secret are left out."""
+    """Returns the command line with the values of `--env` redacted if their names mark secrets."""
     shown: list[str] = []
     for word in words:
         is_joined = word.startswith("--env=")

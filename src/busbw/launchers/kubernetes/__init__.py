@@ -87,8 +87,9 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
     """
     if job.processes_per_node != 1 and target.kind != "mpijob":
         raise UsageError(
-            f"{job.processes_per_node} processes per node need --kind mpijob: with {target.kind} a pod is one process",
-            remedy=f"use one process with {job.processes_per_node} ranks (-t), or --kind mpijob",
+            f"{job.processes_per_node} processes per node need --workload-kind mpijob: "
+            f"with {target.kind} a pod is one process",
+            remedy=f"use one process with {job.processes_per_node} ranks (-t), or --workload-kind mpijob",
         )
     job_manifests = manifests(job, target)
     kind = job_manifests.workload["kind"].lower()

@@ -40,7 +40,7 @@ Decoded = TypeVar("Decoded")
 _REMEDIES = (
     (
         ("no matches for kind", "doesn't have a resource type"),
-        "install the operator of this kind, or use --kind job",
+        "install the operator of this kind, or use --workload-kind job",
     ),
     (
         ("(Forbidden)", "is forbidden"),

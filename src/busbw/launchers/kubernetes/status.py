@@ -23,7 +23,7 @@ _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption
 _PULL_REMEDY = "check the name and tag of --image, and the nodes' access to it (--image-pull-secret)"
 _QUOTA_REMEDY = "request what the namespace allows, or use another --namespace"
 _POD_SECURITY_REMEDY = "use --run-as-user 1000 without --capability and --host-network, or another --namespace"
-_FIT_REMEDY = "request fewer resources or nodes, correct --node-selector, or wait with --patience 0"
+_FIT_REMEDY = "request fewer resources or nodes, correct --node-selector, or wait with --pending-timeout 0"
 
 
 @dataclass(frozen=True)

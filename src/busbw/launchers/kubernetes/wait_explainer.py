@@ -72,7 +72,8 @@ class WaitExplainer:
         if monotonic() < self._no_pod_since_s + _NO_POD_S:
             return None
         return status.PodProblem(
-            f"the cluster accepted the {kind} but created no pod", "start the operator of this kind, or use --kind job"
+            f"the cluster accepted the {kind} but created no pod",
+            "start the operator of this kind, or use --workload-kind job",
         )
 
     def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.PodProblem | None:

@@ -157,7 +157,7 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
         return found | ({"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {})
 
 
-_REMEDY = "compare with a known type: `busbw launch systems NAME`"
+_REMEDY = "compare with a known type: `busbw launch machine-types NAME`"
 
 
 def _with_sources(machine_type: MachineType, name: str) -> MachineType:

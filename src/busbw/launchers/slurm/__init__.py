@@ -130,7 +130,7 @@ def start(plan: SlurmPlan) -> str:
         plan.folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise BusbwError(
-            f"cannot create the folder {plan.folder}: {error.strerror}", remedy="set another --folder"
+            f"cannot create the folder {plan.folder}: {error.strerror}", remedy="set another --output-folder"
         ) from error
     environment = {name: value for name, value in os.environ.items() if _is_exported(name)}
     try:
@@ -164,7 +164,9 @@ def load_submitted(folder: Path) -> SlurmPlan:
     try:
         found = msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile)
     except (OSError, msgspec.MsgspecError) as error:
-        raise UsageError(f"{folder} is not the folder of a Slurm job", remedy="use the --folder of the job") from error
+        raise UsageError(
+            f"{folder} is not the folder of a Slurm job", remedy="use the --output-folder of the job"
+        ) from error
     return SlurmPlan((), folder=folder.absolute(), job=found.job, steps=found.steps, collective=found.collective)
 
 

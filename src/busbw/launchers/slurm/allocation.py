@@ -44,7 +44,7 @@ class Allocation:
         if (parts := number("SLURM_HET_SIZE")) > 1:
             raise UsageError(
                 f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), but only one can be measured",
-                remedy="use an allocation with one component, or --by sbatch",
+                remedy="use an allocation with one component, or --submit-with sbatch",
             )
         nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
         job_gpus = _gpu_count(environment.get("SLURM_GPUS", ""))

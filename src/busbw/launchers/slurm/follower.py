@@ -188,7 +188,7 @@ class Follower:
         self.is_complete = False
         raise BusbwError(
             f"no space left in {self._folder}, so the output of job {self._job} is incomplete",
-            remedy="free space or set another --folder, then measure again",
+            remedy="free space or set another --output-folder, then measure again",
         )
 
     def _folder_delay_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
@@ -211,7 +211,7 @@ class Follower:
         if status is not None and status.node_list and shows_nothing and not was_interrupted:
             raise BusbwError(
                 f"job {self._job} has ended ({status.state}), but {self._folder} shows no file from {status.node_list}",
-                remedy="set --folder to one shared with the nodes, or use --by srun",
+                remedy="set --output-folder to one shared with the nodes, or use --submit-with srun",
             )
         if self._output.recorded_exit_code == ExitCode.GOOD:
             return ExitCode.GOOD

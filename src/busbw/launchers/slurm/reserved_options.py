@@ -20,7 +20,7 @@ def refuse_reserved(name: str, options: Iterable[str], names: tuple[str, ...], l
         if _is_reserved(option, names, letters):
             raise UsageError(
                 f"{name}={option}: busbw sets the options for output, cluster, repetition and waiting itself",
-                remedy="use --folder, --steps, --detach, or SLURM_CLUSTERS",
+                remedy="use --output-folder, --repeat, --detach, or SLURM_CLUSTERS",
             )
 
 

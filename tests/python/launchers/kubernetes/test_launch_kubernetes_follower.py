@@ -183,14 +183,14 @@ def test_the_exit_code(cluster: FakeCluster, codes: tuple[int, int], expected: i
     assert cluster.run()[0] == expected
 
 
-def test_what_another_process_said_last_is_shown(cluster: FakeCluster) -> None:
+def test_the_last_lines_of_another_process_are_shown(cluster: FakeCluster) -> None:
     cluster.says("pods", [ended(0, 4), ended(1, 3)])
     _, _, err = cluster.run()
     assert ["logs", "job-1-x", "-c", "busbw", "--tail=20"] in [words for words, _ in cluster.calls()]
     assert "[0-1] all_reduce_perf: a sentence" in err or "[1] " in err
 
 
-def test_an_older_cluster_does_not_try_again(cluster: FakeCluster) -> None:
+def test_an_older_cluster_does_not_retry(cluster: FakeCluster) -> None:
     (cluster.folder / "old").touch()
     cluster.says("pods", [ended(0, 0), ended(1, 0)])
     assert cluster.run()[0] == 0
@@ -204,11 +204,14 @@ def test_an_older_cluster_does_not_try_again(cluster: FakeCluster) -> None:
         ('Error from server (Forbidden): jobs.batch is forbidden: User "a" cannot', ["role.yaml"]),
         ("error: You must be logged in to the server (Unauthorized)", ["log in again"]),
         ('error: context "moon" does not exist', ["get-contexts"]),
-        ('error: no matches for kind "JobSet" in version "jobset.x-k8s.io/v1alpha2"', ["--kind job", "operator"]),
+        (
+            'error: no matches for kind "JobSet" in version "jobset.x-k8s.io/v1alpha2"',
+            ["--workload-kind job", "operator"],
+        ),
         ("Unable to connect to the server: getting credentials: exec: executable aws not found", ["log in again"]),
     ],
 )
-def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: str, words: list[str]) -> None:
+def test_a_rejection_is_one_sentence_with_a_remedy(cluster: FakeCluster, said: str, words: list[str]) -> None:
     cluster.fails("create", f"Warning: something else\n{said}\n")
     code, out, err = cluster.run()
     assert (code, out) == (3, "")
@@ -220,7 +223,7 @@ def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: s
     assert not list(cluster.folder.glob("here/*"))
 
 
-def test_what_cannot_be_made_whole_is_removed(cluster: FakeCluster) -> None:
+def test_an_incomplete_job_is_removed(cluster: FakeCluster) -> None:
     cluster.fails("patch", "Error from server: etcdserver: request timed out\n")
     code, _, err = cluster.run()
     assert code == 3
@@ -236,7 +239,7 @@ def test_a_job_that_cannot_be_removed_is_named(cluster: FakeCluster) -> None:
     assert "remove it by hand: kubectl -n bench delete job busbw-all-reduce-" in err
 
 
-def test_a_hiccup_of_the_api_server_is_waited_out(cluster: FakeCluster) -> None:
+def test_a_short_outage_of_the_api_server_is_tolerated(cluster: FakeCluster) -> None:
     (cluster.folder / "get-pods.4.err").write_text("Error from server (ServiceUnavailable): try again\n")
     cluster.says("pods", [running(0), running(1)], [ended(0, 0), ended(1, 0)])
     assert cluster.run()[0] == 0
@@ -250,30 +253,30 @@ def test_a_hiccup_of_the_api_server_is_waited_out(cluster: FakeCluster) -> None:
         ("pods-quota", ["exceeded quota: few"]),
     ],
 )
-def test_what_never_heals_ends_it(cluster: FakeCluster, answer: str, words: list[str]) -> None:
+def test_a_permanent_problem_ends_the_job(cluster: FakeCluster, answer: str, words: list[str]) -> None:
     cluster.says("pods", json.loads((ANSWERS / f"{answer}.json").read_text())["items"])
     cluster.says("nodes", json.loads((ANSWERS / "nodes.json").read_text())["items"])
     if answer == "pods-quota":
         cluster.says("events", json.loads((ANSWERS / "events-quota.json").read_text())["items"])
-    code, _, err = cluster.run("--patience", "1", "--gpus", "16")
+    code, _, err = cluster.run("--pending-timeout", "1", "--gpus", "16")
     assert code == 3
     for word in words:
         assert word in err
     assert cluster.verbs()[-1] == "delete"
 
 
-def test_who_may_not_see_nodes_or_events_waits_all_the_same(cluster: FakeCluster) -> None:
+def test_a_user_without_rights_for_nodes_and_events_waits(cluster: FakeCluster) -> None:
     waiting = json.loads((ANSWERS / "pods-unschedulable.json").read_text())["items"]
     cluster.says("pods", waiting, waiting, [ended(0, 0), ended(1, 0)])
     cluster.fails("get-nodes", "Error from server (Forbidden): nodes is forbidden\n")
     cluster.fails("get-events", "Error from server (Forbidden): events is forbidden\n")
-    code, _, err = cluster.run("--patience", "1")
+    code, _, err = cluster.run("--pending-timeout", "1")
     assert code == 0
     assert "waiting: 2 of 2 pods pending (0/3 nodes are available" in err
     assert "forbidden" not in err
 
 
-def test_ctrl_c_deletes_the_job_and_reads_on_to_its_end(cluster: FakeCluster) -> None:
+def test_ctrl_c_deletes_the_job_and_reads_its_log_to_the_end(cluster: FakeCluster) -> None:
     (cluster.folder / "open").touch()
     cluster.says("pods", [running(0), running(1)])
     process = cluster.start()
@@ -290,7 +293,7 @@ def test_ctrl_c_deletes_the_job_and_reads_on_to_its_end(cluster: FakeCluster) ->
     assert "logs" in cluster.verbs()[cluster.verbs().index("delete") :]
 
 
-def test_a_head_that_is_gone_is_a_lost_rank(cluster: FakeCluster) -> None:
+def test_a_missing_leader_pod_is_a_lost_rank(cluster: FakeCluster) -> None:
     evicted = pod(0, {}, "Failed")
     evicted["status"] = {"phase": "Failed", "reason": "Preempted", "message": "by a more important pod"}
     cluster.says("pods", [running(0), running(1)], [evicted, running(1)])
@@ -320,7 +323,7 @@ def test_a_sidecar_that_runs_on_does_not_hold_up_the_end(cluster: FakeCluster, c
     assert cluster.verbs()[-1] == "delete"
 
 
-def test_a_sidecar_that_runs_first_is_no_start(cluster: FakeCluster) -> None:
+def test_a_sidecar_does_not_count_as_the_start(cluster: FakeCluster) -> None:
     starting = with_sidecar(pod(0, {"waiting": {"reason": "ContainerCreating"}}, "Pending"))
     cluster.says("pods", [starting], [starting], [ended(0, 0)])
     assert cluster.run("--nodes", "1")[0] == 0
@@ -368,7 +371,7 @@ def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str
         (cluster.folder / "log").unlink()
     cluster.says("pods", [running(0)], [lost])
     # A wait is shown after two seconds. The limit is longer, for the delays of a busy machine.
-    code, _, err = cluster.run("--nodes", "1", "--patience", "6")
+    code, _, err = cluster.run("--nodes", "1", "--pending-timeout", "6")
     assert code == 4
     assert f"the pod job-0-x was lost: {words}" in err
     assert cluster.verbs()[-1] == "delete"
@@ -379,7 +382,7 @@ def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str
 def test_a_pod_with_an_unready_sidecar_is_not_lost(cluster: FakeCluster) -> None:
     unready = with_conditions(with_sidecar(running(0)), Ready="False", ContainersReady="False")
     cluster.says("pods", *[[unready]] * 5, [ended(0, 0)])
-    assert cluster.run("--nodes", "1", "--patience", "1")[0] == 0
+    assert cluster.run("--nodes", "1", "--pending-timeout", "1")[0] == 0
 
 
 def test_without_kubectl_it_says_where_to_get_it(cluster: FakeCluster) -> None:

@@ -30,7 +30,7 @@ def lives(number: int) -> bool:
 
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("leaves", [False, True])
-def test_the_limit_holds_whoever_has_the_pipes(
+def test_the_limit_holds_with_inherited_pipes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool, ends: bool
 ) -> None:
     program = tmp_path / "kubectl"

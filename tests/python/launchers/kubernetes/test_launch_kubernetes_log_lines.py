@@ -37,7 +37,7 @@ def test_each_line_comes_once_and_in_order(times: list[int], cuts: list[int]) ->
 
 
 @given(st.integers(1, 8), st.integers(0, 8))
-def test_lines_of_one_moment_are_told_apart_by_their_number(count: int, taken: int) -> None:
+def test_lines_with_equal_timestamps_are_counted(count: int, taken: int) -> None:
     log = [(10**9, b"same\n")] * count
     joiner = LogDeduplicator()
     first = [joiner.take(piece) for piece in served(log, "")[:taken]]
@@ -59,5 +59,5 @@ def test_zones_other_than_utc() -> None:
     assert joiner.since == "2026-11-21T18:00:00.123456789+08:00"
 
 
-def test_what_has_no_stamp_is_the_servers_own_word() -> None:
+def test_a_line_without_a_timestamp_is_the_servers() -> None:
     assert LogDeduplicator().take(b"unable to retrieve container logs\n") == b"unable to retrieve container logs\n"

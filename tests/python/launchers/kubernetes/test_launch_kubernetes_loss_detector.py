@@ -55,7 +55,7 @@ def lost_after_s(one: objects.Pod, failures: int = 0, pending_limit_s: int = 60)
         (pod(phase="Failed", reason="NodeLost"), 3, None),  # it has ended, which is judged elsewhere
     ],
 )
-def test_how_long_it_takes_to_be_lost(one: objects.Pod, failures: int, after_s: int | None) -> None:
+def test_the_time_until_a_pod_is_lost(one: objects.Pod, failures: int, after_s: int | None) -> None:
     assert lost_after_s(one, failures) == after_s
 
 
@@ -64,7 +64,7 @@ def test_limit_0_waits_for_a_silent_node() -> None:
     assert lost_after_s(pod(reason="NodeLost"), pending_limit_s=0) == 0
 
 
-def test_a_line_or_a_node_that_comes_back_starts_it_anew() -> None:
+def test_a_new_line_or_a_returning_node_restarts_the_limit() -> None:
     silent = pod(Ready="Unknown")
     loss = LossDetector(60)
     assert not loss.lost_reason(silent, None, 0.0)

@@ -60,11 +60,11 @@ RENDERED: dict[str, KubernetesPlan] = {
 # The same by the command line, for people to look at and to change by hand.
 DEPLOYED = {
     "cpu": "--image registry.example/busbw:cpu -- all_reduce -b 8 -e 64M -f 2",
-    "p5.48xlarge": "--image registry.example/busbw:efa --system p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
-    "hgx-h100": "--image registry.example/busbw:ib --system hgx-h100 --capability IPC_LOCK --shm 64Gi "
+    "p5.48xlarge": "--image registry.example/busbw:efa --machine-type p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
+    "hgx-h100": "--image registry.example/busbw:ib --machine-type hgx-h100 --capability IPC_LOCK --shm 64Gi "
     "-- all_reduce -b 8 -e 16G -f 2",
-    "jobset": "--image registry.example/busbw:ib --kind jobset --gpus 8 -- all_reduce -b 8 -e 16G -f 2",
-    "mpijob": "--image registry.example/busbw:efa-mpijob --kind mpijob --system p5.48xlarge "
+    "jobset": "--image registry.example/busbw:ib --workload-kind jobset --gpus 8 -- all_reduce -b 8 -e 16G -f 2",
+    "mpijob": "--image registry.example/busbw:efa-mpijob --workload-kind mpijob --machine-type p5.48xlarge "
     "-- all_reduce -b 8 -e 16G -f 2",
 }
 
@@ -169,7 +169,7 @@ def pods_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_sent(name: str) -> None:
+def test_the_objects_match_the_golden_files(name: str) -> None:
     expect_golden(f"kubernetes/{name}.yaml", RENDERED[name].text())
 
 
@@ -182,14 +182,14 @@ def test_every_object_is_what_its_kind_demands(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_shown_are_the_objects_that_are_sent(name: str) -> None:
+def test_a_dry_run_shows_the_objects_that_are_sent(name: str) -> None:
     shown = list(yaml.safe_load_all(RENDERED[name].text()))
     job_manifests = RENDERED[name].job_manifests
     assert shown == json.loads(json.dumps([*job_manifests.owned, job_manifests.workload]).replace(TOKEN, "<token>"))
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_the_token_is_in_the_secret_alone(name: str) -> None:
+def test_the_token_is_only_in_the_secret(name: str) -> None:
     plan = RENDERED[name]
     others = [one for one in (plan.job_manifests.workload, *plan.job_manifests.owned) if one["kind"] != "Secret"]
     assert TOKEN not in json.dumps(others)
@@ -235,7 +235,7 @@ def test_a_label_selects_the_pods_of_one_job_alone() -> None:
     assert service["metadata"]["name"] == job_manifests.workload["spec"]["template"]["spec"]["subdomain"]
 
 
-def test_it_starts_suspended_and_is_let_go() -> None:
+def test_it_starts_suspended_and_is_resumed() -> None:
     job_manifests = RENDERED["cpu"].job_manifests
     assert suspended(job_manifests)["spec"]["suspend"] is True
     assert resumption(job_manifests) == {"spec": {"suspend": False}}
@@ -296,7 +296,7 @@ def test_a_capability_that_has_no_effect_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_objects_have_besides_when_they_are_created_is_said(name: str) -> None:
+def test_fields_at_creation_are_shown(name: str) -> None:
     plan = RENDERED[name]
     job_manifests = plan.job_manifests
     first, rest = [line for line in plan.text().splitlines() if " create -f - " in line]
@@ -311,11 +311,11 @@ def test_what_objects_have_besides_when_they_are_created_is_said(name: str) -> N
 
 
 def test_several_processes_in_a_pod_are_for_mpijob() -> None:
-    with pytest.raises(UsageError, match="2 processes per node need --kind mpijob"):
+    with pytest.raises(UsageError, match="2 processes per node need --workload-kind mpijob"):
         render(JOB, CPU)
 
 
-def test_what_the_user_says_stands_above_the_system() -> None:
+def test_user_settings_override_the_machine_type() -> None:
     mine = KubernetesTarget(image="x", resources=(("vpc.amazonaws.com/efa", "16"), ("hugepages-2Mi", "0")), shm="1Gi")
     where = with_machine_type(mine, machine_type.load("p5.48xlarge"))
     assert dict(where.resources)["vpc.amazonaws.com/efa"] == "16"
@@ -355,11 +355,11 @@ def test_a_dry_run_touches_nothing_and_needs_nothing(
         (["--resource", "memory=lots"], '"lots" is not a quantity'),
         (["--huge-pages", "2Mi"], '"2Mi" is not NAME=VALUE'),
         (["--shm", "big"], '"big" is not a quantity'),
-        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is not a toleration'),
-        (["--processes-per-node", "2"], "2 processes per node need --kind mpijob"),
+        (["--toleration", "a=b:Sometimes"], '"a=b:Sometimes" is not a toleration'),
+        (["--processes-per-node", "2"], "2 processes per node need --workload-kind mpijob"),
     ],
 )
-def test_doubts_about_options_are_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unclear_options_are_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", "kubernetes", "--dry-run", "--image", "x", *words, "--", "all_reduce"]) == 2
     assert sentence in capsys.readouterr().err
 
@@ -376,5 +376,5 @@ def test_gpus_become_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     assert " -t 4 " in words("--", "all_reduce")
     assert " -g 4 " in words("--", "all_reduce", "-g", "4")
     assert " -t " not in words("--", "all_reduce", "-g", "4")
-    assert "-np 8 --map-by ppr:4:node" in words("--kind", "mpijob", "--", "all_reduce")
-    assert "-np 4 --map-by ppr:2:node" in words("--kind", "mpijob", "--", "all_reduce", "-g", "2")
+    assert "-np 8 --map-by ppr:4:node" in words("--workload-kind", "mpijob", "--", "all_reduce")
+    assert "-np 4 --map-by ppr:2:node" in words("--workload-kind", "mpijob", "--", "all_reduce", "-g", "2")

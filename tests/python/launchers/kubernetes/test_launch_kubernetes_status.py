@@ -37,7 +37,7 @@ QUOTA_EVENTS = answer(objects.EventList, "events-quota")
 NODES = answer(objects.NodeList, "nodes")
 
 
-def test_the_scheduler_speaks() -> None:
+def test_messages_of_the_scheduler() -> None:
     words = status.waiting_message(UNSCHEDULABLE, 2, answer(objects.EventList, "events-unschedulable"))
     assert words == (
         "2 of 2 pods pending (0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) were unschedulable)"
@@ -45,7 +45,7 @@ def test_the_scheduler_speaks() -> None:
     assert all(status.is_unschedulable(one) for one in UNSCHEDULABLE)
 
 
-def test_the_kubelet_speaks() -> None:
+def test_messages_of_the_kubelet() -> None:
     words = status.waiting_message(NO_IMAGE, 2)
     assert words == ('2 of 2 pods pending (ErrImagePull: failed to pull and unpack image "missing/busbw:1": not found)')
     problem = status.find_problem(NO_IMAGE, 2)
@@ -54,7 +54,7 @@ def test_the_kubelet_speaks() -> None:
     assert "--image-pull-secret" in problem.remedy
 
 
-def test_the_job_controller_speaks() -> None:
+def test_messages_of_the_job_controller() -> None:
     words = status.waiting_message(QUOTA, 2, QUOTA_EVENTS)
     assert words.startswith("1 of 2 pods not yet created (Error creating: pods")
     assert "exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1)" in words
@@ -63,13 +63,13 @@ def test_the_job_controller_speaks() -> None:
     assert "exceeded quota" in problem.text
 
 
-def test_nothing_is_waited_for_when_all_have_started() -> None:
+def test_no_waiting_message_after_all_have_started() -> None:
     running = [pod(phase="Running", containerStatuses=container(running={})) for _ in range(2)]
     assert status.waiting_message(running, 2) == ""
     assert status.find_problem(running, 2) is None
 
 
-def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
+def test_pod_events_explain_the_node() -> None:
     creating = pod(containerStatuses=container(waiting={"reason": "ContainerCreating"}))
     events = [
         msgspec.convert(
@@ -108,7 +108,7 @@ def fits(requests: dict[str, str], selector: dict[str, str] | None = None, wante
     return found.text if found else ""
 
 
-def test_what_could_never_fit() -> None:
+def test_pods_that_never_fit() -> None:
     assert fits({"nvidia.com/gpu": "16"}) == (
         "0 of the 3 nodes could ever hold 16 nvidia.com/gpu, and 1 are needed (scheduler: 0/3 nodes)"
     )
@@ -117,18 +117,18 @@ def test_what_could_never_fit() -> None:
     assert "0 of the 3 nodes" in fits({"memory": "2Ti"})
 
 
-def test_what_could_fit_is_waited_for() -> None:
+def test_pods_that_could_fit_wait() -> None:
     assert fits({"cpu": "64", "memory": "512Gi"}, wanted=3) == ""
     assert fits({}, {"kubernetes.io/hostname": "real-1"}) == ""
     assert fits({"memory": "1e3xyz"}) == ""  # a form that is not understood is the scheduler's matter
 
 
-def test_an_autoscaler_brings_nodes() -> None:
+def test_an_autoscaler_adds_nodes() -> None:
     coming = objects.Event(reason="TriggeredScaleUp", message="pod triggered scale-up")
     assert fits({"nvidia.com/gpu": "16"}, events=[coming]) == ""
 
 
-def test_the_head_is_process_0_or_the_mpi_launcher() -> None:
+def test_the_leader_pod_is_process_0_or_the_mpi_launcher() -> None:
     pods = [pod("a", index="1"), pod("b", index="0")]
     found = status.leader_pod(pods)
     assert found
@@ -163,7 +163,7 @@ def event(reason: str, when: str, *, kind: str = "Job", message: str = "no") -> 
     )
 
 
-def test_what_an_object_got_over_is_no_trouble() -> None:
+def test_a_resolved_event_is_no_problem() -> None:
     failed = event("FailedCreate", "00:10")
     assert status.find_problem([], 1, [failed])
     assert status.find_problem([], 1, [failed, event("SuccessfulCreate", "00:10")])  # nobody knows which came last
@@ -175,7 +175,7 @@ def test_what_an_object_got_over_is_no_trouble() -> None:
     assert status.find_problem([pod()], 1, [mount, event("Pulling", "00:20", kind="Pod")]) is None
 
 
-def test_a_stage_changes_when_things_get_on() -> None:
+def test_a_stage_changes_with_progress() -> None:
     failed, again = event("FailedCreate", "00:10"), event("FailedCreate", "00:40", message="another name")
     before = status.find_problem([pod()], 3, [failed])
     after = status.find_problem([pod()], 3, [failed, again])

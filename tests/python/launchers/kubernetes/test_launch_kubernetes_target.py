@@ -14,18 +14,18 @@ from busbw.launchers.kubernetes.target import Toleration, pair, quantity, tolera
     ("text", "number"),
     [("8", 8), ("500m", 0.5), ("1k", 1000), ("5120Mi", 5120 * 2**20), ("1.5Gi", 1.5 * 2**30), ("2T", 2e12)],
 )
-def test_amounts(text: str, number: float) -> None:
+def test_quantities(text: str, number: float) -> None:
     assert quantity(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "x", "8 Gi", "-1", "8GiB", "Gi", "1e", "½"])
-def test_what_is_no_amount(text: str) -> None:
+def test_invalid_quantities(text: str) -> None:
     with pytest.raises(UsageError, match="is not a quantity"):
         quantity(text)
 
 
 @given(st.text())
-def test_any_text_is_an_amount_or_an_error(text: str) -> None:
+def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     with suppress(UsageError):
         assert quantity(text) >= 0
 
@@ -44,12 +44,12 @@ def test_tolerations(text: str, expected: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "=b", "a=", ":NoSchedule", "a:b:NoSchedule", "a:Never", "a:"])
-def test_what_is_no_toleration(text: str) -> None:
+def test_invalid_tolerations(text: str) -> None:
     with pytest.raises(UsageError, match="is not a toleration"):
         toleration(text)
 
 
-def test_a_toleration_says_what_it_was_made_of() -> None:
+def test_a_toleration_in_a_manifest() -> None:
     assert toleration("a=b:NoSchedule") == Toleration("a", "b", "NoSchedule")
 
 

@@ -64,7 +64,7 @@ RENDERED: dict[str, SlurmPlan] = {
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_what_is_sent_and_run(name: str) -> None:
+def test_the_plan_matches_the_golden_file(name: str) -> None:
     expect_golden(f"slurm/{name}", RENDERED[name].text())
 
 
@@ -83,11 +83,11 @@ def test_a_script_by_hand_makes_its_folder_itself() -> None:
     expect_golden("slurm/standalone.sbatch", script(JOB, SlurmTarget(standalone=True, steps=2)).rstrip("\n"))
 
 
-def test_each_option_once_and_the_last_word_counts() -> None:
+def test_each_option_once_with_its_last_value() -> None:
     assert merged(["--nodes=2", "--exclusive", "--nodes=3", "--mem=0"]) == ("--nodes=3", "--exclusive", "--mem=0")
 
 
-def test_what_the_user_says_goes_before_what_the_machine_type_wants() -> None:
+def test_user_options_override_the_machine_type() -> None:
     wanted = [one.option for one in P4DE.slurm_job]
     assert "--exclusive" in wanted
     assert "--exclusive" in job_options(ON_P4DE, BATCH)
@@ -99,7 +99,7 @@ def test_what_the_user_says_goes_before_what_the_machine_type_wants() -> None:
     assert "--wait=30" not in step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",)))
 
 
-def test_the_environment_is_handed_on_whatever_the_site_says() -> None:
+def test_the_environment_is_exported_despite_site_settings() -> None:
     (command,) = slurm.render(JOB, BATCH).commands
     assert command.words[:3] == ("sbatch", "--parsable", "--export=ALL")
     (command,) = slurm.render(JOB, replace(BATCH, job_options=("--export=NONE",))).commands
@@ -111,7 +111,7 @@ def test_the_environment_is_handed_on_whatever_the_site_says() -> None:
     assert "--export=ALL" not in step_options(JOB, replace(BATCH, step_options=("--export=ALL,A=1",)))
 
 
-def test_what_is_asked_for_goes_before_what_sbatch_does_by_default() -> None:
+def test_our_options_override_defaults_of_sbatch() -> None:
     asked = replace(BATCH, job_options=("--partition=gpu", "--time=5"))
     plan = slurm.render(JOB, asked)
     words = plan.commands[0].words
@@ -201,7 +201,7 @@ def variables(folder: Path, name: str) -> list[str]:
     return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
 
 
-def test_the_script_runs_the_program_and_leaves_what_it_says(tmp_path: Path) -> None:
+def test_the_script_runs_the_program_and_stores_its_output(tmp_path: Path) -> None:
     where = SlurmTarget(folder=tmp_path / "job")
     done = run_script(tmp_path, script(JOB, where), "0\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -226,7 +226,7 @@ def test_the_script_runs_the_program_and_leaves_what_it_says(tmp_path: Path) -> 
         ("137\n0\n0\n", 1, 137),
     ],
 )
-def test_steps_go_on_while_it_makes_sense(tmp_path: Path, codes: str, steps: int, code: int) -> None:
+def test_steps_continue_after_wrong_or_slow_data(tmp_path: Path, codes: str, steps: int, code: int) -> None:
     done = run_script(tmp_path, script(JOB, SlurmTarget(folder=tmp_path / "job", steps=3)), codes)
     assert done.returncode == code
     assert len(list((tmp_path / "job").glob("step-*.code"))) == steps
@@ -247,7 +247,7 @@ def test_a_host_file_is_written_as_srun_reads_it(tmp_path: Path) -> None:
     assert (tmp_path / "job" / "hosts").read_text().split() == ["n3", "n3", "n1"]
 
 
-def test_a_script_by_hand_shows_the_table_and_can_be_come_back_to(tmp_path: Path) -> None:
+def test_a_manual_script_shows_the_table_and_can_be_attached(tmp_path: Path) -> None:
     done = run_script(tmp_path, script(JOB, SlurmTarget(standalone=True)), "5\n")
     assert (done.returncode, done.stdout, done.stderr) == (5, "# table\n", "said on stderr\n")
     found = slurm.load_submitted(tmp_path / "busbw-12")
@@ -289,13 +289,13 @@ NONSENSE = (
 
 
 @pytest.mark.parametrize("text", NONSENSE)
-def test_a_folder_that_says_nonsense_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_folder_with_an_invalid_job_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / slurm.JOB_FILE).write_text(text)
     with pytest.raises(UsageError, match="is not the folder of a Slurm job"):
         slurm.load_submitted(tmp_path)
 
 
-def test_a_folder_goes_and_those_of_other_jobs_stay(tmp_path: Path) -> None:
+def test_only_the_jobs_own_folder_is_removed(tmp_path: Path) -> None:
     one, other = (tmp_path / slurm.FOLDERS / name for name in ("one", "other"))
     for folder in (one, other):
         folder.mkdir(parents=True)

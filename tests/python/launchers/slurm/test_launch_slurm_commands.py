@@ -27,7 +27,7 @@ def test_the_id_of_a_new_job(fake: FakeSlurm, said: str) -> None:
     assert fake.asked("sbatch") == ["sbatch --parsable x"]
 
 
-def test_a_refusal(fake: FakeSlurm) -> None:
+def test_a_rejection(fake: FakeSlurm) -> None:
     fake.says("sbatch", error="sbatch: error: Batch job submission failed: Invalid feature specification\n", code=1)
     with pytest.raises(BusbwError) as raised:
         commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
@@ -38,7 +38,7 @@ def test_a_refusal(fake: FakeSlurm) -> None:
     )
 
 
-def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
+def test_a_rejection_without_a_message(fake: FakeSlurm) -> None:
     fake.says("sbatch", code=77)
     with pytest.raises(BusbwError, match="Slurm rejected the job: exit code 77"):
         commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
@@ -48,7 +48,7 @@ def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
     ("refusal", "what"),
     [("", "job busbw-x is canceled if it exists"), ("no contact", "job busbw-x may wait or run: no contact")],
 )
-def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
+def test_a_submission_without_an_answer_is_canceled_by_name(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, refusal: str, what: str
 ) -> None:
     monkeypatch.setattr(commands, "_ANSWER_LIMIT_S", 0.5)
@@ -63,7 +63,7 @@ def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
     )
 
 
-def test_a_job_that_left_the_queue_is_asked_for_elsewhere(fake: FakeSlurm) -> None:
+def test_scontrol_knows_a_job_after_squeue(fake: FakeSlurm) -> None:
     fake.says("squeue")
     fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
     found = commands.status("10")
@@ -74,13 +74,13 @@ def test_a_job_that_left_the_queue_is_asked_for_elsewhere(fake: FakeSlurm) -> No
     assert commands.status("10") is None
 
 
-def test_the_step_of_a_name(fake: FakeSlurm) -> None:
+def test_a_step_by_name(fake: FakeSlurm) -> None:
     fake.says("squeue", "12.0 other\n12.1 busbw-all-reduce-1a2b3c\n12.batch batch\n\n")
     assert commands.step_named("busbw-all-reduce-1a2b3c") == "12.1"
     assert commands.step_named("busbw") == ""
 
 
-def test_a_step_that_nobody_can_tell_of(fake: FakeSlurm) -> None:
+def test_a_step_query_that_fails(fake: FakeSlurm) -> None:
     fake.says("squeue", error="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
     with pytest.raises(commands.SlurmUnreachableError, match="Unable to contact slurm controller"):
         commands.step_named("busbw")
@@ -110,7 +110,7 @@ def test_nodes_that_do_not_work(fake: FakeSlurm) -> None:
     assert commands.nodes_down("") == ()
 
 
-def test_a_question_that_fails(fake: FakeSlurm) -> None:
+def test_a_query_that_fails(fake: FakeSlurm) -> None:
     fake.says("scontrol", error="slurm_load_topo error: Unable to contact slurm controller\n", code=1)
     with pytest.raises(BusbwError, match=r"scontrol show topology: .*; launch on a machine where squeue works"):
         commands.read(["scontrol", "show", "topology"])

@@ -29,16 +29,16 @@ REFUSALS = {part.partition("\n")[0]: part.partition("\n")[2] for part in SAID.sp
         ("sbatch --nonsense", "unrecognized option '--nonsense'", "--slurm-arg"),
     ],
 )
-def test_the_words_and_the_remedy(command: str, words: str, remedy: str) -> None:
+def test_the_error_line_and_the_remedy(command: str, words: str, remedy: str) -> None:
     assert error_line(REFUSALS[command]) == words
     assert remedy in remedy_for(REFUSALS[command])
 
 
-def test_every_recorded_refusal_has_a_remedy_of_its_own() -> None:
+def test_every_recorded_rejection_has_its_own_remedy() -> None:
     assert len({remedy_for(text) for text in REFUSALS.values()}) == len(REFUSALS) == 7
 
 
-def test_words_of_little() -> None:
+def test_short_messages() -> None:
     assert error_line("") == ""
     assert error_line("sbatch: something happened\n") == "something happened"
     assert remedy_for("something happened") == "see Slurm's log for details"

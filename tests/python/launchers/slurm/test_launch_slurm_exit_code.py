@@ -45,7 +45,7 @@ class Run:
         (1, 0, 1),
     ],
 )
-def test_the_programs_own_word_goes_first(srun: int, recorded: int | None, code: int) -> None:
+def test_the_recorded_exit_code_has_priority(srun: int, recorded: int | None, code: int) -> None:
     out = [b"# table\n", *([END % recorded] if recorded is not None else [])]
     assert resolve_exit_code(srun, Run(out=out).heard) == code
 

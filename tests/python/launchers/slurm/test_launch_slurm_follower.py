@@ -103,7 +103,7 @@ def test_the_files_show_that_a_step_has_ended(fake: FakeSlurm, folder: Path, rec
     assert fake.asked("squeue") == []
 
 
-def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_the_queue_status_is_shown_until_the_first_line(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     waits = "job 12 waits for 2 nodes: Resources (its nodes are in use)"
     runs = "job 12 runs on n[2,4], no output yet"
@@ -128,7 +128,7 @@ def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, 
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_scheduler_that_is_down_for_a_while(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
@@ -137,7 +137,7 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
     assert output.statuses[0].startswith("Slurm does not answer: slurm_load_jobs error: Unable to contact")
 
 
-def test_a_scheduler_that_stays_away(
+def test_a_scheduler_that_stays_down(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_SLURM_SILENCE_LIMIT_S", 0.0)
@@ -182,7 +182,7 @@ def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Si
     assert fake.asked("sinfo")[0].startswith("sinfo --noheader --Node --nodes=n[2,4]")
 
 
-def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_folder_that_is_not_shared(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     output = RecordedOutput()
@@ -245,7 +245,7 @@ class Nfs:
         return self._scandir(path)
 
 
-def test_files_that_nfs_took_for_missing(
+def test_files_that_nfs_reported_as_missing(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
@@ -343,7 +343,7 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
     assert ENDING_STATUS in output.statuses
 
 
-def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_three_interrupts_without_slurm(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", error=AWAY, code=1)
     fake.says("scancel", error=AWAY, code=1)
@@ -369,7 +369,7 @@ def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     assert set(again) == {"scancel 12"}
 
 
-def test_a_reader_who_goes_away_while_slurm_is_away(
+def test_a_closed_reader_without_slurm(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.says("squeue", RUNNING)
@@ -387,7 +387,7 @@ def test_a_reader_who_goes_away_while_slurm_is_away(
     assert output_follower.is_complete
 
 
-def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_lost_terminal_cancels_nothing(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", RUNNING)
     output = RecordedOutput(TimedActions((at_once, gets(signal.SIGHUP))))
     with pytest.raises(DetachedError):
@@ -395,7 +395,7 @@ def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path
     assert fake.asked("scancel") == []
 
 
-def test_a_reader_who_goes_away_cancels(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_closed_reader_cancels(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", RUNNING)
     (folder / "step-1.out").write_text("# table\n")
 
@@ -406,7 +406,7 @@ def test_a_reader_who_goes_away_cancels(fake: FakeSlurm, folder: Path, received:
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_handlers_of_signals_are_put_back() -> None:
+def test_signal_handlers_are_restored() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     with signals() as received:
@@ -442,7 +442,7 @@ def test_a_full_folder_is_named_at_once(
 
 
 @pytest.mark.parametrize(("error", "full"), [(ENOSPC, True), (EDQUOT, True), (EACCES, False), (0, False)])
-def test_whether_a_folder_takes_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, full: bool) -> None:
+def test_detection_of_a_full_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, full: bool) -> None:
     def sync(_descriptor: int) -> None:
         if error:
             raise OSError(error, "as the disk says")
@@ -452,9 +452,7 @@ def test_whether_a_folder_takes_more(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
-    fake: FakeSlurm, folder: Path, received: SignalLog
-) -> None:
+def test_the_output_of_a_restarted_job_is_not_mixed(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", RUNNING)
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text("# table\n# another\n")

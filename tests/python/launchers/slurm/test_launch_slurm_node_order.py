@@ -14,7 +14,7 @@ from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
 TOPOLOGY = (GOLDEN / "slurm" / "said" / "topology.txt").read_text()
 
 
-def test_what_slurm_prints() -> None:
+def test_real_topologies() -> None:
     assert by_switch(TOPOLOGY) == ["n1", "n3", "n2", "n4"]
 
 
@@ -35,7 +35,7 @@ def test_blocks_count_like_leaves() -> None:
     assert by_switch("BlockName=b1 Nodes=n[5-6]\nBlockName=b2 Nodes=n[1-2]\n") == ["n5", "n6", "n1", "n2"]
 
 
-def test_a_circle_ends() -> None:
+def test_a_cycle_ends() -> None:
     assert by_switch("SwitchName=a Switches=b Nodes=x\nSwitchName=b Switches=a Nodes=y\n") == []
     assert by_switch("SwitchName=top Switches=a\nSwitchName=a Switches=b Nodes=x\nSwitchName=b Switches=a Nodes=y") == [
         "y",

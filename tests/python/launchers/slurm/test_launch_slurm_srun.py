@@ -71,7 +71,7 @@ def test_an_interrupt_goes_to_running_ranks_by_srun_alone(fake: FakeSlurm) -> No
     assert errors == []
 
 
-def test_where_slurm_is_away_when_all_have_ended_it_is_said_what_may_go_on(fake: FakeSlurm) -> None:
+def test_an_end_without_slurm_reports_possible_remains(fake: FakeSlurm) -> None:
     (fake.folder / "srun.heeds").touch()
     for name in ("squeue", "scancel"):
         fake.says(name, error=AWAY, code=1)
@@ -97,7 +97,7 @@ def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
 
 
 @pytest.mark.parametrize("heeds", [True, False])
-def test_where_nobody_reads_any_more_running_ranks_are_interrupted_whether_or_not_slurm_is_there(
+def test_a_closed_reader_interrupts_running_ranks_with_or_without_slurm(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, *, heeds: bool
 ) -> None:
     for name in ("squeue", "scancel"):

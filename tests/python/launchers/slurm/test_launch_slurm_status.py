@@ -60,7 +60,7 @@ def test_a_job_that_runs() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "\n", "RUNNING", "garbage|x"])
-def test_lines_that_say_nothing(line: str) -> None:
+def test_lines_without_a_status(line: str) -> None:
     assert parse_squeue(line) is None
 
 
@@ -72,7 +72,7 @@ def test_a_reason_may_hold_anything() -> None:
     )
 
 
-def test_words_that_nobody_knows_are_said_as_they_are() -> None:
+def test_unknown_reasons_are_shown_unchanged() -> None:
     assert waiting_message("7", JobStatus("PENDING", "SomethingNew", "2")) == "job 7 waits for 2 nodes: SomethingNew"
     assert waiting_message("7", JobStatus("PENDING", "", "1")) == "job 7 waits for a node"
     assert waiting_message("7", JobStatus("REQUEUED", "", "2")) == "job 7 waits for 2 nodes: REQUEUED"
@@ -116,7 +116,7 @@ def test_the_end_names_the_nodes_that_failed() -> None:
 @pytest.mark.parametrize(
     "reason", ["BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "ReservationDeleted"]
 )
-def test_what_waiting_cannot_help(reason: str) -> None:
+def test_jobs_that_never_start(reason: str) -> None:
     found = never_starts(JobStatus("PENDING", reason))
     assert found is not None
     assert reason in found[0]
@@ -125,7 +125,7 @@ def test_what_waiting_cannot_help(reason: str) -> None:
 
 
 @pytest.mark.parametrize("label", squeue_lines() if (SAID / "squeue.txt").exists() else [])
-def test_what_others_may_change_is_waited_for(label: str) -> None:
+def test_jobs_that_may_start_later(label: str) -> None:
     assert never_starts(status(label)) is None
 
 

@@ -1,0 +1,78 @@
+"""Old spellings of options, accepted for one release: hidden from the help, each prints the new spelling on stderr."""
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from busbw.errors import UsageError
+
+if TYPE_CHECKING:
+    from click.parser import _OptionParser
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    """Prints that `old` is deprecated in favor of `new`."""
+    click.echo(f"busbw: {old} is deprecated: use {new}", err=True)
+
+
+def renamed_option(old: str, new: str) -> Callable[[Function], Function]:
+    """Accepts `old` as another spelling of the option `new` of the same command."""
+    name = f"deprecated_{old.strip('-').replace('-', '_')}"  # differs from every parameter of a command
+    return click.option(old, name, cls=_OldSpelling, new=new)
+
+
+def replaced_option(old: str, name: str, new: str) -> Callable[[Function], Function]:
+    """Accepts an option that keeps its own meaning and its parameter `name`, although `new` replaces it."""
+
+    def warn(context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+        if value is not None and not context.resilient_parsing:
+            warn_deprecated(old, new)
+        return value
+
+    return click.option(old, name, hidden=True, callback=warn)
+
+
+class _OldSpelling(click.Option):
+    """Hidden option with an old spelling: parses like the new option and passes its words on to it."""
+
+    def __init__(self, declarations: list[str], *, new: str, **more: Any) -> None:
+        # Eager: click must process it before the option that gets its value.
+        super().__init__(declarations, hidden=True, expose_value=False, is_eager=True, **more)
+        self._new = new
+
+    def add_to_parser(self, parser: "_OptionParser", ctx: click.Context) -> None:
+        """Registers the old spelling with the number and kind of values of the new one."""
+        spelled = copy(self._target(ctx))
+        spelled.name, spelled.opts, spelled.secondary_opts = self.name, self.opts, []
+        spelled.add_to_parser(parser, ctx)
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Passes the parsed words on to the new option, which converts and checks them.
+
+        Raises:
+            UsageError: Both spellings are given.
+        """
+        if self.name not in opts:
+            return None, args
+        target = self._target(ctx)
+        parsed = cast("dict[str, Any]", opts)
+        words = parsed.pop(self.name)
+        if target.multiple:
+            words = [*words, *parsed.get(target.name, ())]
+        elif target.name in parsed:
+            raise UsageError(f"{self.opts[0]} is the old spelling of {self._new}", remedy="give only the new one")
+        parsed[target.name] = words
+        if not ctx.resilient_parsing:
+            warn_deprecated(self.opts[0], self._new)
+        return None, args
+
+    def _target(self, context: click.Context) -> click.Option:
+        return next(
+            option for option in context.command.params if isinstance(option, click.Option) and self._new in option.opts
+        )
