@@ -2,7 +2,8 @@
 
 Each run is a complete A/B measurement on the host backend. In a null run both sides are equal. In a slower run side B
 is 5 % slower, because bench/programs/slower.c lengthens every measured time. The two kinds of runs alternate. Each run
-appends one line to the results, so an interrupted measurement can be resumed:
+appends one line to the results in build/bench-results/, so an interrupted measurement can be resumed. The summary goes
+to bench/results/:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
 """
@@ -27,7 +28,7 @@ from busbw.compare import ChangeVerdict
 from busbw.units import size_text
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "ab_false_alarms.jsonl"
+RESULTS = HERE.parent / "build" / "bench-results" / "ab_false_alarms.jsonl"
 SUMMARY = HERE / "results" / "ab_false_alarms.md"
 FLAGS = ("-t", "2", "--sizes", "64K,256K,512K,1M", "-n", "10", "-w", "2")
 SLOWER_BY = 0.05
@@ -59,6 +60,7 @@ def main() -> int:
     parser.add_argument("--summary", type=Path, default=SUMMARY)
     arguments = parser.parse_args()
     kinds = KINDS if arguments.kind == "both" else (arguments.kind,)
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
     done = list(read(arguments.results))
     counts = {kind: sum(outcome.kind == kind for outcome in done) for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +135,8 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
 def summary(outcomes: list[Outcome]) -> str:
     """Returns the results as a table for the documentation."""
     lines = [
+        "# False alarms and misses of `busbw ab`",
+        "",
         f"`all_reduce_perf {' '.join(FLAGS)}`, {os.cpu_count()} processors, "
         f"{min((o.at for o in outcomes), default='never')} to {max((o.at for o in outcomes), default='never')}; "
         f"load average while measuring {loads(outcomes)}.",

@@ -1,7 +1,8 @@
 """Measures the speed of busbw and its peers in one run: `make bench`.
 
 Each comparison alternates the two sides, so that a drift of the machine's speed favors neither. It reports the median
-of the ratios of neighboring runs. The results go to bench/results/ as JSON and as a table that the docs quote.
+of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The figures go to
+build/bench-results/ as JSON.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ROUNDS = 9
 OVERHEAD_PAIRS = 31  # some runs take up to five times longer, because both threads share a core
 SIZES_MPI = (1 << 20, 64 << 20, 4)  # first and last size in bytes, factor
 HERE = Path(__file__).parent
+FIGURES = HERE.parent / "build" / "bench-results"
+"""Folder of raw figures, which git ignores."""
 
 
 def run(command: list[str], **kwargs: Any) -> str:
@@ -203,7 +206,8 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, required=True, help="folder with busbw-engine and the eleven names")
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
     parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun (default: no peer)")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the results")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
     arguments = parser.parse_args()
 
     results: dict[str, Any] = {
@@ -225,8 +229,9 @@ def main() -> int:
         print(f"measuring {name} ...", file=sys.stderr)
         results[name] = step()
     table = as_table(results)
-    arguments.results.mkdir(exist_ok=True)
-    (arguments.results / "host.json").write_text(json.dumps(results, indent=2) + "\n")
+    for folder in (arguments.results, arguments.figures):
+        folder.mkdir(parents=True, exist_ok=True)
+    (arguments.figures / "host.json").write_text(json.dumps(results, indent=2) + "\n")
     (arguments.results / "host.md").write_text(table)
     print(table)
     return 0

@@ -24,12 +24,15 @@ PAGE = """\
 
 {date}, {processor}, one of {cores} cores, load {load:.1f}. Written by `bench/fastpath_forward.py`.
 
-The same function of a fake NCCL that does nothing, called directly and through `libbusbw_nccl.so`: 201 rounds of 20,000
-calls each, alternating. Figures in ns per call: median, and quartiles in brackets. The last column is the added cost of
-a call, by round; the target is less than {limit:.0f} ns. `ncclSignal` represents all functions that the fast path does
-not have: a jump. The fast path notes `ncclSend`, like other operations that it never executes, in a group.
-`ncclAllReduce` is a function of the fast path; at 8 GiB no table selects the fast path. No GPU is used: a fake CUDA has
-two devices in the host's memory (`bench/programs/fake_cuda.cpp`), so communicators of two ranks have a fast path.
+The page compares a function of a fake NCCL that does nothing, called directly and through `libbusbw_nccl.so`. The two
+ways alternated for 201 rounds of 20,000 calls each. Figures are ns per call: the median, and the quartiles in brackets.
+The last column is the added cost by round; the target is less than {limit:.0f} ns.
+
+- `ncclSignal` represents all functions that the fast path does not have. Such a call is a jump.
+- `ncclSend` represents operations that the fast path never executes. In a group it notes them.
+- `ncclAllReduce` is a function of the fast path. At 8 GiB no table selects the fast path.
+- No GPU is used. A fake CUDA has two devices in the host's memory (`bench/programs/fake_cuda.cpp`), so communicators of
+  two ranks have a fast path.
 
 | function | communicator | direct | delegated | added |
 | --- | --- | ---: | ---: | ---: |

@@ -1,6 +1,6 @@
 """Compares the fast path with NCCL and other peers on one machine: same programs, sizes and rounds, in one run.
 
-    python bench/gpu_fastpath.py --results bench/results/h200-x4-fastpath --ranks '--processes 4' \
+    python bench/gpu_fastpath.py --results build/bench-results/h200-x4-fastpath --ranks '--processes 4' \
         --peer 'MSCCL++@all_reduce,all_gather=--library libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so.2'
 
 A peer is a name, its collectives (without @: all) and a side as in `busbw ab`. Plain NCCL and the fast path are always

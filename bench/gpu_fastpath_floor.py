@@ -71,15 +71,10 @@ class Floor(NamedTuple):
         """Description for the page: what the floor includes and excludes."""
         of = self.hardware
         return (
-            f"The floor of a call in a graph is a sum: {of.gap_us} us between two kernels; {of.one_way_us} us for "
-            "each dependent trip over NVLink (one, or two if that is faster in total: a large all-reduce, a large "
-            "broadcast to several GPUs); and the time of the bytes that the busiest rank sends or receives, at the "
-            f"{of.all_gbps:.0f} GB/s of SM writes to a peer, or {of.alone_gbps:.0f} GB/s if only a broadcast's root "
-            "sends. The floor assumes that SMs write to peers and that no switch reduces (NVLS). The fast path adds "
-            "reads of the input and of the tag's word, polls and writes of the result. Its bytes take a fifteenth "
-            "longer, because 120 of a line's 128 bytes are data, and each step waits for its last cells. For data "
-            "that go to windows without lines it adds two barriers of all ranks. A call that is delegated to NCCL "
-            "takes NCCL's time."
+            f"The floor is the least time of a call in a graph without NVLS. It adds {of.gap_us} us between two "
+            f"kernels, {of.one_way_us} us for each trip over NVLink, and the time of the busiest rank's bytes. "
+            f"The bytes move at {of.all_gbps:.0f} GB/s, or at {of.alone_gbps:.0f} GB/s if only a broadcast's root "
+            "sends. Large all-reduces and broadcasts make two trips."
         )
 
 

@@ -1,13 +1,15 @@
-"""Page of bench/gpu_fastpath.py: tables of the figures, and a verdict for each target. Rebuilds the page from figures.
+"""Short page of bench/gpu_fastpath.py: a verdict for each target, extreme ratios, and tables of representative sizes.
 
-python bench/gpu_fastpath_page.py bench/results/h200-x2-fastpath.jsonl.gz
+Rebuilds the page from the figures, for example with other sizes:
+
+python bench/gpu_fastpath_page.py --sizes 1K,64K,1M,16M build/bench-results/h200-x2-fastpath.jsonl.gz
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +29,8 @@ AT_MOST_US = {
     "all_gather": {1 << 10: 2.8, 16 << 10: 3.3, 64 << 10: 4.0, 256 << 10: 5.5, 1 << 20: 7.0, 4 << 20: 14.0},
 }
 """Targets of this project for four H200s: device time of half."""
+SHOWN_SIZES = "1K,16K,64K,256K,1M,4M,16M,64M,1G"
+"""Default sizes of the tables. Verdicts and extreme ratios count all sizes."""
 AT_MOST_REGISTERED_US = {**AT_MOST_US, "all_reduce": {**AT_MOST_US["all_reduce"], 1 << 20: 11.0, 4 << 20: 25.0}}
 
 
@@ -72,7 +76,9 @@ class Ratio(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Median with minimum and maximum."""
+        """Median, with minimum and maximum if there are several rounds."""
+        if self.rounds == 1:
+            return f"{self.middle:.3f}"
         return f"{self.middle:.3f} ({self.least:.3f} to {self.most:.3f})"
 
 
@@ -206,9 +212,36 @@ def rounds_of(figures: Sequence[Figure]) -> str:
     return f"medians of {most} rounds" if least == most else f"medians of {least} to {most} rounds"
 
 
-def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], notes: Sequence[str]) -> str:
-    """Returns the page: first the missed targets, then all tables."""
+def extremes_row(case: Configuration, placement: str, figures: Sequence[Figure]) -> str | None:
+    """Returns a table line with the minimum and maximum ratios of one configuration. None if it has no ratio."""
+    sizes = sorted({figure.size_bytes for figure in figures if figure.placement == placement})
+    rows = [row(size, [f for f in figures if f.size_bytes == size and f.placement == placement]) for size in sizes]
+    cells = []
+    for ratios in (
+        [(one.over_nccl.middle, one.size_bytes) for one in rows if one.over_nccl],
+        [(one.over_best.middle, one.size_bytes) for one in rows if one.over_best],
+        [(one.over_registered.middle, one.size_bytes) for one in rows if one.over_registered],
+    ):
+        edges = (min(ratios), max(ratios)) if ratios else ()
+        cells += [f"{value:.3f} ({size_text(size)})" for value, size in edges] or ["", ""]
+    if not any(cells):
+        return None
+    launch = "graph" if case.launch == "graph" else "one by one"
+    head = [case.collective, case.dtype, placement.replace("_", " "), launch, str(len(sizes)), rounds_of(figures)]
+    return f"| {' | '.join([*head, *cells])} |"
+
+
+def page(
+    facts: dict[str, Any],
+    figures: Sequence[Figure],
+    ways: Sequence[str],
+    notes: Sequence[str],
+    sizes: str = SHOWN_SIZES,
+) -> str:
+    """Returns the page: first the missed targets, then extreme ratios, then in-place tables of these sizes."""
     parts: list[str] = []
+    extremes: list[str] = []
+    shown = set(sizes.split(","))
     found: list[Verdict] = []
     floor = floor_of(facts["machine"]) if any(figure.what.launch == "graph" for figure in figures) else None
     for case in dict.fromkeys(figure.what for figure in figures):
@@ -216,24 +249,34 @@ def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], 
         timed = "device time, in CUDA graphs" if case.launch == "graph" else "time, launched one by one"
         for placement in ("in_place", "out_of_place"):
             lines, of_table = table(case, placement, own_figures, ways, floor)
-            if len(lines) > 2:
-                title = (
-                    f"{case.collective}, {case.dtype}, {placement.replace('_', ' ')}: {timed}, {rounds_of(own_figures)}"
-                )
-                parts += ["", f"## {title}", "", *lines]
-                found += of_table
+            found += of_table
+            if line := extremes_row(case, placement, own_figures):
+                extremes.append(line)
+            rows = [line for line in lines[2:] if line.split(" | ")[0].removeprefix("| ") in shown]
+            if rows and placement == "in_place":
+                title = f"{case.collective}, {case.dtype}, in place: {timed}, {rounds_of(own_figures)}"
+                parts += ["", f"## {title}", "", *lines[:2], *rows]
     ours = [figure for figure in figures if figure.way in (OURS, OURS_REGISTERED)]
     checked = [figure.wrong_elements for figure in ours if figure.wrong_elements is not None]
     head = [
-        f"# The fast path beside its peers: {machine_line(facts)}",
+        f"# The fast path compared with its peers: {machine_line(facts)}",
         "",
-        f"Of the fast path {len(checked)} measurements were checked, with {sum(checked)} wrong elements. The best peer "
-        "is one without registered buffers; with them (-R 2: symmetric windows) ours stands beside NCCL's.",
+        f"The engine checked {len(checked)} results of the fast path and found {sum(checked)} wrong elements. The best "
+        "peer uses no registered buffers. With `-R 2` (symmetric windows) the peer is NCCL with `-R 2`.",
         "",
         *([floor.words, ""] if floor else []),
         *(f"- {sentence}" for sentence in notes),
         "",
         *summary(found),
+        "",
+        "Least and greatest ratio over all sizes, each with its size:",
+        "",
+        "| collective | type | placement | launch | sizes | rounds | over NCCL: least | greatest "
+        "| over the best peer: least | greatest | -R 2 over NCCL -R 2: least | greatest |",
+        "| --- | --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *extremes,
+        "",
+        f"The tables below show the sizes {sizes.replace(',', ', ')} in place.",
     ]
     return "\n".join([*head, *parts]) + "\n"
 
@@ -246,7 +289,7 @@ def summary(found: Sequence[Verdict]) -> list[str]:
         numbers = [counts.total(), *(counts[outcome] for outcome in ("met", "missed", "cannot be told"))]
         lines.append(f"| {demand} | {' | '.join(map(str, numbers))} |")
     unmet = [f"- {verdict.text}" for verdict in found if verdict.outcome != "met"]
-    return [*lines, *(["", "Not met, or not to be told:", "", *unmet] if unmet else [])]
+    return [*lines, *(["", "Demands that are missed or cannot be told:", "", *unmet] if unmet else [])]
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Figure]]:
@@ -259,13 +302,17 @@ def read(path: Path) -> tuple[dict[str, Any], list[Figure]]:
     )
 
 
-def write(results: Path, facts: dict[str, Any], figures: Sequence[Figure]) -> str:
-    """Writes the page beside the figures; `results` has no suffix."""
-    text = page(facts, figures, list(facts["ways"]), facts["said"])
+def write(results: Path, facts: dict[str, Any], figures: Sequence[Figure], sizes: str = SHOWN_SIZES) -> str:
+    """Writes the page beside the figures and returns it; `results` has no suffix."""
+    text = page(facts, figures, list(facts["ways"]), facts["said"], sizes)
     Path(f"{results}.md").write_text(text)
     return text
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        write(Path(name.removesuffix(".jsonl.gz")), *read(Path(name)))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures", nargs="+", help="files that gpu_fastpath.py wrote, *.jsonl.gz")
+    parser.add_argument("--sizes", default=SHOWN_SIZES, help=f"sizes of the tables [default: {SHOWN_SIZES}]")
+    asked = parser.parse_args()
+    for name in asked.figures:
+        write(Path(name.removesuffix(".jsonl.gz")), *read(Path(name)), asked.sizes)

@@ -1,6 +1,6 @@
 """Compares the GPU engine with nccl-tests on one machine: time by size, wall time, repeatability.
 
-    python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results bench/results/h200-x4-parity
+    python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results build/bench-results/h200-x4-parity
 
 Both programs get the same flags and alternate in rounds, each of them first equally often. Each run repeats its sizes
 several times (-N). After the planned rounds, the rest of --budget-s goes to more rounds of the undecided sizes. A round

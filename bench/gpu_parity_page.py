@@ -1,6 +1,8 @@
-"""Page of gpu_parity.py. Rebuilds the page from its JSON, for example after a note was added by hand.
+"""Short page of gpu_parity.py: ratios by collective and band, and the times of representative sizes.
 
-python bench/gpu_parity_page.py bench/results/h200-x4-parity.json
+Rebuilds the page from its JSON, for example after a note was added by hand:
+
+python bench/gpu_parity_page.py build/bench-results/h200-x4-parity.json
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from gpu_parity_verdict import (
 from gpu_programs import machine_line, size_text
 
 CHECKED = """\
-From 1 MiB on both programs run with -c 1, their default. nccl-tests' -c 0 leaves its buffers unwritten and allocates
-two in place of three, which makes large sizes faster: on two H200s its all_gather of 4 GiB out of place took 7042
-and 7029 us with -c 0, 7461 and 7311 us with -c 1; busbw, which writes all memory before it times, took 7361 us with
--c 0."""
+From 1 MiB on both programs run with `-c 1`, their default. With `-c 0` nccl-tests leaves its buffers unwritten and
+allocates two instead of three. That makes large sizes faster: its all_gather of 4 GiB out of place on two H200s took
+7042 and 7029 us with `-c 0`, and 7461 and 7311 us with `-c 1`. busbw writes all memory first; it took 7361 us with
+`-c 0`."""
 """Note on the page: the reason for measuring with checks."""
+SHOWN_BYTES = (1 << 10, 1 << 20, 16 << 20, 1 << 30)
+"""Sizes of the last table, in place. The summary counts all sizes."""
 WHOLE_SWEEP = ["-b", "8", "-e", "8G", "-f", "2", "-c", "1"]
 
 
@@ -71,8 +75,10 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| ranks | collective | sizes | rounds | median of the sizes | within 1 % | single sizes | the least: median |"
     ]
-    lines[0] += " the least: single sizes | busbw | nccl-tests | nccl-tests with itself |"
-    lines += ["| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: | ---: |"]
+    lines[0] += (
+        " the least: single sizes | busbw | nccl-tests | nccl-tests with itself | least ratio | greatest ratio |"
+    )
+    lines += ["| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |"]
     for way, collective in dict.fromkeys((row["way"], row["collective"]) for row in rows):
         for large, name in ((True, "1 MiB and above"), (False, "below 1 MiB")):
             found = [
@@ -86,30 +92,39 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
             verdicts = [evaluate_row(row) for row in found]
             minimums = [each.by_least.ratio for each in verdicts if each.by_least]
             median = median_over_sizes(found)
+            ratios = [(each.by_median, row) for each, row in zip(verdicts, found, strict=True) if each.by_median]
+            extremes = [choose(ratios, key=lambda pair: pair[0].ratio) for choose in (min, max)] if ratios else []
+            edges = [
+                f"{one.ratio:.3f} ({size_text(row['size_bytes'])} {row['placement'].replace('_', ' ')})"
+                for one, row in extremes
+            ] or ["-", "-"]
             within = median.verdict(1 - MEDIAN_MARGIN, 1 + MEDIAN_MARGIN) if median and large else "-"
             lines.append(
                 f"| {way} | {collective} | {name} | {' to '.join(map(str, dict.fromkeys((rounds[0], rounds[-1]))))} | "
                 f"{estimate_text(median)} | {within} | {tally([each.verdict() for each in verdicts])} | "
                 f"{f'{statistics.median(minimums):.3f}' if minimums else '-'} | "
                 f"{tally([each.least_verdict() for each in verdicts])} | "
-                f"{spread(found, 'busbw_us')} | {spread(found, 'nccl_tests_us')} | {agrees(found, 'nccl_tests_us')} |"
+                f"{spread(found, 'busbw_us')} | {spread(found, 'nccl_tests_us')} | {agrees(found, 'nccl_tests_us')} "
+                f"| {edges[0]} | {edges[1]} |"
             )
     return lines
 
 
 def as_page(results: dict[str, Any]) -> str:
     """Returns the results as Markdown."""
-    lines = [f"# busbw beside nccl-tests: {machine_line(results['provenance'])}", ""]
+    lines = [f"# busbw compared with nccl-tests: {machine_line(results['provenance'])}", ""]
     lines += [
-        f"{results['gpus']} GPUs, both programs alternating with the same flags. A ratio is busbw's `time` over",
-        "nccl-tests'. A round runs each program through all sizes, once or several times, and counts by the median",
-        "of these cycles. Ratios are of geometric means over the rounds, with the 95 % interval in parentheses.",
-        "From 1 MiB on the ratio of a size must be between 0.97 and 1.03, below 1 MiB at most 1.02: met if the",
-        "whole interval is within the limits, not met if it is outside. `the least` compares the shortest cycles of",
-        "all rounds instead. The last columns show the spread of the rounds of one program (longest over shortest,",
-        "the median of all sizes), and the number of sizes at which nccl-tests' own rounds agree within the same",
-        "limit. If they do not, no single round can be required to meet it. `g`: one process and one thread (-g);",
-        f"`t`: threads (-t); `processes`: a process for each GPU (nccl-tests: {results['their_processes']}).",
+        f"Both programs alternated on {results['gpus']} GPUs with the same flags. A ratio is busbw's `time` over",
+        "that of nccl-tests. A round is one start of each program and counts by the median of its cycles. Ratios are",
+        "of geometric means over the rounds, with 95 % intervals in parentheses.",
+        "",
+        "- Limits: 0.97 to 1.03 from 1 MiB on, at most 1.02 below. A verdict is `met` or `not met` only if the whole",
+        "  interval is within or outside the limit.",
+        "- `the least` compares the shortest cycles of all rounds.",
+        "- `busbw` and `nccl-tests`: longest over shortest round of one program, median over the sizes.",
+        "- `nccl-tests with itself`: sizes at which its own rounds agree within the limit.",
+        "- `g`: one process and one thread (`-g`). `t`: threads (`-t`). `processes`: a process for each GPU",
+        f"  (nccl-tests: {results['their_processes']}).",
         "",
         *summary(results["rows"]),
     ]
@@ -124,21 +139,26 @@ def as_page(results: dict[str, Any]) -> str:
     if results["repeatability"]:
         lines += [
             "",
-            "Runs repeated: how far their figures lie apart (range over median; standard deviation over mean).",
+            "Repeated runs. The range is over the median, the standard deviation over the mean.",
         ]
-        lines += ["", "| size | figure | runs | median (us) | range | deviation |"]
-        lines += ["| ---: | --- | ---: | ---: | ---: | ---: |"]
+        lines += ["", "| size | figure | runs | median (us) | least (us) | greatest (us) | range | deviation |"]
+        lines += ["| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
         lines += [
             f"| {size_text(row['size_bytes'])} | {row['what']} | {row['runs']} | {row['median_us']:.2f} | "
-            f"{row['range_percent']:.2f} % | {row['stdev_percent']:.2f} % |"
+            f"{min(row['values_us']):.2f} | {max(row['values_us']):.2f} | {row['range_percent']:.2f} % | "
+            f"{row['stdev_percent']:.2f} % |"
             for row in results["repeatability"]
         ]
     if results["left_out"]:
         lines += ["", f"Left out ({len(results['left_out'])}): {'; '.join(results['left_out'])}"]
+    shown = ", ".join(map(size_text, SHOWN_BYTES))
+    lines += ["", f"Single sizes in place ({shown}; the summary counts all sizes and both placements):"]
     lines += ["", "| ranks | collective | size | placement | rounds | busbw (us) | nccl-tests (us) | ratio | verdict |"]
     lines[-1] += " the least | verdict |"
     lines += ["| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- | --- | --- |"]
     for row in results["rows"]:
+        if row["size_bytes"] not in SHOWN_BYTES or row["placement"] != "in_place":
+            continue
         ours, theirs = (center_us(row[side]) for side in ("busbw_us", "nccl_tests_us"))
         found = evaluate_row(row)
         lines.append(

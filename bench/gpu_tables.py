@@ -1,7 +1,7 @@
 """Repeats published tables of GPU machines on this machine. Writes a Markdown page and the records.
 
-    python bench/gpu_tables.py ten  --programs .venv/bin --results bench/results/h200-x4-ten
-    python bench/gpu_tables.py half --programs .venv/bin --results bench/results/h200-x4-half
+    python bench/gpu_tables.py ten  --programs .venv/bin --results build/bench-results/h200-x4-ten
+    python bench/gpu_tables.py half --programs .venv/bin --results build/bench-results/h200-x4-half
 
 ten: algbw of ten collectives from 1 MiB to 16 GiB by a factor of 4, as in a report on a server of eight H200s.
 half: time of all-reduce and all-gather of halves in place with CUDA graphs (-G 1), one process a GPU, 1 KiB to 1 GiB,

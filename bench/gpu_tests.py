@@ -1,8 +1,9 @@
 """Page of the results of tools/gpu_test.sh.
 
-It lists rows, types, operators, placements and wrong elements per program, and each test with its programs' stderr.
+It shows the number of tests by outcome, each failed test with its programs' stderr, and rows and wrong elements per
+program.
 
-    python bench/gpu_tests.py build/gpu-results-... --results bench/results/h200-x4-tests
+    python bench/gpu_tests.py build/gpu-results-... --results build/bench-results/h200-x4-tests
 
 The records are written beside the page, without samples.
 """
@@ -75,39 +76,23 @@ def outcome(report: str) -> str:
     return f"{', '.join(f'{count} {word}' for word, count in counts.items())} in {seconds:.0f} s"
 
 
-def tests_in(report: str) -> dict[str, str]:
-    """Returns the last outcome of each test from the output of pytest -v, with or without pytest-xdist."""
-    found: dict[str, str] = {}
-    word = "PASSED|FAILED|SKIPPED|ERROR"
-    for line in report.splitlines():
-        if side_by_side := re.match(rf"\[gw\d+\] \[ *\d+%\] ({word}) tests/gpu/(\S.*?)\s*$", line):
-            found[side_by_side[2]] = side_by_side[1].lower()
-        elif alone := re.match(rf"tests/gpu/(\S.*?) ({word})\b", line):
-            found[alone[1]] = alone[2].lower()
-    return found
-
-
 def stderr_by_test(records: Path) -> dict[str, str]:
     """Returns the stderr of the programs by test folder, with each text only once."""
     sentences: dict[str, list[str]] = {}
     for path in sorted(records.rglob("*.err")):
         if sentence := " ".join(path.read_text().split()):
             sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
-    stderr_texts = {name: "; ".join(dict.fromkeys(own)).replace("|", "\\|") for name, own in sentences.items()}
+    stderr_texts = {name: "; ".join(dict.fromkeys(own)) for name, own in sentences.items()}
     return {
         name: text if len(text) <= MAX_STDERR_CHARACTERS else f"{text[:MAX_STDERR_CHARACTERS]}..."
         for name, text in stderr_texts.items()
     }
 
 
-def list_of_tests(report: str, records: Path) -> list[str]:
-    """Returns a table with one row per test."""
-    stderr_texts = stderr_by_test(records)
-    rows = [
-        f"| {test} | {outcome} | {stderr_texts.get(test.replace('::', '-'), '')} |"
-        for test, outcome in sorted(tests_in(report).items())
-    ]
-    return ["", "| test | outcome | what its programs said on stderr |", "| --- | --- | --- |", *rows] if rows else []
+def failure_text(test: str, stderr_texts: dict[str, str]) -> str:
+    """Returns the name of a failed test, followed by the stderr of its programs."""
+    message = stderr_texts.get(test.replace("::", "-"))
+    return f"Failed: {test}: {message}" if message else f"Failed: {test}."
 
 
 def names_fault(row: dict[str, Any], fault: str) -> bool:
@@ -119,8 +104,8 @@ def names_fault(row: dict[str, Any], fault: str) -> bool:
     ]
 
 
-def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> str:
-    """Returns the page: tests, programs and injected faults."""
+def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], stderr_texts: dict[str, str]) -> str:
+    """Returns the page: tests, programs and injected faults. `stderr_texts` has the stderr by test folder."""
     first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
     machine = first["machine"]
     gpus = len({(rank["host"], rank["bus_id"]) for rank in first["ranks"]})  # several ranks may share one GPU
@@ -135,9 +120,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
             rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
             injected += len(rows)
             detected += sum(names_fault(row, fault) for row in rows)
-    faults = (
-        f"A fault was put into the result of one rank in {injected} rows; in {detected} exactly that element was named."
-    )
+    faults = f"{injected} rows had one injected fault each; in {detected} of them the check named exactly that element."
     head = [
         f"# Tests on {gpus} x {first['ranks'][0]['device_name']}",
         first["start_time"][:10],
@@ -150,8 +133,8 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
         ", ".join(head),
         "",
         f"Tests: {outcome(report)}.",
-        *(f"Failed: {name}." for name in failed),
-        *(f"Where two outcomes are right: {outcome}" for outcome in outcomes),
+        *(failure_text(name, stderr_texts) for name in failed),
+        *(f"Either outcome is right here: {outcome}" for outcome in outcomes),
         "",
         *([faults, ""] if injected else []),
         "| program | runs | rows | types | operators | placements | checked | wrong elements |",
@@ -174,7 +157,8 @@ def main() -> None:
     runs = list(runs_in(arguments.folder / "records"))
     outcomes = [path.read_text().strip() for path in sorted(arguments.folder.rglob("outcome.txt"))]
     report = (arguments.folder / "tests.txt").read_text()
-    text = page(runs, report, outcomes) + "\n".join([*list_of_tests(report, arguments.folder / "records"), ""])
+    text = page(runs, report, outcomes, stderr_by_test(arguments.folder / "records"))
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{arguments.results}.md").write_text(text)
     with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as file:
         for records in runs:

@@ -1,7 +1,8 @@
 """Measures the rendezvous of many processes over loopback, by their number. Part of `make bench`.
 
 Every member is a thread with its own job and connections, in a few processes on this machine. So all members share the
-processors with process 0; on a cluster they do not. The results go to bench/results/.
+processors with process 0; on a cluster they do not. The table goes to bench/results/. The figures go to
+build/bench-results/ as JSON.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench import HERE, cpu_name
+from bench import FIGURES, HERE, cpu_name
 
 MEMBERS = (16, 64, 256, 1024, 2048, 4096)
 PROCESSES = 4  # processes for the members, besides the process of the first member
 ROUNDS = 5
-FIGURES = ("rendezvous_s", "barrier_s", "gather_s", "peak_bytes")
+MEASURED = ("rendezvous_s", "barrier_s", "gather_s", "peak_bytes")
 
 
 def measure(program: Path, members: int) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def measure(program: Path, members: int) -> dict[str, Any]:
         done = subprocess.run([str(program), str(members), str(PROCESSES)], check=True, capture_output=True, text=True)
         runs.append(json.loads(done.stdout))
     result: dict[str, Any] = {"members": members}
-    for figure in FIGURES:
+    for figure in MEASURED:
         values = [run[figure] for run in runs]
         result[figure] = statistics.median(values)
         result[f"{figure}_max"] = max(values)
@@ -65,7 +66,8 @@ def main() -> int:
     """Measures, and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the results")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
     arguments = parser.parse_args()
     results: dict[str, Any] = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
@@ -77,8 +79,9 @@ def main() -> int:
         print(f"measuring the rendezvous of {members} processes ...", file=sys.stderr)
         results["sizes"].append(measure(arguments.build / "rendezvous", members))
     table = as_table(results)
-    arguments.results.mkdir(exist_ok=True)
-    (arguments.results / "rendezvous.json").write_text(json.dumps(results, indent=2) + "\n")
+    for folder in (arguments.results, arguments.figures):
+        folder.mkdir(parents=True, exist_ok=True)
+    (arguments.figures / "rendezvous.json").write_text(json.dumps(results, indent=2) + "\n")
     (arguments.results / "rendezvous.md").write_text(table)
     print(table)
     return 0

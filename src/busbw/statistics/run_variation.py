@@ -39,14 +39,14 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         up_to_bytes=8 << 20,
         description="one thread that launches several GPUs",
         source="ten starts of each program on 2 and on 4 H200: up to 1.77 times apart at 1 KiB, 32 KiB and 1 MiB, and "
-        "rounds at 95 % of the sizes and collectives up to 1.77 (bench/results/h200-x*-parity*.json, -g)",
+        "rounds at 95 % of the sizes and collectives up to 1.77 (bench/results/h200-x*-parity*.md, -g)",
     ),
     "one each": RunVariation(
         factor=1.8,
         up_to_bytes=1 << 20,
         description="GPUs launched by a thread or process each",
         source="three to eight rounds of each program on 2 and on 4 H200: up to 1.61 times apart at 19 of 20 sizes, "
-        "beyond 1.8 at 1 of 600 (bench/results/h200-x*-parity*.json, processes)",
+        "beyond 1.8 at 1 of 600 (bench/results/h200-x*-parity*.md, processes)",
     ),
     "graph": RunVariation(
         factor=1.0, up_to_bytes=0, description="operations in a CUDA graph", source="launching adds no variation"

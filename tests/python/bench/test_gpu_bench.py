@@ -156,7 +156,8 @@ def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figu
     ways, figures = fast_path_figures
     facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
     text = module.page(facts, figures, ways, ["a sentence"])
-    assert "Of the fast path 6 measurements were checked, with 0 wrong elements." in text
+    assert "The engine checked 6 results of the fast path and found 0 wrong elements." in text
+    assert "| all_reduce | half | in place | graph | 1 | medians of 3 rounds | 0.550 (1M) | 0.550 (1M) |" in text
     assert "## all_reduce, half, in place: device time, in CUDA graphs, medians of 3 rounds" in text
     assert "- a sentence\n" in text
     assert "| fast path at most 1.02 of NCCL's time | 1 | 1 | 0 | 0 |" in text
@@ -209,7 +210,7 @@ def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: A
     facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
     stream = [figure._replace(what=figure.what._replace(launch="stream")) for figure in figures]
     text = module.page(facts, [*figures, *stream], ways, [])
-    assert "0.52 us between two kernels; 0.75 us for each" in text
+    assert "0.52 us between two kernels, 0.75 us for each trip over NVLink" in text
     assert text.count("| floor (us) | above it (us) | -R 2 above it (us) |") == 1
     assert "| 12.5 (-R 2: 11.0) | 4.14 | 1.36 (1.33 x) | -1.94 (0.53 x) |" in text
     without = [figure for figure in figures if "-R 2" not in figure.way]
@@ -332,7 +333,7 @@ def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
     run |= {"environment": {"NCCL_NVLS_ENABLE": "0", "OMPI_MCA_plm": "isolated"}}
     row: dict[str, Any] = {"kind": "row", "dtype": "float", "redop": "sum", "placement": "in_place"}
     row |= {"check": {"state": "checked", "wrong_elements": 0}}
-    page = bench("gpu_tests").page([[run, row]], "=== 3 passed in 1.20s ===\n", []).splitlines()
+    page = bench("gpu_tests").page([[run, row]], "=== 3 passed in 1.20s ===\n", [], {}).splitlines()
     assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1, NCCL_NVLS_ENABLE=0"
     assert "Tests: 3 passed in 1 s." in page
     assert page[-1] == "| reduce_perf | 1 | 1 | 1 | 1 | in place | 1 | 0 |"

@@ -301,23 +301,25 @@ def test_parity_page(bench: Any) -> None:
             "wall_s": {"busbw": [6.04], "nccl-tests": []},
             "repeatability": [
                 {"what": "busbw: median", "size_bytes": 1024, "runs": 10, "median_us": 9.0}
-                | {"range_percent": 1.25, "stdev_percent": 0.5}
+                | {"range_percent": 1.25, "stdev_percent": 0.5, "values_us": [8.9, 9.1]}
             ],
             "left_out": ["round 3"],
         }
     )
     assert page.splitlines()[0] == (
-        "# busbw beside nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1, NCCL_NVLS_ENABLE=0"
+        "# busbw compared with nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1, "
+        "NCCL_NVLS_ENABLE=0"
     )
     for line in (
         "| g | all_reduce | 1 MiB and above | 3 | 1.000 (1.000 to 1.000) | met | 1 met | 1.000 | 1 met | 1.00 | 1.00 "
-        "| 1 of 1 |",
-        "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - | - |",
+        "| 1 of 1 | 1.000 (1M in place) | 1.000 (1M in place) |",
+        "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - | - "
+        "| 0.900 (1K in place) | 0.900 (1K in place) |",
         bench("gpu_parity_page").CHECKED.splitlines()[0],
         "One run each.",
         "- busbw: 6.0",
         "- nccl-tests: not measured",
-        "| 1K | busbw: median | 10 | 9.00 | 1.25 % | 0.50 % |",
+        "| 1K | busbw: median | 10 | 9.00 | 8.90 | 9.10 | 1.25 % | 0.50 % |",
         "Left out (1): round 3",
         "| g | all_reduce | 1M | in place | 3 | 20.00 | 20.00 "
         "| 1.000 (1.000 to 1.000) | met | 1.000 (1.000 to 1.000) | met |",

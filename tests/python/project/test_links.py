@@ -1,4 +1,4 @@
-"""Every link between the project's pages leads somewhere, and no kept result is without one."""
+"""Every link between the project's pages leads somewhere, and the list of results names every page."""
 
 import re
 from collections.abc import Iterator
@@ -31,6 +31,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_result_is_listed() -> None:
     results = ROOT / "bench" / "results"
     listed = set(links(results / "README.md"))
-    pages = {page.name for page in results.iterdir() if page.suffix in (".md", ".table")} - {"README.md"}
+    pages = {page.name for page in results.iterdir() if page.suffix == ".md"} - {"README.md"}
     assert pages - listed == set()
     assert len(pages) > 20
+
+
+def test_results_are_short_pages() -> None:
+    """Raw records stay out of the tree."""
+    files = [path for path in (ROOT / "bench" / "results").iterdir() if path.is_file()]
+    assert [path.name for path in files if path.suffix != ".md"] == []
+    assert sum(path.stat().st_size for path in files) <= 500_000

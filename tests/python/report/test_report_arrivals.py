@@ -1,7 +1,5 @@
 """Heat maps of handmade arrivals."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from busbw.logs import Rank
 from busbw.report.arrivals import MAX_RANKS, arrivals, heat_map, shade_level
 from busbw.report.configurations import TableContext, configurations
 
-RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
+RECORD = Path(__file__).resolve().parents[2] / "golden" / "late_rank_h200_x4.jsonl"
 
 
 def test_arrivals_are_the_median_over_passes() -> None:
@@ -29,21 +27,9 @@ def test_no_arrivals_where_none_are_known(several: list[tuple[float, ...]]) -> N
     assert arrivals([figure(samples_us=samples, arrivals_us=late) for late in several]) is None
 
 
-def test_the_latest_rank_on_four_gpus_is_that_of_the_record(tmp_path: Path) -> None:
+def test_the_latest_rank_on_four_gpus_is_that_of_the_record() -> None:
     """Its first sample is the shortest, 17.6 us: it waited for nobody, and the others 297 us for it."""
-    header, found = None, None
-    with gzip.open(RESULTS / "h200-x4-half.jsonl.gz", "rt") as lines:
-        for line in lines:
-            one = json.loads(line)
-            header = line if one["kind"] == "run" else header
-            key = (one.get("collective"), one.get("size_bytes"), one.get("placement"))
-            if one["kind"] == "row" and key == ("all_gather", 1 << 20, "in_place"):
-                found = line
-                break
-    assert header is not None
-    assert found is not None
-    (tmp_path / "row.jsonl").write_text(header + found)
-    (read,) = readers.read(tmp_path / "row.jsonl").tables
+    (read,) = readers.read(RECORD).tables
     (shown,) = configurations(TableContext(read, None, None, is_pictured=True), "x")
     (made,) = (one for one in shown.pictures if one.title.startswith("Late ranks"))
     assert "The latest is rank 3 at 1 MiB: it began 297" in made.text
