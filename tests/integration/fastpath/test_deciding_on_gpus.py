@@ -83,7 +83,7 @@ def test_a_gpu_that_does_not_reduce_them(pretended: Programs, collective: str, c
     dtypes, notes = measured(pretended, run(pretended, collective, "all", OLD_GPU, nccl=NEW_NCCL))
     assert (len(dtypes), len(notes)) == (count, 0 if count == TYPES else 1)
     for note in notes:
-        assert "from compute capability 9.0 on, and GPU 0 (0000:00:00) has 8.0; use newer GPUs" in note
+        assert "from compute capability 9.0 on, but GPU 0 (0000:00:00) has 8.0; use newer GPUs" in note
 
 
 def test_nothing_is_left_out_where_all_can_be_done(pretended: Programs) -> None:

@@ -245,7 +245,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--hosts", "a:40000,b:40000", "--dry-run", "--", "all_reduce"], ["80000 processes"]),
         (["ssh", "--hosts", "a", "--dry-run", "--root-address", "", "--", "all_reduce"], ["--root-address"]),
         (["ssh", "--hosts", "a", "--dry-run", "--root-address", "x y", "--", "all_reduce"], ["--root-address"]),
-        (["ssh", "--hosts", "[]:3", "--", "all_reduce"], ["[]:3", "no host"]),
+        (["ssh", "--hosts", "[]:3", "--", "all_reduce"], ["[]:3", "is not a host"]),
         (["ssh", "--hostfile", "/dev/zero", "--", "all_reduce"], ["--hostfile /dev/zero", "not a regular file"]),
         (["ssh", "--hosts", "localhost,b", "--", "all_reduce"], ["localhost", "--root-address"]),
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),

@@ -143,17 +143,17 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
         (["--repeat", "2", "--records", "x.jsonl"], "--records takes one run"),
         (["--detach", "--records", "x.jsonl"], "--records takes one run"),
         (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is not an option'),
-        (["--slurm-arg=--output=x"], "where the output goes"),
-        (["--slurm-arg=--array=1-3"], "how often a job runs"),
-        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: where"),
-        (["--slurm-arg=--arr=1-2"], "how often a job runs"),
-        (["--slurm-arg=-Ha1-2"], "how often a job runs"),
-        (["--slurm-arg=--wait"], "who waits for it"),
-        (["--slurm-arg=-W"], "who waits for it"),
-        (["--slurm-arg=--clusters=b"], "on which cluster"),
-        (["--slurm-arg=-Mb"], "on which cluster"),
-        (["--submit-with", "srun", "--slurm-arg=-ox"], "where the output goes"),
-        (["--submit-with", "srun", "--slurm-arg=--cluster=b"], "on which cluster"),
+        (["--slurm-arg=--output=x"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=--array=1-3"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: busbw sets"),
+        (["--slurm-arg=--arr=1-2"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=-Ha1-2"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=--wait"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=-W"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=--clusters=b"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--slurm-arg=-Mb"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--submit-with", "srun", "--slurm-arg=-ox"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (["--submit-with", "srun", "--slurm-arg=--cluster=b"], "busbw sets the options for output, cluster, repetition and waiting itself"),
         (["--output-folder", "50%", "--program-path", "x"], "Slurm cannot write to a folder with the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
@@ -247,7 +247,7 @@ def test_without_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
 
 def test_a_dry_run_with_topology_order(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
-    assert "there is no scontrol here: NODES-BY-SWITCH stands for Slurm's list of nodes" in text
+    assert "NODES-BY-SWITCH stands for Slurm's list of nodes" in text
     assert "printf '%s\\n' NODES-BY-SWITCH >" in text
     assert list(here.iterdir()) == []
     error = said(capsys, "--topology-order", "--program-path", "x", *ALL_REDUCE, code=3)

@@ -89,7 +89,7 @@ def test_several_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["/nowhere/topo.txt"], 2, "cannot read /nowhere/topo.txt"),
         (["."], 2, "cannot read .: Is a directory"),
-        ([str(ROOT / "README.md")], 2, "holds no matrix of `nvidia-smi topo -m`"),
+        ([str(ROOT / "README.md")], 2, "has no matrix of `nvidia-smi topo -m`"),
         (["--matrix", "1"], 2, "--matrix needs a FILE"),
         (["SAVED", "--matrix", "2"], 2, "the text has 1"),
         (["SAVED", "--virtual"], 2, "--virtual is only for this machine"),

@@ -630,10 +630,10 @@ def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, here: Path) 
     [
         (("a.txt", "nowhere.txt"), "nowhere.txt"),
         (("a.txt",), "no variants to compare"),
-        (("a.txt", "b.txt", "--variants", "x", "y"), "--variants belongs to one log"),
-        (("a.txt", "b.txt", "--resolution", "0"), "is not a share"),
-        (("a.txt", "b.txt", "--resolution", "five"), "is not a share"),
-        (("a.txt", "b.txt", "--resolution", "100%"), "is not a share"),
+        (("a.txt", "b.txt", "--variants", "x", "y"), "--variants: takes one log, got two"),
+        (("a.txt", "b.txt", "--resolution", "0"), "is not a fraction"),
+        (("a.txt", "b.txt", "--resolution", "five"), "is not a fraction"),
+        (("a.txt", "b.txt", "--resolution", "100%"), "is not a fraction"),
     ],
 )
 def test_a_doubt_is_one_sentence(

@@ -36,10 +36,10 @@ def test_a_whole_wheel_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ("busbw/lib/libbusbw_nccl.so", "it lacks busbw/lib/libbusbw_nccl.so"),
-        (f"{SCRIPTS}/hypercube_perf", "it lacks the program hypercube_perf"),
-        (f"{SCRIPTS}/busbw-engine", "it lacks the program busbw-engine"),
-        ("busbw/fastpath/tables/sm_90.txt", "it lacks the tables"),
+        ("busbw/lib/libbusbw_nccl.so", "busbw/lib/libbusbw_nccl.so is missing"),
+        (f"{SCRIPTS}/hypercube_perf", "the program hypercube_perf is missing"),
+        (f"{SCRIPTS}/busbw-engine", "the program busbw-engine is missing"),
+        ("busbw/fastpath/tables/sm_90.txt", "the tables of the fast path are missing"),
     ],
 )
 def test_a_missing_file_is_named(tmp_path: Path, missing: str, message: str) -> None:
