@@ -145,7 +145,7 @@ def test_a_job_of_srun_has_all_processors_of_its_nodes(cluster: Cluster) -> None
     """By default the step of a job of its own is confined to one processor for each of its tasks."""
     with cluster.launching("slurm", "--submit-with", "srun", "--nodes", "2", "--", "all_reduce", *LONG) as launching:
         launching.wait_for_rows()
-        (step,) = cluster.slurm.run("squeue", "--noheader", "--repeat", "--format=%i").stdout.split()
+        (step,) = cluster.slurm.run("squeue", "--noheader", "--steps", "--format=%i").stdout.split()
         assert f" CPUs={2 * CPUS} " in cluster.slurm.run("scontrol", "--oneliner", "show", "step", step).stdout
         launching.interrupt()
         assert launching.finish().code == 130
@@ -470,7 +470,7 @@ def test_ranks_that_ignore_an_interrupt_are_killed_without_slurm(cluster: Cluste
         done = launching.finish()
         assert cluster.slurm.ranks() == []
     assert done.code == 130, done.stderr
-    assert "check `squeue --repeat` for running steps" in done.stderr
+    assert "check `squeue --steps` for running steps" in done.stderr
     cluster.slurm.restart_nodes()
     expect_nothing_left(cluster)
 
