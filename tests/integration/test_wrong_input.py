@@ -147,8 +147,8 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("-J both.json --records both.json", ["-J", "--records", "both.json", "the same file"]),
     ("--records .", ["--records", "."]),
     # faults
-    ("--fault lunch", ["--fault", "lunch", "allowed are"]),
-    ("--fault flip:rank=1", ["--fault", "flip:rank=1", "index", "allowed are"]),
+    ("--fault lunch", ["--fault", "lunch", "use delay:rank=R,us=N"]),
+    ("--fault flip:rank=1", ["--fault", "flip:rank=1", "index", "use delay:rank=R,us=N"]),
     ("--fault flip:rank=1,index=1,bit=64", ["--fault", "bit=64", "0 to 63"]),
     ("--fault die:rank=1,phase=lunch", ["--fault", "lunch", "rendezvous"]),
     ("--fault overrun:rank=2", ["--fault", "rank=2", "0 to 1"]),
