@@ -152,8 +152,14 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
         (["--slurm-arg=-W"], "busbw sets the options for output, cluster, repetition and waiting itself"),
         (["--slurm-arg=--clusters=b"], "busbw sets the options for output, cluster, repetition and waiting itself"),
         (["--slurm-arg=-Mb"], "busbw sets the options for output, cluster, repetition and waiting itself"),
-        (["--submit-with", "srun", "--slurm-arg=-ox"], "busbw sets the options for output, cluster, repetition and waiting itself"),
-        (["--submit-with", "srun", "--slurm-arg=--cluster=b"], "busbw sets the options for output, cluster, repetition and waiting itself"),
+        (
+            ["--submit-with", "srun", "--slurm-arg=-ox"],
+            "busbw sets the options for output, cluster, repetition and waiting itself",
+        ),
+        (
+            ["--submit-with", "srun", "--slurm-arg=--cluster=b"],
+            "busbw sets the options for output, cluster, repetition and waiting itself",
+        ),
         (["--output-folder", "50%", "--program-path", "x"], "Slurm cannot write to a folder with the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),

@@ -187,7 +187,9 @@ def test_a_folder_that_is_not_shared(fake: FakeSlurm, folder: Path, received: Si
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     output = RecordedOutput()
     output_follower = Follower(folder, "11", 1, output.callbacks)
-    with pytest.raises(BusbwError, match=r"shows no file from n\[1,3\]; set --output-folder to one shared with the nodes"):
+    with pytest.raises(
+        BusbwError, match=r"shows no file from n\[1,3\]; set --output-folder to one shared with the nodes"
+    ):
         output_follower.follow(received)
     assert not output_follower.is_complete
     assert f"job 11 has ended; waiting up to 1 s for {folder} to show step-1.code" in output.statuses
