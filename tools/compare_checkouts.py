@@ -53,11 +53,13 @@ def device_code(checkout: Path, cuobjdump: Path) -> Counter[str]:
 
 
 def helps(busbw: Path, *command: str) -> Iterator[tuple[str, set[str]]]:
-    """Yields each command below `command` with the names of its options."""
+    """Yields each command from `command` down with the names of its options."""
+    title = " ".join(("busbw", *command))
     text = run(busbw, *command, "--help")
-    yield " ".join(("busbw", *command)), set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text.split("Commands:")[0]))
-    listed = text.split("Commands:\n")[1] if "Commands:\n" in text else ""
-    for name in re.findall(r"^  (\S+)", listed, flags=re.MULTILINE):
+    if not text.startswith(f"Usage: {title} "):
+        return
+    yield title, set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
+    for name in re.findall(r"^  ([a-z][\w-]*)  ", text, flags=re.MULTILINE):
         yield from helps(busbw, *command, name)
 
 
