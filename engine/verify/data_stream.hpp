@@ -1,6 +1,7 @@
 #pragma once
-// A reproducible stream of elements that is cheap to write and to compare. It consists of a tile of values and, for
-// every block of positions, a pseudo-random start of the block's values in the tile (docs/checking.md).
+// A reproducible stream of elements that is cheap to write and to compare. A tile is a table of
+// values. Each block of the stream is a contiguous part of the tile that begins at a pseudo-random place
+// (docs/checking.md).
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,16 +11,17 @@
 
 namespace busbw {
 
-/// kTileElements elements, as bytes of the element type.
+/// The raw bytes of kTileElements elements.
 using Tile = std::shared_ptr<const std::vector<std::byte>>;
 
-/// An endless sequence of elements. Two streams with different seeds differ in (almost) every block.
+/// An endless sequence of elements. Two streams of one tile with different seeds differ in (almost) every
+/// block.
 struct DataStream {
   Tile tile;
   std::size_t element_bytes = 1;
   std::uint64_t seed = 0;
 
-  /// Bytes of the element at `position`.
+  /// Pointer to the element at `position`. The rest of its block follows.
   const std::byte* at(std::uint64_t position) const;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Reduction of cells, in rank order and in float, with one rounding at the end. So all ranks get the same bits.
+// Reduction of cells, in rank order. All arithmetic is in float, and the result is converted to the element type once.
+// So ranks that reduce the same cells get the same bits.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

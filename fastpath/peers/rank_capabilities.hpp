@@ -17,8 +17,8 @@ struct RankCapabilities {
   std::array<char, 16> bus_id{};           ///< PCI bus id of the GPU
   std::array<char, 56> gpu{};              ///< name of the GPU
   std::int32_t capability_major = 0;
-  std::int32_t cells = 0;  ///< cells of a step that fit into the available memory; 0: too little memory
-  std::int32_t is_ready = 0;  ///< the memory is allocated; in the last round: all peers' memory is open
+  std::int32_t cells = 0;  ///< cells per step for which there is memory; 0: too little memory
+  std::int32_t is_ready = 0;  ///< round 2: the memory is allocated; round 3: all peers' memory is mapped
   std::int32_t needs_nccl = 0;  ///< a variable requests a feature that only NCCL has
   std::uint64_t tags_begin = 0;  ///< random; all ranks use the value of rank 0
   std::uint64_t memory = 0;  ///< address of the scratch memory in the rank's process
@@ -40,9 +40,9 @@ std::string not_ready_message(const std::vector<RankCapabilities>& ranks);
 /// Returns the smallest number of cells of all ranks.
 int common_cells(const std::vector<RankCapabilities>& ranks);
 
-/// Returns the number of cells with slots that fit into five eighths of the remaining budget of a GPU. The rest stays
-/// available for later communicators. Returns 0 if fewer than the minimum useful number fit. `bytes_for` returns the
-/// size of the scratch memory and must increase with `cells`.
+/// Returns how many cells per step the scratch memory can hold if it takes at most 5/8 of the GPU's remaining budget.
+/// The rest stays available for later communicators. Returns 0 if fewer than the minimum useful number fit. `bytes_for`
+/// returns the size of the scratch memory and must increase with `cells`.
 int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells));
 
 }  // namespace busbw::fastpath

@@ -8,16 +8,16 @@
 
 namespace busbw {
 
-/// True if srun started this process as a task. In a batch script, salloc's shell or an interactive step it did not.
-/// The task counts in their variables are those that srun would start.
+/// True if the variables are those of a task that srun started. False in a batch script, in salloc's shell and in an
+/// interactive step: there, Slurm's task counts say how many tasks a later srun would start.
 bool is_slurm_task(Environment environment);
 
-/// Returns the tasks of the step on this node, or nothing if Slurm does not set them. Throws UsageError on invalid
-/// values.
+/// Returns the number of the step's tasks on this node, or nothing if Slurm does not set it. Throws UsageError on
+/// invalid values.
 std::optional<int> slurm_local_size(Environment environment);
 
-/// Returns candidates for the host of task 0: the first node of the step, then the host of srun. In a batch script,
-/// srun runs on the first node, and its address works even if node names do not resolve. Throws UsageError if the step
+/// Returns candidates for the host of task 0: the first node of the step, then the host of srun. Called from a batch
+/// script, srun runs on the first node, and its address is numeric. Throws UsageError if the step
 /// spans several components of a heterogeneous job.
 std::vector<std::string> slurm_first_hosts(Environment environment);
 

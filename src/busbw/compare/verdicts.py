@@ -20,14 +20,14 @@ from busbw.units import size_text
 FAMILY_ALPHA = 0.01
 """Probability that any point is called changed if none is."""
 MIN_RUNS = 4
-"""Minimum number of runs per side that shows the variation between runs. If each start is in one of two states at
-random, then three runs of A in one state and three of B in the other are too frequent (docs/comparison.md). Cycles of
-one run count as one run."""
+"""Minimum number of runs per side for a verdict from the runs' own variation. A start can be in one of two states.
+With three runs per side, all of A in one state and all of B in the other happens too often (docs/comparison.md). Cycles
+of one run count as one run."""
 _MIN_FOR_INTERVAL = 3
-"""Minimum number of runs per side for an interval over runs. The interval of two runs excludes nothing."""
+"""Minimum number of runs per side for an interval over runs. An interval from two runs is too wide to decide."""
 
 _Floors = tuple[tuple[float, float], ...]
-"""Pairs of a size in bytes and the relative change that may be chance up to that size, by size."""
+"""(Size in bytes, relative change that may be chance up to this size), smallest size first."""
 _WITHOUT_LAUNCHING: _Floors = ((8 << 10, 0.20), (1 << 20, 0.10))
 """Chance difference of two runs of the same command, for fewer than `MIN_RUNS` runs per side. It applies to device
 times and to times with an unknown launch mode. docs/comparison.md has the source; `run_variation` has the part that

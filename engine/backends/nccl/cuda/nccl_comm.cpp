@@ -57,14 +57,14 @@ bool NcclComm::ends_in_order() const { return !world_.aborted() && std::uncaught
 
 void NcclComm::check(ncclResult_t result, const char* doing) const {
   if (result == ncclSuccess) return;
-  // The stream may not yet contain the operation, so a measured time would be meaningless.
+  // The call returned early: the operation may not be in the stream yet, so its time cannot be measured.
   if (result == ncclInProgress)
     throw EnvironmentError(
         fmt::format("{}: {} returned before it was done, because NCCL_COMM_BLOCKING=0 is set; unset it, also in "
                     "/etc/nccl.conf and ~/.nccl.conf",
                     where_, doing));
-  // After a GPU is lost, every later CUDA call fails as well, and CUDA's error is more specific than NCCL's. It must be
-  // queried, because NCCL's copy of CUDA's runtime keeps the last error to itself.
+  // After a GPU is lost, every later CUDA call fails as well, and CUDA's error is more specific than NCCL's. The stream
+  // is queried, because NCCL contains its own CUDA runtime, and the last error is stored there.
   if (const cudaError_t cuda = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
       is_device_lost(cudaGetErrorName(cuda)))
     throw EnvironmentError(device_error_message(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));

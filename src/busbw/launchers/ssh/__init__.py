@@ -21,7 +21,7 @@ OPTIONS = (
 
 _JOIN_TIMEOUT = "BUSBW_JOIN_TIMEOUT_S"
 _JOIN_TIMEOUT_S = 60
-"""The engine's default (rendezvous/world.cpp), for MAX_CONNECTING hosts. Each further host adds one second."""
+"""The engine's default limit. `render` adds one second for each host beyond MAX_CONNECTING."""
 
 LOST = 255
 """Exit code of ssh itself; our programs never use it."""

@@ -13,9 +13,9 @@ from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
 _MAX_CONTRADICTING = 0.2
-"""Maximum share of informative figures that may contradict. Above it, the table mixes rows of several runs."""
+"""Maximum share of informative figures that may contradict. Above it, the rows are taken for those of several runs."""
 _ONE_ROW = 2
-"""Number of figures in one row. They contradict together if the size of the row was changed."""
+"""Number of figures in one row. One wrong size makes both figures of its row contradict."""
 _SAMPLE = 2
 
 Entry = RawRow | fast_rows.SplitLine
@@ -38,7 +38,7 @@ class TableInference:
     def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
         """Returns the valid rows and the refused ones.
 
-        A few informative rows decide first. If any other row disagrees, all rows decide together.
+        In a longer chunk a few informative rows decide first. If then a row is refused, all rows decide together.
         """
         if self._row_builder is not None:
             return self._judge(entries, self._row_builder)
