@@ -509,7 +509,7 @@ def said_by(launching: Launching, text: str) -> None:
 
 def test_a_held_job_reports_it_and_runs_after_its_release(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--nodes", "2", "--slurm-arg=--hold", *ALL_REDUCE)
-    said_by(launching, "waits for 2 nodes: JobHeldUser; `scontrol release")
+    said_by(launching, "waits for 2 nodes: JobHeldUser; release it: `scontrol release")
     cluster.run("scontrol", "release", cluster.slurm.jobs()[0])
     expect_table(launching.finish(), 2)
 
