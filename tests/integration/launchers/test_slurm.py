@@ -536,7 +536,7 @@ def test_more_nodes_than_there_are(cluster: Cluster) -> None:
 REFUSED = {
     "--partition=nope": ("Invalid partition name specified", "sinfo -s"),
     "--reservation=nope": ("Requested reservation is invalid", "scontrol show reservation"),
-    "--constraint=nope": ("Invalid feature specification", "--constraint NAME"),
+    "--constraint=nope": ("Invalid feature specification", "set --constraint to a feature"),
     "--nodelist=n9": ("Invalid node name specified", "sinfo -N"),
     "--gpus-per-node=8": ("Requested node configuration is not available", "--gpus-per-node"),
     "--container-image=busbw.sqsh": ("unrecognized option", "Pyxis"),
