@@ -12,7 +12,7 @@
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "measure/checker.hpp"
-#include "measure/placement_sampling.hpp"
+#include "measure/sampling/placement_sampling.hpp"
 #include "measure/rank_messages.hpp"
 #include "run/make_row.hpp"
 #include "run/memory_report.hpp"

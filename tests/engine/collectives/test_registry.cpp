@@ -1,6 +1,6 @@
 // Tests of all collectives in the registry. New entries are tested automatically.
 #include "collectives/registry.hpp"
-#include "measure/gate_capacity.hpp"
+#include "measure/sampling/gate_capacity.hpp"
 
 #include <doctest/doctest.h>
 

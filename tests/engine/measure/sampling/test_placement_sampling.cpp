@@ -1,4 +1,4 @@
-#include "measure/placement_sampling.hpp"
+#include "measure/sampling/placement_sampling.hpp"
 
 #include <doctest/doctest.h>
 

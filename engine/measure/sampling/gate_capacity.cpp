@@ -1,4 +1,4 @@
-#include "measure/gate_capacity.hpp"
+#include "measure/sampling/gate_capacity.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 
 #include "collectives/registry.hpp"
 #include "common/support/error.hpp"
-#include "measure/sampler.hpp"
+#include "measure/sampling/sampler.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "support_device.hpp"
 #include "support_team.hpp"

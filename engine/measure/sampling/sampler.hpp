@@ -6,8 +6,8 @@
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
-#include "measure/gate_capacity.hpp"
-#include "measure/host_timestamps.hpp"
+#include "measure/sampling/gate_capacity.hpp"
+#include "measure/sampling/host_timestamps.hpp"
 #include "measure/samples.hpp"
 #include "values/run_result.hpp"
 

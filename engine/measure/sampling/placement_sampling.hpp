@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "measure/rank_report.hpp"
-#include "measure/sampler.hpp"
+#include "measure/sampling/sampler.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "measure/host_timestamps.hpp"
+#include "measure/sampling/host_timestamps.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "measure/sampler.hpp"
+#include "measure/sampling/sampler.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
-#include "measure/sampler.hpp"
+#include "measure/sampling/sampler.hpp"
 
 #include <algorithm>
 
 #include "measure/clock.hpp"
-#include "measure/closed_gate.hpp"
+#include "measure/sampling/closed_gate.hpp"
 
 namespace busbw {
 namespace {

@@ -1,4 +1,4 @@
-#include "measure/stopping_rule.hpp"
+#include "measure/sampling/stopping_rule.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "measure/placement_sampling.hpp"
+#include "measure/sampling/placement_sampling.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include "measure/clock.hpp"
 #include "measure/combine_ranks.hpp"
 #include "measure/rank_messages.hpp"
-#include "measure/stopping_rule.hpp"
+#include "measure/sampling/stopping_rule.hpp"
 
 namespace busbw {
 namespace {
