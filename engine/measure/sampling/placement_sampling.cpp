@@ -1,13 +1,14 @@
 #include "measure/sampling/placement_sampling.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
-#include <utility>
 
 #include "measure/clock.hpp"
 #include "measure/combine_ranks.hpp"
 #include "measure/rank_messages.hpp"
 #include "measure/sampling/stopping_rule.hpp"
+#include "measure/sampling/strategy_selection.hpp"
 
 namespace busbw {
 namespace {
@@ -38,56 +39,49 @@ void gather_samples(Team& world, const Samples& own, std::vector<RankReport>& re
   for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
 }
 
-/// Selects how a batch runs, by the overhead that is visible in an iteration's time. Before the first batch this time
-/// is only estimated. If the first batch finds shorter iterations than expected, it is completed or run again. Later
-/// batches use the measured time.
-class BatchStrategy {
- public:
-  BatchStrategy(Team& world, Sampler& sampler, double expected_iteration_s)
-      : world_(world), sampler_(sampler), overhead_(decide(expected_iteration_s)) {}
+/// Runs one batch.
+Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOverhead overhead) {
+  Samples batch;
+  // The total is measured first, right after the warm-up, as in nccl-tests.
+  if (total_time(overhead) == TotalTime::separate) batch.total = runner.time_batch();
+  strategy.sample(batch);
+  return batch;
+}
 
-  Samples run() {
-    Samples batch = measure();
-    if (std::exchange(has_run_, true) || !is_shorter_than_expected(batch)) return batch;
-    // The first launch warmed up the device, so the batch is measured again from the start.
-    if (batch.on_device) return measure();
-    batch.total = {};
-    sampler_.plain_batch(batch);
-    return batch;
+/// Returns rank 0's decision on every rank.
+VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_s) {
+  return broadcast_from_rank0(runner.world(), visible_overhead(runner, iteration_s));
+}
+
+/// Decides on rank 0 for all ranks when there are enough samples.
+class StopDecision {
+ public:
+  explicit StopDecision(const RunSettings& settings)
+      : rule_{settings.target_ci, settings.max_time_s}, start_s_(monotonic_s()) {}
+
+  /// Returns the reason to stop after a batch, or nothing to continue.
+  std::optional<StopReason> decide(Team& world, const std::vector<RankReport>& reports_of_all) {
+    const bool is_one_batch_enough = !rule_.target_ci && !rule_.max_time_s;
+    if (is_one_batch_enough) return StopReason::iterations;
+    std::optional<StopReason> reason;
+    if (world.rank() == 0) reason = decide_on_rank0(reports_of_all);
+    return broadcast_from_rank0(world, reason);
   }
-  bool launches_are_visible() const { return overhead_ == VisibleOverhead::launching; }
 
  private:
-  Samples measure() {
-    Samples batch;
-    if (overhead_ == VisibleOverhead::nothing) {
-      sampler_.batch_with_total(batch);
-      return batch;
-    }
-    // Measures the time first, right after the warm-up, as nccl-tests does.
-    sampler_.plain_batch(batch);
-    if (overhead_ == VisibleOverhead::launching)
-      sampler_.gated_stamped_batch(batch);
-    else
-      sampler_.stamped_batch(batch);
-    return batch;
+  std::optional<StopReason> decide_on_rank0(const std::vector<RankReport>& reports_of_all) {
+    const std::size_t count = reports_of_all.front().samples.iteration_s.size();
+    const double elapsed_s = monotonic_s() - start_s_;
+    const bool is_time_over = rule_.max_time_s && elapsed_s >= *rule_.max_time_s;
+    // The rule sorts all samples, so it is applied only when there are noticeably more.
+    if (count < next_check_count_ && !is_time_over) return std::nullopt;
+    next_check_count_ = count + count / 8;
+    return rule_.decide(last_rank_s(reports_of_all), elapsed_s);
   }
 
-  bool is_shorter_than_expected(const Samples& batch) {
-    const VisibleOverhead expected = overhead_;
-    if (expected == VisibleOverhead::launching) return false;
-    overhead_ = std::min(expected, decide(std::ranges::min(batch.iteration_s) * sampler_.operations_per_iteration()));
-    return overhead_ != expected;
-  }
-  /// Decides on rank 0 for all ranks.
-  VisibleOverhead decide(double iteration_s) {
-    return broadcast_from_rank0(world_, sampler_.visible_overhead(iteration_s));
-  }
-
-  Team& world_;
-  Sampler& sampler_;
-  VisibleOverhead overhead_;
-  bool has_run_ = false;
+  StoppingRule rule_;
+  double start_s_;
+  std::size_t next_check_count_ = 0;
 };
 
 }  // namespace
@@ -95,39 +89,34 @@ class BatchStrategy {
 StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& sampled_case,
                             const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
   enter(world, communicator, Phase::warmup);
-  Sampler sampler(world, communicator, sampled_case, settings);
+  IterationRunner runner(world, communicator, sampled_case, settings);
   Samples outside_batches;
-  const double expected_iteration_s = sampler.warm_up();
+  VisibleOverhead overhead = decide_overhead(runner, runner.warm_up());
   outside_batches.before = communicator.condition();
   enter(world, communicator, Phase::timing);
-  BatchStrategy batches(world, sampler, expected_iteration_s);
+  std::unique_ptr<SamplingStrategy> strategy = make_strategy(runner, overhead);
 
-  const StoppingRule rule{settings.target_ci, settings.max_time_s};
-  const bool has_rule = rule.target_ci || rule.max_time_s;
-  const double began_s = monotonic_s();
-  std::size_t next_check_count = 0;
-  std::optional<StopReason> decision;
-  while (!decision) {
-    gather_samples(world, batches.run(), reports_of_all);
-    if (!has_rule) {
-      decision = StopReason::iterations;
-      break;
+  StopDecision stop(settings);
+  Samples batch = run_batch(runner, *strategy, overhead);
+  // The warm-up may have taken longer than the iterations do. Then the first batch only completed the warm-up.
+  if (overhead != VisibleOverhead::launches) {
+    const double shortest_s = std::ranges::min(batch.iteration_s) * runner.operations_per_iteration();
+    const VisibleOverhead measured = decide_overhead(runner, shortest_s);
+    if (measured < overhead) {
+      overhead = measured;
+      strategy = make_strategy(runner, overhead);
+      batch = run_batch(runner, *strategy, overhead);
     }
-    if (world.rank() == 0) {
-      // A decision sorts all samples, so it waits until there are noticeably more.
-      const std::size_t count = reports_of_all.front().samples.iteration_s.size();
-      const double elapsed_s = monotonic_s() - began_s;
-      if (count >= next_check_count || elapsed_s >= rule.max_time_s.value_or(elapsed_s + 1)) {
-        decision = rule.decide(last_rank_s(reports_of_all), elapsed_s);
-        next_check_count = count + count / 8;
-      }
-    }
-    decision = broadcast_from_rank0(world, decision);
   }
-  // If launches are not visible, the timestamps have already given the device time.
-  if (batches.launches_are_visible()) sampler.gated_total_batches(outside_batches);
-  gather_samples(world, outside_batches, reports_of_all);
-  return *decision;
+  for (;;) {
+    gather_samples(world, batch, reports_of_all);
+    if (const auto reason = stop.decide(world, reports_of_all)) {
+      strategy->measure_device_time(outside_batches);
+      gather_samples(world, outside_batches, reports_of_all);
+      return *reason;
+    }
+    batch = run_batch(runner, *strategy, overhead);
+  }
 }
 
 }  // namespace busbw

@@ -1,9 +1,9 @@
 #pragma once
-// Samples one placement of one case: selects the batches and decides when there are enough.
+// THE TIMING LOOP: samples one placement of one case in batches, until the stopping rule is satisfied.
 #include <vector>
 
 #include "measure/rank_report.hpp"
-#include "measure/sampling/sampler.hpp"
+#include "measure/sampling/iteration_runner.hpp"
 
 namespace busbw {
 

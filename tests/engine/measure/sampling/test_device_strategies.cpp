@@ -1,4 +1,5 @@
-// Measuring loops on a device on which calls return before their operations are done: graphs, gate, the three times.
+// Sampling strategies on a device on which calls return before their operations are done: graphs, gate, the three
+// times.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,7 +7,9 @@
 
 #include "collectives/registry.hpp"
 #include "common/support/error.hpp"
-#include "measure/sampling/sampler.hpp"
+#include "measure/sampling/device_event_strategy.hpp"
+#include "measure/sampling/gated_event_strategy.hpp"
+#include "measure/sampling/strategy_selection.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "support_device.hpp"
 #include "support_team.hpp"
@@ -17,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMax = 4096;
 
-/// A sampler of one rank on a fake device.
+/// Iterations of one rank on a fake device.
 struct Scene {
   explicit Scene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce", int size = 1,
                  int ranks_of_largest_group = 0)
@@ -27,10 +30,15 @@ struct Scene {
         job(1),
         world(job.team(0)),
         buffers(device, collective->shape(16, 4, size), Dtype::float32, kMax, 0),
-        sampler(*world, device,
-                {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place,
-                 std::max(size, ranks_of_largest_group)},
-                settings) {}
+        runner(*world, device,
+               {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place,
+                std::max(size, ranks_of_largest_group)},
+               settings) {}
+
+  void time_batch() { samples.total += runner.time_batch(); }
+  void sample_with_events(TotalTime total) { DeviceEventStrategy(runner, total).sample(samples); }
+  void sample_gated() { GatedEventStrategy(runner).sample(samples); }
+  void measure_device_time() { GatedEventStrategy(runner).measure_device_time(samples); }
 
   RunSettings settings;
   std::unique_ptr<Collective> collective;
@@ -38,7 +46,7 @@ struct Scene {
   LocalJob job;
   std::unique_ptr<Team> world;
   CaseBuffers buffers;
-  Sampler sampler;
+  IterationRunner runner;
   Samples samples;
 };
 
@@ -68,9 +76,9 @@ class LoggedTeam final : public TeamLike {
 
 }  // namespace
 
-TEST_CASE("sampler: -G captures the iterations once, launches them N times, and divides by all of them") {
+TEST_CASE("sampling: -G captures the iterations once, launches them N times, and divides by all of them") {
   Scene scene({}, settings_of(3, 2, 5));
-  scene.sampler.plain_batch(scene.samples);
+  scene.time_batch();
   const int put_on_device = 1;
   const int just_before = 1;
   CHECK(scene.device.count("begin") == 1);
@@ -79,45 +87,45 @@ TEST_CASE("sampler: -G captures the iterations once, launches them N times, and 
   CHECK(scene.device.count("issue") == put_on_device + 5);
   CHECK(scene.device.count("wait") == put_on_device + just_before + 1);
   CHECK(scene.samples.total.operations == 3 * 2 * 5);
-  scene.sampler.plain_batch(scene.samples);
+  scene.time_batch();
   CHECK(scene.device.count("begin") == 1);
   CHECK(scene.device.count("issue") == put_on_device + 5 + 5);
 }
 
-TEST_CASE("sampler: uploading a graph to the device is not timed") {
+TEST_CASE("sampling: uploading a graph to the device is not timed") {
   Scene scene({}, settings_of(2, 1, 1));
-  scene.sampler.plain_batch(scene.samples);
+  scene.time_batch();
   CHECK(scene.device.log ==
         Words{"begin", "run", "run", "end", "issue", "wait", "run", "wait", "issue", "flush", "wait"});
 }
 
-TEST_CASE("sampler: an operation wakes the device just before the timed part") {
+TEST_CASE("sampling: an operation wakes the device just before the timed part") {
   Scene scene({}, settings_of(2));
-  scene.sampler.plain_batch(scene.samples);
+  scene.time_batch();
   CHECK(scene.device.log == Words{"run", "wait", "run", "run", "flush", "wait"});
   CHECK(scene.samples.total.operations == 2);
-  scene.sampler.plain_batch(scene.samples);
+  scene.time_batch();
   CHECK(scene.device.count("run") == 2 * (1 + 2));
   CHECK(scene.samples.total.operations == 4);
 }
 
-TEST_CASE("sampler: an operation aligns the ranks before the timed part, because they leave a barrier one by one") {
+TEST_CASE("sampling: an operation aligns the ranks before the timed part, because they leave a barrier one by one") {
   for (const bool with_timestamps : {false, true}) {
     Scene scene({}, settings_of(1));
     LoggedTeam meeting(*scene.world, scene.device.log);
-    Sampler sampler(meeting, scene.device,
-                    {*scene.collective, scene.buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1},
-                    scene.settings);
+    IterationRunner runner(
+        meeting, scene.device,
+        {*scene.collective, scene.buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1}, scene.settings);
     if (with_timestamps)
-      sampler.batch_with_total(scene.samples);
+      DeviceEventStrategy(runner, TotalTime::of_samples).sample(scene.samples);
     else
-      sampler.plain_batch(scene.samples);
+      runner.time_batch();
     const Words lined_up(scene.device.log.begin(), std::ranges::find(scene.device.log, "timing"));
     CHECK(lined_up == Words{"barrier", "run", "wait"});
   }
 }
 
-TEST_CASE("sampler: groups of different sizes use equally many gated batches, because all ranks wait in each") {
+TEST_CASE("sampling: groups of different sizes use equally many gated batches, because all ranks wait in each") {
   for (const std::size_t room : {6, 8, 12, 40})
     for (const int small : {1, 2, 4}) {
       CAPTURE(room);
@@ -126,17 +134,17 @@ TEST_CASE("sampler: groups of different sizes use equally many gated batches, be
       Scene of_largest({.room = room}, settings, "hypercube", 8);
       Scene of_small({.room = room}, settings, "hypercube", small, 8);
       for (Scene* scene : {&of_largest, &of_small}) {
-        scene->sampler.gated_stamped_batch(scene->samples);
-        scene->sampler.gated_total_batches(scene->samples);
+        scene->sample_gated();
+        scene->measure_device_time();
       }
       CHECK(of_small.device.count("close") == of_largest.device.count("close"));
       CHECK(of_small.samples.iteration_s.size() == of_largest.samples.iteration_s.size());
     }
 }
 
-TEST_CASE("sampler: -G with timestamps gives one sample per iteration and launch") {
+TEST_CASE("sampling: -G with timestamps gives one sample per iteration and launch") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.device.count("begin") == 1);
   const int put_on_device = 1;
   CHECK(scene.device.count("issue") == put_on_device + 4);
@@ -149,9 +157,9 @@ TEST_CASE("sampler: -G with timestamps gives one sample per iteration and launch
   CHECK(scene.samples.device_operations == 0);
 }
 
-TEST_CASE("sampler: timestamps of a long graph also give the total and the device time") {
+TEST_CASE("sampling: timestamps of a long graph also give the total and the device time") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
-  scene.sampler.batch_with_total(scene.samples);
+  scene.sample_with_events(TotalTime::of_samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples.total.operations == 6);
@@ -160,16 +168,16 @@ TEST_CASE("sampler: timestamps of a long graph also give the total and the devic
   CHECK(scene.samples.device_s == 2.0);
 }
 
-TEST_CASE("sampler: graphs stop at 100,000 samples") {
+TEST_CASE("sampling: graphs stop at 100,000 samples") {
   Scene scene({}, settings_of(50'000, 1, 7));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.samples.iteration_s.size() + scene.samples.skipped_iterations == 100'000);
 }
 
-TEST_CASE("sampler: a gated graph with timestamps starts on all ranks together, so no sample includes a wait") {
+TEST_CASE("sampling: a gated graph with timestamps starts on all ranks together, so no sample includes a wait") {
   Scene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(6, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
   CHECK_FALSE(scene.samples.first_iteration_s);
@@ -180,14 +188,14 @@ TEST_CASE("sampler: a gated graph with timestamps starts on all ranks together, 
                                   "close",   "run",     "issue", "flush",   "open", "ask",     "wait"});
 }
 
-TEST_CASE("sampler: a graph with timestamps that cannot be gated has no sample of its first iteration") {
+TEST_CASE("sampling: a graph with timestamps that cannot be gated has no sample of its first iteration") {
   for (const auto& [device, settings] :
        {std::pair{MadeUpDevice{.operation_s = 2, .has_gate = false}, settings_of(3, 1, 2)},
         {MadeUpDevice{.operation_s = 2, .room = 1}, settings_of(3, 1, 2)},
         {MadeUpDevice{.operation_s = 2}, settings_of(500, 1, 2)},
         {MadeUpDevice{.operation_s = 2, .room = 8}, settings_of(100, 1, 2)}}) {
     Scene scene(device, settings);
-    scene.sampler.gated_stamped_batch(scene.samples);
+    scene.sample_gated();
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples.skipped_iterations == 2);
     CHECK(scene.samples.iteration_s.size() == 2 * static_cast<std::size_t>(settings.iterations - 1));
@@ -195,29 +203,29 @@ TEST_CASE("sampler: a graph with timestamps that cannot be gated has no sample o
   }
   // 499 operations and 500 timestamps fit into a capacity of 40.
   Scene scene({}, settings_of(499, 1, 2));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.device.count("close") == 2);
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
-TEST_CASE("sampler: a graph of one iteration keeps its only sample") {
+TEST_CASE("sampling: a graph of one iteration keeps its only sample") {
   Scene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
-TEST_CASE("sampler: the first batch also keeps its first iteration separately") {
+TEST_CASE("sampling: the first batch also keeps its first iteration separately") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.iteration_s.front() == 30.0);
   CHECK(scene.samples.iteration_s.size() == 3);
 }
 
-TEST_CASE("sampler: short iterations are gated: their samples include neither launches nor waits for other ranks") {
+TEST_CASE("sampling: short iterations are gated: their samples include neither launches nor waits for other ranks") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.first_iteration_s == 55.0);  // measured alone, before the batch
   CHECK(scene.samples.skipped_iterations == 0);
@@ -228,7 +236,7 @@ TEST_CASE("sampler: short iterations are gated: their samples include neither la
                                   "stamp 1", "flush", "open",    "ask",   "wait"});
 }
 
-TEST_CASE("sampler: gated iterations with timestamps do not exceed the gate's capacity") {
+TEST_CASE("sampling: gated iterations with timestamps do not exceed the gate's capacity") {
   for (const char* name : {"all_reduce", "hypercube"})
     for (const std::size_t room : {4, 20, 37, 100})
       for (const int aggregated : {1, 3}) {
@@ -236,15 +244,15 @@ TEST_CASE("sampler: gated iterations with timestamps do not exceed the gate's ca
         CAPTURE(room);
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
-        scene.sampler.gated_stamped_batch(scene.samples);
+        scene.sample_gated();
         CHECK(scene.device.max_behind_gate <= room);
         CHECK(scene.samples.iteration_s.size() == 50);
       }
 }
 
-TEST_CASE("sampler: timestamps between longer iterations give samples and device time, but no total") {
+TEST_CASE("sampling: timestamps between longer iterations give samples and device time, but no total") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
-  scene.sampler.stamped_batch(scene.samples);
+  scene.sample_with_events(TotalTime::separate);
   CHECK(scene.samples.on_device);
   CHECK(scene.samples.iteration_s == std::vector<double>{30.0, 5.0, 5.0});
   CHECK(scene.samples.first_iteration_s == 60.0);
@@ -258,9 +266,9 @@ TEST_CASE("sampler: timestamps between longer iterations give samples and device
                                   "grouped", "stamp 3", "flush",   "ask",     "wait"});
 }
 
-TEST_CASE("sampler: graphs with timestamps and without a gate give samples and device time of all launches") {
+TEST_CASE("sampling: graphs with timestamps and without a gate give samples and device time of all launches") {
   Scene scene({.operation_s = 2}, settings_of(3, 1, 4));
-  scene.sampler.stamped_batch(scene.samples);
+  scene.sample_with_events(TotalTime::separate);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.device.count("ask") == 1);
   CHECK(scene.samples.iteration_s == std::vector<double>(4 * 2, 2.0));
@@ -270,39 +278,39 @@ TEST_CASE("sampler: graphs with timestamps and without a gate give samples and d
   CHECK(scene.samples.total.operations == 0);
 }
 
-TEST_CASE("sampler: iterations too short to hide launches have no device time without a gate") {
+TEST_CASE("sampling: iterations too short to hide launches have no device time without a gate") {
   Scene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
-  scene.sampler.gated_stamped_batch(scene.samples);
+  scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
   CHECK(scene.samples.device_operations == 0);
   CHECK(scene.samples.total.operations == 0);
 }
 
-TEST_CASE("sampler: launches of short graphs are visible, even with long iterations") {
+TEST_CASE("sampling: launches of short graphs are visible, even with long iterations") {
   const Scene scene({}, settings_of(10, 1, 3));
-  CHECK(scene.sampler.visible_overhead(200e-6) == VisibleOverhead::launching);
-  CHECK(scene.sampler.visible_overhead(400e-6) == VisibleOverhead::launching);  // 10 of them are 4 ms
-  CHECK(scene.sampler.visible_overhead(600e-6) == VisibleOverhead::timestamps);
-  CHECK(scene.sampler.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
-  CHECK(Scene({}, settings_of(1, 1, 3)).sampler.visible_overhead(2.6e-3) == VisibleOverhead::launching);
-  CHECK(Scene({}, settings_of(10)).sampler.visible_overhead(400e-6) == VisibleOverhead::timestamps);
+  CHECK(visible_overhead(scene.runner, 200e-6) == VisibleOverhead::launches);
+  CHECK(visible_overhead(scene.runner, 400e-6) == VisibleOverhead::launches);  // 10 of them are 4 ms
+  CHECK(visible_overhead(scene.runner, 600e-6) == VisibleOverhead::timestamps);
+  CHECK(visible_overhead(scene.runner, 2.6e-3) == VisibleOverhead::none);
+  CHECK(visible_overhead(Scene({}, settings_of(1, 1, 3)).runner, 2.6e-3) == VisibleOverhead::launches);
+  CHECK(visible_overhead(Scene({}, settings_of(10)).runner, 400e-6) == VisibleOverhead::timestamps);
 }
 
-TEST_CASE("sampler: gated times include neither launches nor waits for other ranks") {
+TEST_CASE("sampling: gated times include neither launches nor waits for other ranks") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(10));
-  scene.sampler.gated_total_batches(scene.samples);
+  scene.measure_device_time();
   CHECK(scene.samples.device_operations == 10);
   CHECK(scene.samples.device_s == 20.0);
   // one operation makes all ranks begin together
   CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
   Scene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
-  without.sampler.gated_stamped_batch(without.samples);
+  without.sample_gated();
   CHECK(without.samples.iteration_s.front() == 55.0);
   CHECK(without.samples.iteration_s.back() == 5.0);
 }
 
-TEST_CASE("sampler: gated operations do not exceed the gate's capacity, for any number of calls per operation") {
+TEST_CASE("sampling: gated operations do not exceed the gate's capacity, for any number of calls per operation") {
   for (const char* name : {"all_reduce", "hypercube"})
     for (const std::size_t room : {4, 20, 37, 100})
       for (const int aggregated : {1, 3}) {
@@ -310,7 +318,7 @@ TEST_CASE("sampler: gated operations do not exceed the gate's capacity, for any 
         CAPTURE(room);
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
-        scene.sampler.gated_total_batches(scene.samples);
+        scene.measure_device_time();
         CHECK(scene.device.max_behind_gate <= room);
         CHECK(scene.samples.device_operations <= 50 * static_cast<std::size_t>(aggregated));
         CHECK(scene.device.count("close") <= 8);
@@ -318,84 +326,84 @@ TEST_CASE("sampler: gated operations do not exceed the gate's capacity, for any 
       }
 }
 
-TEST_CASE("sampler: the gate closes repeatedly until all iterations are done") {
+TEST_CASE("sampling: the gate closes repeatedly until all iterations are done") {
   Scene scene({.operation_s = 2, .launch_s = 3, .room = 7}, settings_of(10));
-  scene.sampler.gated_total_batches(scene.samples);
+  scene.measure_device_time();
   CHECK(scene.device.count("close") == 3);  // 4, 4 and 2
   CHECK(scene.samples.device_operations == 10);
   CHECK(scene.samples.device_s == 20.0);
 }
 
-TEST_CASE("sampler: a graph is one launch behind the gate") {
+TEST_CASE("sampling: a graph is one launch behind the gate") {
   Scene scene({.operation_s = 2, .room = 10}, settings_of(50, 1, 3));
-  scene.sampler.gated_total_batches(scene.samples);
+  scene.measure_device_time();
   CHECK(scene.samples.device_operations == 50);
   CHECK(scene.samples.device_s == 100.0);
   CHECK(scene.device.max_behind_gate == 4);
 }
 
-TEST_CASE("sampler: a graph that exceeds the gate's capacity is not gated") {
+TEST_CASE("sampling: a graph that exceeds the gate's capacity is not gated") {
   for (const auto& [room, most] : {std::pair<std::size_t, int>{40, 1000}, {8, 200}}) {
     Scene longest({.room = room}, settings_of(most, 1, 3));
-    longest.sampler.gated_total_batches(longest.samples);
+    longest.measure_device_time();
     CHECK(longest.samples.device_operations == static_cast<std::uint64_t>(most));
     Scene too_long({.room = room}, settings_of(most + 1, 1, 3));
-    too_long.sampler.gated_total_batches(too_long.samples);
+    too_long.measure_device_time();
     CHECK(too_long.samples.device_operations == 0);
     CHECK(too_long.device.log.empty());
   }
 }
 
-TEST_CASE("sampler: nothing is gated without a gate, without capacity, or with waits between operations") {
+TEST_CASE("sampling: nothing is gated without a gate, without capacity, or with waits between operations") {
   for (const auto& [device, settings] : {std::pair{MadeUpDevice{.has_gate = false}, settings_of(5)},
                                          {MadeUpDevice{.room = 3}, settings_of(5)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 1)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 2)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 3)}}) {
     Scene scene(device, settings);
-    scene.sampler.gated_total_batches(scene.samples);
+    scene.measure_device_time();
     CHECK(scene.samples.device_operations == 0);
     CHECK(scene.device.log.empty());
   }
 }
 
-TEST_CASE("sampler: the gate opens if a rank fails behind it") {
+TEST_CASE("sampling: the gate opens if a rank fails behind it") {
   Scene scene({}, settings_of(5));
   scene.device.when_flushed = [&] { scene.job.abort(ExitCode::rank_lost, "lost"); };
-  CHECK_THROWS_AS(scene.sampler.gated_total_batches(scene.samples), JobAborted);
+  CHECK_THROWS_AS(scene.measure_device_time(), JobAborted);
   CHECK(scene.device.count("close") == 1);
   CHECK(scene.device.count("open") == 1);
 }
 
-TEST_CASE("sampler: -m operations are issued as one, unless the host waits after each") {
+TEST_CASE("sampling: -m operations are issued as one, unless the host waits after each") {
   for (const auto& [aggregated, blocking, groups] : {std::tuple{1, 0, 0}, {3, 0, 4}, {3, 1, 0}, {3, 2, 0}, {3, 3, 4}}) {
     CAPTURE(aggregated);
     CAPTURE(blocking);
     Scene scene({}, settings_of(4, aggregated, 0, blocking));
-    scene.sampler.batch_with_total(scene.samples);
+    scene.sample_with_events(TotalTime::of_samples);
     CHECK(scene.device.count("group") == groups);
     CHECK(scene.device.count("grouped") == groups);
     CHECK(scene.device.count("run") == 1 + 4 * aggregated);
   }
 }
 
-TEST_CASE("sampler: -z 3 waits after aggregated operations, not between them") {
+TEST_CASE("sampling: -z 3 waits after aggregated operations, not between them") {
   Scene scene({}, settings_of(1, 2, 0, 3));
-  scene.sampler.batch_with_total(scene.samples);
+  scene.sample_with_events(TotalTime::of_samples);
   CHECK(scene.device.log == Words{"run", "wait",    //
                                   "stamp 0", "flush", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2",
                                   "flush", "wait", "ask"});
 }
 
-TEST_CASE("sampler: no device time with -z, because the timestamps include host waits") {
+TEST_CASE("sampling: no device time with -z, because the timestamps include host waits") {
   for (const int blocking : {1, 2, 3}) {
     Scene scene({}, settings_of(4, 1, 0, blocking));
-    scene.sampler.batch_with_total(scene.samples);
+    scene.sample_with_events(TotalTime::of_samples);
     CHECK(scene.samples.device_operations == 0);
   }
 }
 
-TEST_CASE("sampler: the device's clocks are queried while it works, but never in the timed part") {
+TEST_CASE("sampling: the device's clocks are queried while it works, but never in the timed part") {
   const DeviceClockState condition{.clock_hz = 1.9e9, .max_clock_hz = 1.98e9, .throttle_reasons = {"power limit"}};
   Scene scene({.condition = condition}, settings_of(2));
   // Without a warm-up, the batch is not known to hide the query.
@@ -403,9 +411,9 @@ TEST_CASE("sampler: the device's clocks are queried while it works, but never in
     scene.device.log.clear();
     scene.samples.after.reset();
     if (is_total)
-      scene.sampler.batch_with_total(scene.samples);
+      scene.sample_with_events(TotalTime::of_samples);
     else
-      scene.sampler.gated_stamped_batch(scene.samples);
+      scene.sample_gated();
     REQUIRE(scene.samples.after);
     CHECK(scene.samples.after->throttle_reasons == condition.throttle_reasons);
     return Words(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
@@ -414,12 +422,12 @@ TEST_CASE("sampler: the device's clocks are queried while it works, but never in
   CHECK(log_of(false) == Words{"flush", "open", "ask", "wait"});
 }
 
-TEST_CASE("sampler: in a batch of few iterations the clocks are queried afterwards, even after a long warm-up") {
+TEST_CASE("sampling: in a batch of few iterations the clocks are queried afterwards, even after a long warm-up") {
   for (const auto& [iterations, at_work] : {std::pair{3, false}, {4, true}}) {
     Scene scene({.condition = DeviceClockState{}, .host_wait_s = 25e-3}, settings_of(iterations));
-    scene.sampler.warm_up();
+    scene.runner.warm_up();
     scene.device.log.clear();
-    scene.sampler.batch_with_total(scene.samples);
+    scene.sample_with_events(TotalTime::of_samples);
     const Words end(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
     CHECK(end == (at_work ? Words{"flush", "ask", "wait"} : Words{"flush", "wait", "ask"}));
   }

@@ -1,4 +1,4 @@
-#include "measure/sampling/sampler.hpp"
+#include "measure/sampling/iteration_runner.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,6 +7,9 @@
 #include <thread>
 
 #include "measure/clock.hpp"
+#include "measure/sampling/device_event_strategy.hpp"
+#include "measure/sampling/host_clock_strategy.hpp"
+#include "measure/sampling/strategy_selection.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "support_communicator.hpp"
 #include "support_team.hpp"
@@ -50,7 +53,7 @@ class CallsAsSeconds final : public Timestamps {
 
 constexpr std::uint64_t kMax = 64;
 
-/// A sampler of one rank with all objects that it needs.
+/// Iterations of one rank with all objects that they need.
 struct Scene {
   explicit Scene(const RunSettings& given, int operations_per_run = 1, std::size_t elements = 4)
       : settings(given),
@@ -59,7 +62,7 @@ struct Scene {
         job(1),
         world(job.team(0)),
         buffers(communicator, collective.shape(elements, 4, 1), Dtype::float32, kMax, 0),
-        sampler(*world, communicator, sampled(Placement::out_of_place), settings) {}
+        runner(*world, communicator, sampled(Placement::out_of_place), settings) {}
 
   SampledCase sampled(Placement placement) const {
     return {collective, buffers, Dtype::float32, Redop::sum, 0, placement, communicator.size()};
@@ -77,7 +80,7 @@ struct Scene {
   LocalJob job;
   std::unique_ptr<Team> world;
   CaseBuffers buffers;
-  Sampler sampler;
+  IterationRunner runner;
 };
 
 RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup = 1) {
@@ -91,11 +94,11 @@ RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup
 
 }  // namespace
 
-TEST_CASE("sampler: warms up as often as requested, at least once, in the timed placement") {
+TEST_CASE("sampling: warms up as often as requested, at least once, in the timed placement") {
   for (const auto& [asked, run] : {std::pair{0, 1}, {1, 1}, {5, 5}}) {
     Scene scene(settings_of(3, 2, 0, asked));
-    Sampler sampler(*scene.world, scene.communicator, scene.sampled(Placement::in_place), scene.settings);
-    CHECK(sampler.warm_up() > 0);
+    IterationRunner runner(*scene.world, scene.communicator, scene.sampled(Placement::in_place), scene.settings);
+    CHECK(runner.warm_up() > 0);
     CHECK(scene.collective.calls().size() == static_cast<std::size_t>(run));
     CHECK(scene.communicator.synchronized() == 1);
     for (const CollectiveCall& call : scene.collective.calls()) CHECK(call.send == call.recv);
@@ -103,23 +106,23 @@ TEST_CASE("sampler: warms up as often as requested, at least once, in the timed 
   }
 }
 
-TEST_CASE("sampler: a batch is -n iterations of -m operations, each in the next region") {
+TEST_CASE("sampling: a batch is -n iterations of -m operations, each in the next region") {
   Scene scene(settings_of(3, 2, 0));
   Samples samples;
-  scene.sampler.batch_with_total(samples);
+  HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
   REQUIRE(scene.collective.calls().size() == 6);
   for (std::size_t i = 0; i < 6; ++i) CHECK(scene.region(i) == i % 4);  // four regions of 16 bytes in 64
   CHECK(samples.iteration_s.size() == 3);
   CHECK(scene.job.progress(0).phase == Phase::timing);
 }
 
-TEST_CASE("sampler: samples are per operation, the total is host-clock time") {
+TEST_CASE("sampling: samples are per operation, the total is host-clock time") {
   for (const int blocking : {0, 1, 2, 3})
     for (const int operations_per_run : {1, 2}) {
       Scene scene(settings_of(4, 3, blocking), operations_per_run);
-      CHECK(scene.sampler.operations_per_iteration() == 3 * operations_per_run);
+      CHECK(scene.runner.operations_per_iteration() == 3 * operations_per_run);
       Samples samples;
-      scene.sampler.batch_with_total(samples);
+      HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
       for (const double sample : samples.iteration_s) CHECK(sample >= 0);
       const double sum = std::accumulate(samples.iteration_s.begin(), samples.iteration_s.end(), 0.0);
       CHECK(samples.total.elapsed_s == doctest::Approx(sum * 3 * operations_per_run).epsilon(1e-9));
@@ -127,43 +130,45 @@ TEST_CASE("sampler: samples are per operation, the total is host-clock time") {
     }
 }
 
-TEST_CASE("sampler: samples use the device clock if there is one, the total uses the host clock") {
+TEST_CASE("sampling: samples use the device clock if there is one, the total uses the host clock") {
   for (const int blocking : {0, 1, 2, 3}) {
     CAPTURE(blocking);
     Scene scene(settings_of(4, 3, blocking));
     CallsAsSeconds clock(scene.collective);
     scene.communicator.stamp_with(clock);
-    Sampler sampler(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
+    IterationRunner runner(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
     Samples samples;
     const double began_s = monotonic_s();
-    sampler.batch_with_total(samples);
+    DeviceEventStrategy(runner, TotalTime::of_samples).sample(samples);
     const double wall_s = monotonic_s() - began_s;
     CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of one second each are one iteration
     CHECK(samples.total.issue_s <= samples.total.elapsed_s);
     CHECK(samples.total.elapsed_s > 0);
     CHECK(samples.total.elapsed_s <= wall_s);
     CHECK(samples.total.operations == 12);
-    CHECK(sampler.visible_overhead(3.0) == VisibleOverhead::nothing);
+    CHECK(visible_overhead(runner, 3.0) == VisibleOverhead::none);
   }
 }
 
-TEST_CASE("sampler: on a device launches are visible in short iterations, events in longer ones too") {
+TEST_CASE("sampling: on a device launches are visible in short iterations, events in longer ones too") {
   Scene scene(settings_of(2, 1, 0));
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
-  const Sampler on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
-  CHECK(on_device.visible_overhead(100e-6) == VisibleOverhead::launching);
-  CHECK(on_device.visible_overhead(299e-6) == VisibleOverhead::launching);
-  CHECK(on_device.visible_overhead(301e-6) == VisibleOverhead::timestamps);
-  CHECK(on_device.visible_overhead(2.4e-3) == VisibleOverhead::timestamps);
-  CHECK(on_device.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
-  CHECK(scene.sampler.visible_overhead(100e-6) == VisibleOverhead::nothing);
+  const IterationRunner on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place),
+                                  scene.settings);
+  CHECK(visible_overhead(on_device, 100e-6) == VisibleOverhead::launches);
+  CHECK(visible_overhead(on_device, 299e-6) == VisibleOverhead::launches);
+  CHECK(visible_overhead(on_device, 301e-6) == VisibleOverhead::timestamps);
+  CHECK(visible_overhead(on_device, 2.4e-3) == VisibleOverhead::timestamps);
+  CHECK(visible_overhead(on_device, 2.6e-3) == VisibleOverhead::none);
+  const Scene on_host(settings_of(2, 1, 0));
+  CHECK(visible_overhead(on_host.runner, 100e-6) == VisibleOverhead::none);
 }
 
-TEST_CASE("sampler: a batch without timestamps has as many operations, each in the next region, and a time") {
+TEST_CASE("sampling: a batch without timestamps has as many operations, each in the next region, and a time") {
   Scene scene(settings_of(600, 2, 0));
   Samples samples;
-  scene.sampler.plain_batch(samples);
+  samples.total += scene.runner.time_batch();
   CHECK(samples.total.issue_s > 0);
   CHECK(samples.total.elapsed_s >= samples.total.issue_s);
   CHECK(samples.total.operations == 1200);
@@ -174,36 +179,36 @@ TEST_CASE("sampler: a batch without timestamps has as many operations, each in t
   CHECK(scene.steps() == 1 + 3);  // the barrier, and one progress report every 256 iterations
 }
 
-TEST_CASE("sampler: timestamps are visible in short iterations, but not with untimed barriers") {
+TEST_CASE("sampling: timestamps are visible in short iterations, but not with untimed barriers") {
   struct Expected {
     double iteration_s;
     int blocking;
     VisibleOverhead shows;
   };
   for (const Expected& expected : {Expected{9.9e-6, 0, VisibleOverhead::timestamps},
-                                   {10.1e-6, 0, VisibleOverhead::nothing},
-                                   {1e-3, 0, VisibleOverhead::nothing},
+                                   {10.1e-6, 0, VisibleOverhead::none},
+                                   {1e-3, 0, VisibleOverhead::none},
                                    {9e-6, 1, VisibleOverhead::timestamps},
                                    {9e-6, 2, VisibleOverhead::timestamps},
-                                   {9e-6, 3, VisibleOverhead::nothing}}) {
+                                   {9e-6, 3, VisibleOverhead::none}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
     Scene scene(settings_of(2, 3, expected.blocking), 2);
-    CHECK(scene.sampler.visible_overhead(expected.iteration_s) == expected.shows);
+    CHECK(visible_overhead(scene.runner, expected.iteration_s) == expected.shows);
   }
 }
 
-TEST_CASE("sampler: batches accumulate") {
+TEST_CASE("sampling: batches accumulate") {
   Scene scene(settings_of(5, 1, 0));
   Samples samples;
-  scene.sampler.batch_with_total(samples);
+  HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
   const double first_s = samples.total.elapsed_s;
-  scene.sampler.batch_with_total(samples);
+  HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
   CHECK(samples.iteration_s.size() == 10);
   CHECK(samples.total.elapsed_s > first_s);
 }
 
-TEST_CASE("sampler: -z selects the waits and the barriers") {
+TEST_CASE("sampling: -z selects the waits and the barriers") {
   struct Expected {
     int blocking;
     int synchronized;
@@ -215,13 +220,13 @@ TEST_CASE("sampler: -z selects the waits and the barriers") {
     CAPTURE(expected.blocking);
     Scene scene(settings_of(4, 3, expected.blocking));
     Samples samples;
-    scene.sampler.batch_with_total(samples);
+    HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
     CHECK(scene.communicator.synchronized() == expected.synchronized);
     CHECK(scene.steps() == expected.steps);
   }
 }
 
-TEST_CASE("sampler: -z 3 excludes the barriers between iterations from the host-clock total") {
+TEST_CASE("sampling: -z 3 excludes the barriers between iterations from the host-clock total") {
   /// A barrier that another rank reaches late.
   struct SlowToMeet final : TeamLike {
     using TeamLike::TeamLike;
@@ -231,10 +236,10 @@ TEST_CASE("sampler: -z 3 excludes the barriers between iterations from the host-
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
   SlowToMeet world(*scene.world);
-  Sampler sampler(world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
+  IterationRunner runner(world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
   Samples samples;
   const double began_s = monotonic_s();
-  sampler.batch_with_total(samples);
+  DeviceEventStrategy(runner, TotalTime::of_samples).sample(samples);
   const double wall_s = monotonic_s() - began_s;
   CHECK(samples.total.elapsed_s > 0);
   CHECK(samples.total.elapsed_s <= wall_s - (1 + 5) * 0.02);  // one barrier before and five between iterations

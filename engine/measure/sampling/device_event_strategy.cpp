@@ -1,0 +1,87 @@
+#include "measure/sampling/device_event_strategy.hpp"
+
+#include <algorithm>
+
+#include "measure/clock.hpp"
+
+namespace busbw {
+namespace {
+
+// Querying a device's clocks takes up to 1 ms. A batch of this expected length hides the query, if it has enough
+// iterations. The expected length alone is not reliable, because the warm-up may include connecting.
+constexpr double kBatchHidesQueryS = 20e-3;
+constexpr std::size_t kIterationsHideQuery = 4;
+// Graphs are launched and read one by one until there are this many samples.
+constexpr std::size_t kGraphSamples = 100'000;
+
+}  // namespace
+
+std::size_t sampled_launches(const IterationRunner& runner) {
+  const std::size_t enough = std::max<std::size_t>(1, kGraphSamples / runner.iterations());
+  const auto launches = static_cast<std::size_t>(runner.settings().graph_launches);
+  return runner.uses_graphs() ? std::min(launches, enough) : 1;
+}
+
+void DeviceEventStrategy::sample(Samples& batch) {
+  batch.on_device = true;
+  if (runner_.uses_graphs()) runner_.batch_graph_with_timestamps(timestamps_);
+  const ClockQuery query = select_clock_query();
+  const std::size_t launches = sampled_launches(runner_);
+  for (std::size_t number = 1; number <= launches; ++number) {
+    const HostTiming total = launch(batch, number == launches ? query : ClockQuery::never);
+    if (total_ == TotalTime::of_samples) batch.total += total;
+    add_samples(batch);
+  }
+}
+
+DeviceEventStrategy::ClockQuery DeviceEventStrategy::select_clock_query() const {
+  if (total_ == TotalTime::separate) return ClockQuery::while_running;
+  const double expected_batch_s = runner_.expected_iteration_s() * static_cast<double>(runner_.iterations());
+  const bool is_hidden = runner_.iterations() >= kIterationsHideQuery && expected_batch_s > kBatchHidesQueryS;
+  return is_hidden ? ClockQuery::while_running : ClockQuery::after_completion;
+}
+
+HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
+  Communicator& communicator = runner_.communicator();
+  if (!runner_.uses_graphs()) timestamps_.reset(runner_.iterations());
+  runner_.align_ranks();
+  const double start_s = monotonic_s();
+  double timed_s = 0;
+  if (runner_.uses_graphs()) {
+    runner_.world().enter(Phase::timing);
+    runner_.batch_graph_with_timestamps(timestamps_).issue();
+  } else {
+    timed_s = runner_.run_with_timestamps(timestamps_);
+  }
+  communicator.flush();
+  const double issued_s = monotonic_s();
+  if (query == ClockQuery::while_running) batch.after = communicator.condition();
+  communicator.synchronize();
+  const double done_s = monotonic_s();
+  if (query == ClockQuery::after_completion) batch.after = communicator.condition();
+  if (runner_.has_untimed_barriers())
+    return {.elapsed_s = timed_s, .issue_s = timed_s, .operations = runner_.operations_per_batch()};
+  return {.elapsed_s = done_s - start_s, .issue_s = issued_s - start_s, .operations = runner_.operations_per_batch()};
+}
+
+void DeviceEventStrategy::add_samples(Samples& batch) const {
+  for (std::size_t iteration = 0; iteration < runner_.iterations(); ++iteration) {
+    const double elapsed_s = timestamps_.seconds(iteration);
+    // The first iteration includes a wait for other ranks, which would distort one sample per launch of a graph and the
+    // device time. A batch of one iteration has no other.
+    const bool is_first = iteration == 0;
+    const bool is_distorted = is_first && runner_.iterations() > 1;
+    if (is_first && !batch.first_iteration_s) batch.first_iteration_s = elapsed_s;
+    if (is_distorted && runner_.uses_graphs()) {
+      ++batch.skipped_iterations;
+      continue;
+    }
+    batch.iteration_s.push_back(elapsed_s / runner_.operations_per_iteration());
+    // With -z, timestamps include the host's waits.
+    if (is_distorted || runner_.waits()) continue;
+    batch.device_s += elapsed_s;
+    batch.device_operations += static_cast<std::uint64_t>(runner_.operations_per_iteration());
+  }
+}
+
+}  // namespace busbw

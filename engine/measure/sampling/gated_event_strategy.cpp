@@ -1,0 +1,142 @@
+#include "measure/sampling/gated_event_strategy.hpp"
+
+#include <algorithm>
+
+#include "measure/sampling/closed_gate.hpp"
+#include "measure/sampling/device_event_strategy.hpp"
+
+namespace busbw {
+namespace {
+
+// Maximum number of gated groups that give the device time. More than one is needed if few iterations fit behind the
+// gate.
+constexpr std::size_t kMaxGatedGroups = 8;
+
+}  // namespace
+
+void GatedEventStrategy::sample(Samples& batch) {
+  Gate* const gate = usable_gate();
+  if (!gate || !fits_timestamps(*gate)) return sample_without_gate(batch);
+  batch.on_device = true;
+  if (runner_.uses_graphs())
+    sample_graphs(*gate, batch);
+  else
+    sample_iterations(*gate, batch);
+}
+
+void GatedEventStrategy::sample_graphs(Gate& gate, Samples& batch) {
+  OperationGraph& graph = runner_.batch_graph_with_timestamps(timestamps_);
+  const std::size_t launches = sampled_launches(runner_);
+  for (std::size_t number = 1; number <= launches; ++number) {
+    run_gated(gate, [&] { graph.issue(); });
+    if (number == launches) batch.after = runner_.communicator().condition();
+    runner_.communicator().synchronize();
+    add_samples(runner_.iterations(), batch);
+  }
+}
+
+void GatedEventStrategy::sample_iterations(Gate& gate, Samples& batch) {
+  time_first_iteration(batch);
+  const std::size_t max_count = capacity_of(gate).timestamped_iterations();
+  for (std::size_t first = 0; first < runner_.iterations(); first += max_count) {
+    const std::size_t count = std::min(max_count, runner_.iterations() - first);
+    timestamps_.reset(count);
+    run_gated(gate, [&] {
+      for (std::size_t iteration = 0; iteration < count; ++iteration) {
+        timestamps_.set_start(iteration);
+        runner_.run_iteration(first + iteration);
+      }
+      timestamps_.set_last_end();
+    });
+    if (first + count == runner_.iterations()) batch.after = runner_.communicator().condition();
+    runner_.communicator().synchronize();
+    add_samples(count, batch);
+  }
+}
+
+void GatedEventStrategy::sample_without_gate(Samples& batch) {
+  const double device_s = batch.device_s;
+  const std::uint64_t device_operations = batch.device_operations;
+  DeviceEventStrategy(runner_, TotalTime::separate).sample(batch);
+  // Timestamps between short iterations include launches, so they give no device time.
+  batch.device_s = device_s;
+  batch.device_operations = device_operations;
+}
+
+void GatedEventStrategy::time_first_iteration(Samples& batch) {
+  timestamps_.reset(1);
+  runner_.world().barrier();
+  timestamps_.set_start(0);
+  runner_.run_iteration(0);
+  timestamps_.set_last_end();
+  runner_.communicator().synchronize();
+  if (!batch.first_iteration_s) batch.first_iteration_s = timestamps_.seconds(0);
+}
+
+void GatedEventStrategy::add_samples(std::size_t iterations, Samples& batch) const {
+  for (std::size_t iteration = 0; iteration < iterations; ++iteration)
+    batch.iteration_s.push_back(timestamps_.seconds(iteration) / runner_.operations_per_iteration());
+}
+
+void GatedEventStrategy::measure_device_time(Samples& samples) {
+  Gate* const gate = usable_gate();
+  if (!gate) return;
+  const GateCapacity capacity = capacity_of(*gate);
+  const std::size_t graph_iterations = capacity.fits_graph() ? runner_.iterations() : 0;
+  const std::size_t max_count = runner_.uses_graphs() ? graph_iterations : capacity.iterations();
+  if (max_count == 0) return;
+  if (runner_.uses_graphs()) runner_.batch_graph();
+  runner_.communicator().stamps()->reset(2);
+  std::size_t done = 0;
+  for (std::size_t group = 0; group < kMaxGatedGroups && done < runner_.iterations(); ++group) {
+    const std::size_t count = std::min(max_count, runner_.iterations() - done);
+    samples.device_s += time_gated_iterations(*gate, done, count);
+    samples.device_operations += count * static_cast<std::uint64_t>(runner_.operations_per_iteration());
+    done += count;
+  }
+}
+
+double GatedEventStrategy::time_gated_iterations(Gate& gate, std::size_t first, std::size_t count) {
+  Timestamps& timestamps = *runner_.communicator().stamps();
+  run_gated(gate, [&] {
+    timestamps.set(0);
+    if (runner_.uses_graphs()) {
+      runner_.batch_graph().issue();
+    } else {
+      for (std::size_t iteration = 0; iteration < count; ++iteration) runner_.run_iteration(first + iteration);
+    }
+    timestamps.set(1);
+  });
+  runner_.communicator().synchronize();
+  return timestamps.seconds_between(0, 1);
+}
+
+void GatedEventStrategy::run_gated(Gate& gate, const std::function<void()>& operations) {
+  runner_.world().enter(Phase::timing);
+  ClosedGate closed(gate);
+  // Ranks open their gates one after the other. This operation waits for the last gate.
+  runner_.run_operation(0);
+  operations();
+  runner_.communicator().flush();
+  runner_.world().barrier();
+  closed.open();
+}
+
+Gate* GatedEventStrategy::usable_gate() const {
+  // A rank that waits after each operation would wait for the closed gate.
+  return runner_.waits() ? nullptr : runner_.communicator().gate();
+}
+
+GateCapacity GatedEventStrategy::capacity_of(const Gate& gate) const {
+  const std::size_t calls = runner_.calls_per_operation();
+  const auto aggregated = static_cast<std::size_t>(runner_.settings().aggregated_iterations);
+  return {gate.capacity(),
+          {.per_operation = calls, .per_iteration = calls * aggregated, .iterations = runner_.iterations()}};
+}
+
+bool GatedEventStrategy::fits_timestamps(const Gate& gate) const {
+  const GateCapacity capacity = capacity_of(gate);
+  return runner_.uses_graphs() ? capacity.fits_timestamped_graph() : capacity.timestamped_iterations() > 0;
+}
+
+}  // namespace busbw

@@ -1,0 +1,101 @@
+#pragma once
+// Issues the operations of one case in one placement on one rank: single operations, iterations of -m operations,
+// batches of -n iterations, and CUDA graphs of a batch (-G). The sampling strategies decide what is timed.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "collectives/collective.hpp"
+#include "measure/buffers.hpp"
+#include "measure/samples.hpp"
+#include "measure/sampling/iteration_timestamps.hpp"
+#include "values/run_result.hpp"
+
+namespace busbw {
+
+/// One case in one placement, as the timing loop runs it.
+struct SampledCase {
+  const Collective& collective;
+  const CaseBuffers& buffers;
+  Dtype dtype;
+  Redop redop;
+  int root;
+  Placement placement;
+  int ranks_of_largest_group;
+};
+
+class IterationRunner {
+ public:
+  /// All arguments must outlive the runner.
+  IterationRunner(Team& world, Communicator& communicator, const SampledCase& sampled_case, const RunSettings& settings)
+      : world_(world), issued_(world.issued()), communicator_(communicator), case_(sampled_case), settings_(settings) {}
+
+  /// Runs the untimed iterations, at least one. They also open connections that are made on first use. Returns the
+  /// estimated seconds of one iteration, which the first one makes too long rather than too short.
+  double warm_up();
+  /// Aligns the ranks with a barrier and one untimed operation. In a large job, ranks leave a barrier over
+  /// milliseconds, and the first would wait for the last within the timed part. An operation ends on all ranks at about
+  /// the same moment. It also wakes an idle device, as in nccl-tests.
+  void align_ranks();
+  /// Issues one operation with the waits of -z.
+  void run_operation(std::uint64_t number);
+  /// Issues all operations of one iteration with the waits of -z, except the barrier of -z 3.
+  void run_iteration(std::uint64_t iteration);
+  /// Runs a batch and takes timestamps around each iteration. Returns the host seconds of the iterations with -z 3,
+  /// whose barriers are not timed; otherwise 0.
+  double run_with_timestamps(IterationTimestamps& timestamps);
+  /// Times a batch by the host clock, with -G of all its launches. The clock is read only before and after all, as in
+  /// nccl-tests.
+  HostTiming time_batch();
+
+  /// Captures `operations` and launches the graph once, untimed, which uploads it to the device.
+  std::unique_ptr<OperationGraph> capture(const std::function<void()>& operations);
+  /// Graph of a batch. It is captured at the first call.
+  OperationGraph& batch_graph();
+  /// Graph of a batch with timestamps around each iteration. It is captured at the first call, which sets `timestamps`
+  /// for all launches.
+  OperationGraph& batch_graph_with_timestamps(IterationTimestamps& timestamps);
+
+  Team& world() const { return world_; }
+  Communicator& communicator() const { return communicator_; }
+  /// True if operations run on a device with timestamps of its own, after their calls have returned.
+  bool has_device_clock() const { return communicator_.stamps() != nullptr; }
+  const RunSettings& settings() const { return settings_; }
+  bool uses_graphs() const { return settings_.graph_launches > 0; }
+  /// True if the host waits after each operation or iteration (-z).
+  bool waits() const { return settings_.blocking != 0; }
+  /// True if an untimed barrier follows each iteration (-z 3).
+  bool has_untimed_barriers() const;
+  /// Iterations of a batch.
+  std::size_t iterations() const { return static_cast<std::size_t>(settings_.iterations); }
+  /// Operations that one sample averages over.
+  int operations_per_iteration() const {
+    return settings_.aggregated_iterations * case_.collective.operations_per_run();
+  }
+  std::uint64_t operations_per_batch() const {
+    return iterations() * static_cast<std::uint64_t>(operations_per_iteration());
+  }
+  /// Calls of one operation on a rank of the largest group.
+  std::size_t calls_per_operation() const {
+    return static_cast<std::size_t>(case_.collective.calls_per_run(case_.ranks_of_largest_group));
+  }
+  /// Estimated seconds of one iteration from the warm-up; 0 before it.
+  double expected_iteration_s() const { return expected_iteration_s_; }
+
+ private:
+  void call(std::uint64_t number);
+  /// Runs a batch with nothing avoidable between its iterations.
+  void run_batch();
+
+  Team& world_;
+  IssuedOperations& issued_;  // of this rank
+  Communicator& communicator_;
+  SampledCase case_;
+  const RunSettings& settings_;
+  double expected_iteration_s_ = 0;
+  std::unique_ptr<OperationGraph> batch_graph_;
+  std::unique_ptr<OperationGraph> batch_graph_with_timestamps_;
+};
+
+}  // namespace busbw

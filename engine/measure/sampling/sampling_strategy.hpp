@@ -1,0 +1,23 @@
+#pragma once
+// Interface of the sampling strategies: how a batch yields samples, its total time and the device time.
+#include "measure/samples.hpp"
+
+namespace busbw {
+
+/// Source of the total time of a batch, the `time` column.
+enum class TotalTime {
+  separate,  // the iterations run once more, without timestamps
+  of_samples,  // the iterations of the samples also give the total
+};
+
+class SamplingStrategy {
+ public:
+  virtual ~SamplingStrategy() = default;
+  /// Runs one batch of iterations and adds their samples, their total time if it is `of_samples`, and their device time
+  /// if the samples give it.
+  virtual void sample(Samples& batch) = 0;
+  /// Adds the device time that samples do not give. Called once, after all batches.
+  virtual void measure_device_time(Samples& /*samples*/) {}
+};
+
+}  // namespace busbw

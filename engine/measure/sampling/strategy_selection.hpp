@@ -1,0 +1,27 @@
+#pragma once
+// SELECTS THE SAMPLING STRATEGY: how a batch is timed, by the duration of an iteration. docs/measuring.md has the
+// table.
+#include <memory>
+
+#include "measure/sampling/iteration_runner.hpp"
+#include "measure/sampling/sampling_strategy.hpp"
+
+namespace busbw {
+
+/// Measuring overhead that is visible in an iteration's time, ordered from short iterations to long ones.
+enum class VisibleOverhead {
+  launches,    // of operations, and timestamps
+  timestamps,  // but not launches
+  none,
+};
+
+/// Overhead that is visible in iterations of this length.
+VisibleOverhead visible_overhead(const IterationRunner& runner, double iteration_s);
+
+/// Source of the total time that this overhead requires.
+TotalTime total_time(VisibleOverhead overhead);
+
+/// Returns the strategy for iterations with this overhead. `runner` must outlive it.
+std::unique_ptr<SamplingStrategy> make_strategy(IterationRunner& runner, VisibleOverhead overhead);
+
+}  // namespace busbw
