@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "backends/mpi/mpi_engine.hpp"
 #include "backends/nccl/nccl_backend.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/environment.hpp"
@@ -102,8 +101,8 @@ void occupy_standard_descriptors() {
 int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
   World world;
-  const auto launched_processes = [&](const std::string& backend) {
-    world = backend == "mpi" ? join_mpi(argv, process_environment) : detect_world(process_environment);
+  const auto launched_processes = [&] {
+    world = detect_world(process_environment);
     return world.size;
   };
   auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment,

@@ -68,7 +68,7 @@ code=0
 echo '== the command'
 python -m pytest tests/python || code=$?
 
-# The programs include the engines for each MPI and the fast path's library.
+# The programs include the fast path's library.
 until [ -e build/programs-are-built ]; do
   kill -0 "$engine" 2>/dev/null || {
     printf 'the installed programs were not tested: ' >&2

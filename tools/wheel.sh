@@ -38,7 +38,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 
 say "building the engine for ${CUDA_ARCHITECTURES:-sm_75 to sm_120}"
 rm -rf $raw
-settings=(BUSBW_CUDA=ON "BUSBW_PYTHON=$PWD/$venv/bin/python" BUSBW_MPI=OFF BUSBW_PORTABLE=ON BUSBW_STATIC_LIBGCC=OFF)
+settings=(BUSBW_CUDA=ON "BUSBW_PYTHON=$PWD/$venv/bin/python" BUSBW_PORTABLE=ON BUSBW_STATIC_LIBGCC=OFF)
 [ -z "${CUDA_ARCHITECTURES:-}" ] || settings+=("CMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHITECTURES")
 quietly python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir $raw \
   "--config-settings=build-dir=${WHEEL_BUILD:-build/wheel-gpu}" \

@@ -24,7 +24,7 @@ const std::vector<Flag>& flag_table() {
       {"", "--processes", "N", "processes on this machine, each with -t threads (default 1)", kRanks},
       {"-p", "--parallel_init", "0|1", "threads initialize in parallel; always so on the host backend (default 0)",
        kRanks},
-      {"", "--backend", "NAME", "host, nccl, mpi or auto: GPUs if present (default auto)", kRanks},
+      {"", "--backend", "NAME", "host, nccl or auto: GPUs if present (default auto)", kRanks},
       {"", "--library", "PATH", "NCCL-compatible library to measure (default: search)", kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},

@@ -45,21 +45,21 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
   const auto set_if_empty = [](std::string& message, std::string reason) {
     if (message.empty()) message = std::move(reason);
   };
-  const char* const host = options.backend == "mpi" ? "MPI backend" : "host backend";
   for (const GpuFlag& flag : gpu_flags) {
     if (!flag.needs_gpu) continue;
     const std::string request = fmt::format("{} {} {}", spelling(flag.name), flags.text(flag.name, ""), flag.purpose);
     set_if_empty(options.host_error,
-                 fmt::format("{}, which the {} cannot do; drop it, or measure on GPUs", request, host));
+                 fmt::format("{}, which the host backend cannot do; drop it, or measure on GPUs", request));
   }
   if (const int gpus = settings.gpus_per_thread; gpus > 1)
     set_if_empty(options.host_error,
-                 fmt::format("-g {0} (--ngpus): the {1} has no GPUs; for {0} ranks on the host use -t {0} or "
+                 fmt::format("-g {0} (--ngpus): the host backend has no GPUs; for {0} ranks on the host use -t {0} or "
                              "--processes {0}",
-                             gpus, host));
+                             gpus));
   if (const auto device = nonempty_variable(environment, "NCCL_TESTS_DEVICE")) {
-    set_if_empty(options.host_error, fmt::format("NCCL_TESTS_DEVICE={} selects a GPU, but the {} has none; unset it",
-                                                 printable_value(*device), host));
+    set_if_empty(options.host_error,
+                 fmt::format("NCCL_TESTS_DEVICE={} selects a GPU, but the host backend has none; unset it",
+                             printable_value(*device)));
     const auto number = parse_integer(*device);
     if (!number || *number < 0 || *number > kMaxInt)
       throw UsageError(
@@ -71,7 +71,7 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
     if (options.nccl_library.empty())
       throw flags.invalid_value("--library", "the path of a library with NCCL's interface");
     set_if_empty(options.host_error,
-                 fmt::format("--library {}: the {} uses no NCCL library; drop it", options.nccl_library, host));
+                 fmt::format("--library {}: the host backend uses no NCCL library; drop it", options.nccl_library));
   }
 }
 

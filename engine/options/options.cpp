@@ -175,18 +175,6 @@ void read_measurement(const FlagValues& flags, Options& options) {
   options.in_place = settings.placement != "out";
 }
 
-/// Checks the limitations of the MPI backend before MPI is initialized, because MPI_Init is slow.
-void require_mpi_supports(const FlagValues& flags, const Options& options) {
-  if (options.backend != "mpi") return;
-  if (!options.host_error.empty()) throw UsageError(options.host_error);
-  for (const char* flag : {"--nthreads", "--processes"})
-    if (flags.integer(flag, 1, 1) != 1)
-      throw UsageError(
-          fmt::format("{} {}: with --backend mpi each process is one rank, and mpirun starts the processes; "
-                      "allowed: 1",
-                      spelling(flag), flags.text(flag, "")));
-}
-
 double read_number(Environment environment, const char* variable, double fallback, double maximum,
                    const char* allowed) {
   const auto text = nonempty_variable(environment, variable);
@@ -277,8 +265,8 @@ void read_outputs(const FlagValues& flags, Options& options) {
     throw UsageError(fmt::format("-J {0} and --records {0} name the same file; name two files", options.json_path));
   if (flags.has("--fault")) options.faults = {flags.text("--fault", "")};
   options.backend = flags.text("--backend", "auto");
-  if (options.backend != "host" && options.backend != "nccl" && options.backend != "mpi" && options.backend != "auto")
-    throw flags.invalid_value("--backend", "host, nccl, mpi or auto");
+  if (options.backend != "host" && options.backend != "nccl" && options.backend != "auto")
+    throw flags.invalid_value("--backend", "host, nccl or auto");
 }
 
 }  // namespace
@@ -291,7 +279,7 @@ int Options::smallest_group() const {
 
 std::variant<Options, InfoRequest> parse_options(const std::string& program, const std::string& collective,
                                                  const std::vector<std::string>& arguments, Environment environment,
-                                                 const std::function<int(const std::string&)>& launched_processes) {
+                                                 const std::function<int()>& launched_processes) {
   std::optional<InfoRequest> request;
   const FlagValues flags = read_command_line(program, arguments, request);
   if (request) return *request;
@@ -316,8 +304,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
                     "drop one",
                     options.settings.aggregated_iterations));
   read_environment(environment, options);
-  require_mpi_supports(flags, options);
-  read_ranks(flags, launched_processes(options.backend), options);
+  read_ranks(flags, launched_processes(), options);
   return options;
 }
 

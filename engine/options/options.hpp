@@ -27,11 +27,11 @@ struct Options {
   std::string json_path;                 // -J; empty if absent
   std::string records_path;              // --records; empty if absent, "-" for standard output
   int stdout_descriptor = 1;             // destination of the table, and of records with "-"
-  std::string backend = "auto";          // "host", "nccl", "mpi", "auto"
+  std::string backend = "auto";          // "host", "nccl", "auto"
   std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
   bool null_stream = false;              // -y
-  std::string host_error;                // why the host or MPI backend cannot run this command line; empty if it can
+  std::string host_error;                // why the host backend cannot run this command line; empty if it can
   std::string nccl_error;                // why the NCCL backend cannot run it; empty if it can
   std::vector<std::string> faults;
   Split split;
@@ -52,11 +52,10 @@ struct Options {
 enum class InfoRequest { help, version, devices };
 
 /// Parses `arguments`, which exclude the program's own name. Throws UsageError.
-/// Calls `launched_processes` with --backend, once and only if the program will measure. It returns the number of
-/// processes in this process's launched job.
+/// Calls `launched_processes` once, and only if the program will measure. It returns the number of processes in this
+/// process's launched job.
 std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
-    Environment environment,
-    const std::function<int(const std::string& backend)>& launched_processes = [](const std::string&) { return 1; });
+    Environment environment, const std::function<int()>& launched_processes = [] { return 1; });
 
 }  // namespace busbw

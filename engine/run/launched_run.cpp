@@ -7,7 +7,6 @@
 
 #include "backends/host/host_hardware.hpp"
 #include "backends/host/sockets/socket_backend.hpp"
-#include "backends/mpi/mpi_engine.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/processors.hpp"
 #include "common/support/stderr_message.hpp"
@@ -48,7 +47,6 @@ int first_device(const Options& options, const World& world, const GpuSurvey& su
 
 std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,
                                       const WatchedCall& watched_call) {
-  if (options.backend == "mpi") return make_mpi_backend(world, options.faults);
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
   if (runs_on_host(options, survey)) {

@@ -2,7 +2,6 @@
 
 #include "backends/host/host_hardware.hpp"
 #include "backends/host/memory/shared_memory_backend.hpp"
-#include "backends/mpi/mpi_engine.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/processors.hpp"
 #include "common/support/stderr_message.hpp"
@@ -20,7 +19,6 @@ bool forks(const Options& options) { return options.settings.processes > 1; }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey,
                                       const WatchedCall& watched_call) {
-  if (options.backend == "mpi") return make_mpi_backend(World{}, options.faults);
   if (runs_on_host(options, survey)) {
     require_host_supports(options, survey);
     return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,

@@ -17,7 +17,7 @@ struct ProcessInfo {
   std::string host_identity;   // distinguishes hosts of the same name
   std::string arguments;       // command line as typed
   std::string version;         // version of busbw
-  std::string backend;         // "host", "nccl", "mpi"
+  std::string backend;         // "host", "nccl"
   std::string library;         // version of the library to measure
   std::string library_path;    // file of the library; empty if it has none
   std::string library_sha256;  // hash of that file; empty if unknown

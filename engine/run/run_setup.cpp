@@ -156,7 +156,7 @@ std::vector<std::string> backend_notes(const Options& options, const GpuSurvey& 
 }
 
 GpuSurvey survey_gpus_for(const Options& options, bool forks_follow) {
-  return options.backend == "host" || options.backend == "mpi" ? GpuSurvey{} : survey_gpus(forks_follow);
+  return options.backend == "host" ? GpuSurvey{} : survey_gpus(forks_follow);
 }
 
 }  // namespace busbw

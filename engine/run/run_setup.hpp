@@ -69,7 +69,7 @@ std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& s
 bool runs_on_host(const Options& options, const GpuSurvey& survey);
 /// Note that the run is on the host because no GPU was found. Usually empty.
 std::vector<std::string> backend_notes(const Options& options, const GpuSurvey& survey);
-/// Surveys the GPUs, unless the host or MPI backend was selected. `forks_follow`: this process will run its ranks in
+/// Surveys the GPUs, unless the host backend was selected. `forks_follow`: this process will run its ranks in
 /// forks.
 GpuSurvey survey_gpus_for(const Options& options, bool forks_follow);
 

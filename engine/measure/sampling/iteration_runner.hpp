@@ -42,8 +42,8 @@ class IterationRunner {
   void run_operation(std::uint64_t number);
   /// Issues all operations of one iteration with the waits of -z, except the barrier of -z 3.
   void run_iteration(std::uint64_t iteration);
-  /// Runs a batch and takes timestamps around each iteration. Returns the host seconds of the iterations with -z 3,
-  /// whose barriers are not timed; otherwise 0.
+  /// Runs a batch and takes timestamps around each iteration. With -z 3 it returns the host seconds of the iterations
+  /// without the untimed barriers between them, otherwise 0.
   double run_with_timestamps(IterationTimestamps& timestamps);
   /// Times a batch by the host clock, with -G of all its launches. The clock is read only before and after all, as in
   /// nccl-tests.

@@ -78,7 +78,7 @@ TEST_CASE("options: the error for wrong input names option, value and allowed va
       {"--target-ci abc", {"--target-ci", "abc", "1%"}},
       {"--max-time 0", {"--max-time", "0", "60s"}},
       {"--max-time 1h", {"--max-time", "1h", "60s"}},
-      {"--backend cuda", {"--backend", "cuda", "host, nccl, mpi or auto"}},
+      {"--backend cuda", {"--backend", "cuda", "host, nccl or auto"}},
       {"--ping-pong 2", {"--ping-pong", "2", "0 to 1"}},
   };
   for (const Wrong& wrong : all) {

@@ -34,7 +34,6 @@ LIBRARIES = {
     "CLI/": re.compile(r"engine/options/options\.cpp"),
     "nlohmann/": re.compile(r"engine/output/json_builder\.cpp"),
     "nccl": re.compile(r"engine/backends/nccl/(cuda|kernels)/.*|fastpath/(communicator|device|exports|nccl|verify)/.*"),
-    "mpi.h": re.compile(r"engine/backends/mpi/.*"),
 }
 """Beginning of a library's headers -> files that may include them."""
 DEVICE_HEADER = re.compile(r"cuda|cooperative_groups|nccl|(?:cstdint|cstddef|stdint\.h|stddef\.h)$")
@@ -230,7 +229,7 @@ def test_no_command_imports_another() -> None:
     ("file", "line", "complaint"),
     [
         ("engine/output/text.cpp", '#include "measure/clock.hpp"', "may not depend on engine/measure"),
-        ("engine/backends/mpi/mpi_backend.cpp", '#include "backends/host/memory/channels.hpp"', "may not depend on"),
+        ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/memory/channels.hpp"', "may not depend on"),
         ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/host_hardware.hpp"', "may not depend on"),
         ("engine/values/phase.hpp", '#include "verify/reduction_values.hpp"', "may not depend on"),
         ("engine/verify/mismatch.cpp", '#include "backends/backend.hpp"', "may not depend on"),

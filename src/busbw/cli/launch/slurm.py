@@ -85,7 +85,7 @@ def _slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     default="none",
     show_default=True,
     metavar="KIND",
-    help="Slurm's MPI plugin: pmix or pmi2 for --backend mpi.",
+    help="Slurm's MPI plugin, if srun needs one.",
 )
 @click.option(
     "--repeat", "steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times."
