@@ -1,6 +1,8 @@
-"""Accuracy of the expectation: published figures compared with the model's predictions."""
+#!/usr/bin/env python3
+"""Prints the accuracy of the expectation for docs/expectation.md: published figures and the model's predictions."""
 
 import statistics
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -191,6 +193,4 @@ def _remark(one: Plateau) -> str:
 
 
 if __name__ == "__main__":
-    import sys
-
     sys.stdout.write(markdown())
