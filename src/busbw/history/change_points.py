@@ -141,7 +141,7 @@ def _find_cuts(series: NDArray[np.float64], low: int, high: int, level: float) -
 
 
 def _is_significant(scores: NDArray[np.float64], observed: float, level: float, random: np.random.Generator) -> bool:
-    """True if at most the fraction `level` of the orders, including the observed one, has at least the shift `observed`.
+    """True if at most the fraction `level` of the orders, including the observed one, has the shift `observed` or more.
 
     Stops as soon as more orders have such a shift.
     """

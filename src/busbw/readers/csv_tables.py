@@ -15,7 +15,7 @@ from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import BOTH, PlacementText
 
 _SIZE_COLUMNS = ("size", "size_bytes", "sizebytes")
-_AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_", "unstated": ""}
+_AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
 """Prefixes of the column names of each placement in AWS's format."""
 _FIGURE_COLUMNS = {
     "time": ("time", "time_us", "timeus"),
@@ -57,7 +57,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables and refused rows of the file."""
     lines = _decode_lines(source.lines())
     header = _column_names(next(lines, ""))
-    is_aws = any(format_name.startswith("oop_") for format_name in header)
+    is_aws = any(name.startswith("oop_") for name in header)
     is_rccl = "numcycle" in header or "inplace" in header
     format_name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
     tables = FlatTableBuilder(format_name, TableFacts(), claims, source.name)
@@ -80,9 +80,10 @@ def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def _split_placements(number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
+    """Yields the placements of a line. `values` has the cells by column name."""
     other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
     ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
-    placements: tuple[Placement, ...] = BOTH if is_aws else (_placement(values),)
+    placements: tuple[Placement, ...] = BOTH if is_aws else (_parse_placement(values),)
     for placement in placements:
         prefix = _AWS_PREFIXES[placement] if is_aws else ""
         figures = {
@@ -107,7 +108,7 @@ def _split_placements(number: int, line: str, values: dict[str, str], is_aws: bo
         )
 
 
-def _placement(values: dict[str, str]) -> Placement:
+def _parse_placement(values: dict[str, str]) -> Placement:
     text = _first_value(values, ("inplace", "in_place", "placement")).lower()
     if text in ("1", "true", "in_place"):
         return "in_place"
@@ -115,4 +116,5 @@ def _placement(values: dict[str, str]) -> Placement:
 
 
 def _first_value(values: dict[str, str], names: tuple[str, ...]) -> str:
+    """First value that is not empty in the columns with these names. Empty if all are empty or missing."""
     return next((values[name] for name in names if values.get(name)), "")

@@ -48,7 +48,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 class MetricColumn(NamedTuple):
     """A column of figures."""
 
-    index: int
+    position: int
     """Position in a row, from 0."""
     metric: str
     """Name in `_METRICS`."""
@@ -110,14 +110,13 @@ def _parse_blocks(header_rows: list[list[str]], context: DocumentContext, claims
         header_text = " ".join(dict.fromkeys(part for index in range(first, end) for part in header_parts[index]))
         lower_words = [word.lower() for word in _WORD.findall(header_text)]
         dtypes = {DTYPES[word] for word in lower_words if word in DTYPES and word != "int"}
+        named_collective = collectives.single_collective_in(header_text)
         yield ColumnBlock(
-            first,
-            columns,
-            claims.collective
-            or collectives.single_collective_in(header_text)
-            or collectives.single_collective_in(context.heading),
-            next(iter(dtypes)) if len(dtypes) == 1 else None,
-            unclear,
+            size_column=first,
+            columns=columns,
+            collective=claims.collective or named_collective or collectives.single_collective_in(context.heading),
+            dtype=dtypes.pop() if len(dtypes) == 1 else None,
+            unclear=unclear,
         )
 
 
@@ -153,6 +152,7 @@ def _parse_variant(text: str) -> str | None:
 
 
 def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, context: DocumentContext) -> Iterator[Event]:
+    """Yields the refused rows of a block, and then its table."""
     ranks = gpus_in(context.heading) or gpus_in(context.document)
     variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
     rows: list[Row] = []
@@ -160,14 +160,14 @@ def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, conte
     for line, cells in grid.rows[header_row_count:]:
         size = parse_size(cells[block.size_column]) if block.size_column < len(cells) else None
         if size is None:
-            if any(parse_number(cells[column.index]) for column in block.columns if column.index < len(cells)):
+            if any(parse_number(cells[column.position]) for column in block.columns if column.position < len(cells)):
                 size_text = cells[block.size_column] if block.size_column < len(cells) else ""
                 yield _make_refusal(line, cells, f'"{size_text[:40]}" is not a size')
             continue
         claimed_speedups: dict[str | None, float] = {}
         for column in block.columns:
-            if column.metric == "speedup" and column.index < len(cells):
-                claimed_speedups |= speedup_checks.check(size, cells, column.index, column.text, block.columns)
+            if column.metric == "speedup" and column.position < len(cells):
+                claimed_speedups |= speedup_checks.check(size, cells, column.position, column.text, block.columns)
         for variant in variants:
             columns = [column for column in block.columns if column.variant == variant]
             figures, reason = _parse_figures(cells, columns, size, block, ranks)
@@ -228,7 +228,7 @@ def _parse_figures(
     for column in columns:
         if column.metric == "speedup":
             continue
-        cell = cells[column.index] if column.index < len(cells) else ""
+        cell = cells[column.position] if column.position < len(cells) else ""
         if cell.strip(" -\u2013\u2014*") in ("", "N/A", "n/a", "NA", "nan"):
             continue
         number = parse_number(cell)
@@ -238,9 +238,10 @@ def _parse_figures(
         if value is None:
             return {}, f'"{cell[:40]}" has no unit of {column.metric}'
         values.setdefault(column.placement, {})[column.metric] = value
-    return {
+    figures = {
         placement: _derive_missing(stated, size, block.collective, ranks) for placement, stated in values.items()
-    }, ""
+    }
+    return figures, ""
 
 
 def _convert_to_base_unit(number: PrintedNumber, column: MetricColumn) -> float | None:

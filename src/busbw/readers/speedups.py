@@ -17,7 +17,7 @@ class _MetricColumn(Protocol):
     """The properties of `published.MetricColumn` that are used here."""
 
     @property
-    def index(self) -> int: ...
+    def position(self) -> int: ...
     @property
     def metric(self) -> str: ...
     @property
@@ -57,7 +57,7 @@ class SpeedupChecks:
         printed = parse_number(cells[index])
         if pair is None or printed is None:
             return {}
-        old, new = (parse_number(cells[column.index]) if column.index < len(cells) else None for column in pair)
+        old, new = (parse_number(cells[column.position]) if column.position < len(cells) else None for column in pair)
         if old is None or new is None or old.value <= 0 or new.value <= 0:
             return {}
         if pair[0].metric != "time":  # a speed-up divides old by new time, but new by old bandwidth
@@ -78,7 +78,7 @@ class SpeedupChecks:
         self, header: str, columns: Sequence[_MetricColumn], index: int
     ) -> tuple[_MetricColumn, _MetricColumn] | None:
         """Returns the columns of the old and the new variant; None if the header is ambiguous."""
-        candidates = [column for column in columns if column.metric != "speedup" and column.index < index]
+        candidates = [column for column in columns if column.metric != "speedup" and column.position < index]
         by_variant: dict[str, _MetricColumn] = {}
         for column in candidates:
             by_variant.setdefault(column.variant or "", column)

@@ -32,8 +32,8 @@ _MAX_SINGLETONS = 10_000
 _MAX_ROW_LENGTH = 20_000
 """Characters. A longer line is no row, and it would be slow to search."""
 _MAX_REMARK_LENGTH = 4000
-_MAX_FOREIGN_PREFIX = 160
-"""Maximum number of characters before the '#' of a remark."""
+_MAX_UNKNOWN_PREFIX = 160
+"""Maximum length of an unknown prefix before the '#' of a header line."""
 _TYPES = frozenset(DTYPES)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 """Times within a prefix. They change from line to line and do not identify the writer."""
@@ -71,9 +71,8 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
                 yield from assembler.yield_chunk()
             continue
         is_plain_remark = words and words[0][0] == "#" and reader.is_plain_remark(text_after_prefix, words)
-        for event in (
-            reader.read_remark(number, text_after_prefix) if is_plain_remark else reader.read_line(number, text)
-        ):
+        events = reader.read_remark(number, text_after_prefix) if is_plain_remark else reader.read_line(number, text)
+        for event in events:
             _collect_singleton(event, singletons)
             yield event
         prefix, assembler = reader.prefix, reader.assembler
@@ -160,17 +159,9 @@ class _TextReader:
         has_type = not _TYPES.isdisjoint(words)
         may_be_row = len(words) > 4 and has_type and not is_library_line and len(body) < _MAX_ROW_LENGTH
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
-            writer += _CLOCKS.sub("", body[:row_start]).strip()  # text before the row is an unknown kind of prefix
-            words = cleaning.without_inner_tags(cleaning.without_library_lines(body[row_start:])).split()
-            if is_cut and not _is_complete_line(words):
-                yield self._assembler_of(writer).make_refusal(
-                    number, text, "the file ends here; its last figure may be cut"
-                )
-                return
-            self.assembler = self._assembler_of(writer)
-            prefix_length = text.rfind(body[row_start:].strip())
-            self.prefix = text[:prefix_length].rstrip() if prefix_length >= 0 else _NO_PREFIX if writer else ""
-            yield from self.assembler.add_row(number, text, words)
+            # Text before the row is a prefix of an unknown kind.
+            writer += _CLOCKS.sub("", body[:row_start]).strip()
+            yield from self._read_row(number, text, body[row_start:], writer, is_cut=is_cut)
             return
         assembler = self._assembler_of(writer)
         if "[" in body or is_library_line or "CCL " in body:
@@ -192,11 +183,26 @@ class _TextReader:
         else:
             yield from self._read_remark(number, body, assembler)
 
+    def _read_row(self, number: int, text: str, row_text: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
+        """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
+        assembler = self._assembler_of(writer)
+        words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
+        if is_cut and not _is_complete_line(words):
+            yield assembler.make_refusal(number, text, "the file ends here; its last figure may be cut")
+            return
+        self.assembler = assembler
+        prefix_length = text.rfind(row_text.strip())
+        if prefix_length >= 0:
+            self.prefix = text[:prefix_length].rstrip()
+        else:  # cleaning changed the row
+            self.prefix = _NO_PREFIX if writer else ""
+        yield from assembler.add_row(number, text, words)
+
     def _read_remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
         """Processes a line of a header, of a footer, or of the document around the tables."""
         begin = body.find("#")
-        has_foreign_prefix = 0 < begin < _MAX_FOREIGN_PREFIX and not body[:begin].strip().startswith("#")
-        stripped = (body[begin:] if has_foreign_prefix else body).strip()
+        has_prefix = 0 < begin < _MAX_UNKNOWN_PREFIX and not body[:begin].strip().startswith("#")
+        stripped = (body[begin:] if has_prefix else body).strip()
         events: list[Event] = []
         if len(stripped) > _MAX_REMARK_LENGTH:
             return events
@@ -216,9 +222,9 @@ class _TextReader:
         if not any(_begins_like_row(" ".join(cells).split()) for _, cells in grid.rows):
             yield from read_grid(grid, self._context, self._claims)
             return
-        for read_line, cells in grid.rows:
+        for line, cells in grid.rows:
             body = " ".join(cells)
-            yield from self._read_clean_line(read_line, body, body, "", is_cut=False)
+            yield from self._read_clean_line(line, body, body, "", is_cut=False)
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""

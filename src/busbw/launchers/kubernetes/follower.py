@@ -40,7 +40,7 @@ _SLOW_DELETE_S = 2.0
 """A longer deletion is shown as a status."""
 _TAIL_LINES = 20
 _MAX_FAILED_SHOWN = 16
-"""Maximum number of failed pods whose last `_TAIL_LINES` log lines are shown."""
+"""Number of last log lines that are shown for a failed pod, and maximum number of such pods."""
 _CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 

@@ -13,7 +13,7 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 _NODE_LIST_INTERVAL_S = 30.0
 """Interval between lists of the cluster's nodes, which may be long."""
 _NO_POD_S = 10.0
-"""Time after which a workload without pods counts as one whose operator does not run."""
+"""Time after which a workload without pods counts as one without a running operator."""
 
 
 class WaitExplainer:

@@ -49,7 +49,7 @@ def factor(collective: str, ranks: int) -> float:
 
 
 def rank_bounds(collective: str, low: float, high: float) -> tuple[int, int] | None:
-    """Returns the minimum and maximum number of ranks whose factor is from `low` to `high`; None if no number fits.
+    """Returns the minimum and maximum number of ranks for a factor from `low` to `high`; None if no number fits.
 
     A maximum of 0 means unbounded. If the factor is always 1, the result is (2, 0): the number of ranks is unknown.
     """

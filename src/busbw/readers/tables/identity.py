@@ -1,6 +1,7 @@
 """Determines the collective and the number of ranks of a table from the log's text and the table's figures.
 
-Two ratios are evidence: busbw / algbw, and size / (count x element bytes), which is the number of shares in the size.
+Two ratios are evidence: busbw / algbw, and size / (count x element bytes). The second one is the number of shares in
+the size: for some collectives the count is the share of one rank, and the size is that of the shares of all ranks.
 """
 
 from collections.abc import Sequence
@@ -32,27 +33,27 @@ class _ColumnEvidence(NamedTuple):
 
 
 def identify(
-    raws: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claim: str | None, source: str
+    rows: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claimed_collective: str | None, source: str
 ) -> TableIdentity:
     """Combines the evidence of program name, headings, columns and arithmetic.
 
     Args:
-        raws: Rows without contradictions.
+        rows: Rows without contradictions.
         ratio: busbw / algbw of the table. None if unknown.
         facts: Text of the log.
-        claim: Collective that the user states.
+        claimed_collective: Collective that the user states.
         source: Name of the log for errors.
 
     Raises:
         UsageError: The user claims a collective that the log contradicts.
     """
-    evidence = _evaluate_columns(raws, facts)
+    evidence = _evaluate_columns(rows, facts)
     possible = frozenset(name for name in evidence.names if _is_possible(name, ratio, evidence.shares))
-    if claim:
-        _require_possible_claim(claim, possible, ratio, facts, source)
+    if claimed_collective:
+        _require_possible_claim(claimed_collective, possible, ratio, facts, source)
     warnings = []
-    collective = claim or facts.stated_collective or _only_possible(raws, possible, facts.hint)
-    if facts.stated_collective and facts.stated_collective not in possible and not claim:
+    collective = claimed_collective or facts.stated_collective or _only_possible(rows, possible, facts.hint)
+    if facts.stated_collective and facts.stated_collective not in possible and not claimed_collective:
         warnings.append(
             f"the log states {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit "
             f"{_names_text(possible)}; check if two logs are mixed"
@@ -61,16 +62,16 @@ def identify(
     return TableIdentity(collective, ranks, (*warnings, *rank_warnings), ranks_from)
 
 
-def _evaluate_columns(raws: Sequence[RawRow], facts: TableFacts) -> _ColumnEvidence:
+def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvidence:
     """Evaluates which columns the rows have, and their size / count."""
-    share_counts = {count for raw in raws if (count := share_count(raw)) is not None}
+    share_counts = {count for raw in rows if (count := share_count(raw)) is not None}
     shares = share_counts.pop() if len(share_counts) == 1 else None
     if shares is not None and (shares < 1 or shares != int(shares)):
         shares = None
     if facts.columns.has_one_placement or not facts.columns.has_type:
-        names = frozenset(collectives.ALL)  # such logs never print an operator or a root
+        names = frozenset(collectives.ALL)  # such logs have no columns for operator and root
     else:
-        columns = {(raw.redop is not None, raw.root is not None) for raw in raws}
+        columns = {(raw.redop is not None, raw.root is not None) for raw in rows}
         names = frozenset(collectives.ALL).intersection(
             *(collectives.collectives_with_columns(has_operator, has_root) for has_operator, has_root in columns)
         )
@@ -94,7 +95,7 @@ def _widen(ratio: RatioInterval) -> tuple[float, float]:
     return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
 
 
-def _only_possible(raws: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
+def _only_possible(rows: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
     """Returns the collective if only one is possible, or if the hint names a possible one. None otherwise."""
     if hint:
         return hint if hint in possible else None
@@ -103,7 +104,7 @@ def _only_possible(raws: Sequence[RawRow], possible: frozenset[str], hint: str |
         # alltoall has no check in place: its in-place column has N/A while the out-of-place one is checked.
         checks = {
             (raw.placement_texts[0].wrong != "N/A", raw.placement_texts[1].wrong != "N/A")
-            for raw in raws
+            for raw in rows
             if len(raw.placement_texts) == 2 and raw.placement_texts[0].wrong
         }
         if checks == {(True, False)}:
@@ -173,13 +174,15 @@ def _rank_bounds(
 
 
 def _require_possible_claim(
-    claim: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, source: str
+    claimed_collective: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, source: str
 ) -> None:
-    if facts.stated_collective and facts.stated_collective != claim:
-        raise UsageError(f"{source} states {facts.stated_collective}, not {claim}", remedy="leave out --collective")
-    if claim not in possible:
+    if facts.stated_collective and facts.stated_collective != claimed_collective:
         raise UsageError(
-            f"{source} cannot be {claim}: {_ratio_text(ratio)} its columns fit {_names_text(possible)}",
+            f"{source} states {facts.stated_collective}, not {claimed_collective}", remedy="leave out --collective"
+        )
+    if claimed_collective not in possible:
+        raise UsageError(
+            f"{source} cannot be {claimed_collective}: {_ratio_text(ratio)} its columns fit {_names_text(possible)}",
             remedy="correct --collective or leave it out",
         )
 

@@ -104,13 +104,7 @@ class TableInference:
             try:
                 raw = self._parse_entry(entry)
             except NotARowError as error:
-                refused.append(
-                    Refusal(
-                        line=entry.line,
-                        text=_entry_text(entry),
-                        reason=str(error),
-                    )
-                )
+                refused.append(Refusal(line=entry.line, text=_entry_text(entry), reason=str(error)))
                 continue
             placements = tuple(map(arithmetic.parse_numbers, raw.placement_texts))
             if reason := self._find_contradiction(raw, placements):
@@ -126,26 +120,12 @@ class TableInference:
 
     def _infer_facts(self, entries: Sequence[Entry]) -> RowBuilder:
         """Infers all facts of the table from these rows, and adds warnings."""
-        numbered_rows: list[_NumberedRow] = []
-        for entry in entries:
-            try:
-                raw = self._parse_entry(entry)
-            except NotARowError:
-                continue
-            numbered_rows.append((raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))))
+        numbered_rows = self._parse_numbers(entries)
         self._select_interpretation(numbered_rows)
-        ratios = [
-            ratio
-            for raw, placements in numbered_rows
-            for numbers in placements
-            if self._interpretation.is_consistent(raw, numbers)
-            and (ratio := arithmetic.ratio(raw, numbers, self._interpretation))
-        ]
-        common = arithmetic.common_ratio(ratios)
-        has_one_ratio = len(self.facts.group_ranks) < 2
-        is_mixed = has_one_ratio and common.contradicting > max(
-            _FIGURES_PER_ROW, common.informative * _MAX_CONTRADICTING
-        )
+        common = self._common_ratio(numbered_rows)
+        has_one_ratio = len(self.facts.group_ranks) < 2  # groups may differ in their number of ranks
+        max_contradicting = max(_FIGURES_PER_ROW, common.informative * _MAX_CONTRADICTING)
+        is_mixed = has_one_ratio and common.contradicting > max_contradicting
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs within the table: rows of different runs are mixed, and the collective and the "
@@ -175,6 +155,27 @@ class TableInference:
             )
         self._replace_by_exact_factor(shared_ratio)
         return RowBuilder(self.facts, self.identity, self._interpretation)
+
+    def _parse_numbers(self, entries: Sequence[Entry]) -> list[_NumberedRow]:
+        """Parses the rows and their figures. Omits those that are no valid rows."""
+        numbered_rows: list[_NumberedRow] = []
+        for entry in entries:
+            try:
+                raw = self._parse_entry(entry)
+            except NotARowError:
+                continue
+            numbered_rows.append((raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))))
+        return numbered_rows
+
+    def _common_ratio(self, numbered_rows: list[_NumberedRow]) -> arithmetic.CommonRatio:
+        """Returns busbw / algbw of the consistent figures."""
+        ratios: list[RatioInterval] = []
+        for raw, placements in numbered_rows:
+            for numbers in placements:
+                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
+                if ratio is not None and self._interpretation.is_consistent(raw, numbers):
+                    ratios.append(ratio)
+        return arithmetic.common_ratio(ratios)
 
     def _select_interpretation(self, numbered_rows: list[_NumberedRow]) -> None:
         """Selects the time unit and the data that algbw counts."""
@@ -221,10 +222,8 @@ class TableInference:
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the first row and the rows with the most digits of busbw, which determine the factor best."""
-    precise = sorted(range(len(entries)), key=lambda index: _count_busbw_digits(entries[index]), reverse=True)[
-        :_SAMPLE_ROWS
-    ]
-    return [entries[index] for index in sorted({0, *precise})]
+    by_precision = sorted(range(len(entries)), key=lambda index: _count_busbw_digits(entries[index]), reverse=True)
+    return [entries[index] for index in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
 
 
 def _count_busbw_digits(entry: Entry) -> int:
