@@ -112,11 +112,10 @@ def leader_pod(pods: Sequence[Pod]) -> Pod | None:
 def waiting_message(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = ()) -> str:
     """One line with the reasons for waiting. Empty if all `pod_count` pods have started."""
     parts = []
-    if len(pods) < pod_count:
+    missing_count = pod_count - len(pods)
+    if missing_count > 0:
         remark = _latest_warning(events, kinds={"Job", "JobSet", "MPIJob"})
-        parts.append(
-            f"{pod_count - len(pods)} of {pod_count} pods not yet created" + (f" ({remark})" if remark else "")
-        )
+        parts.append(f"{missing_count} of {pod_count} pods not yet created" + (f" ({remark})" if remark else ""))
     reasons = Counter(_pending_text(*_detailed_pending_reason(pod, events)) for pod in pods if is_pending(pod))
     parts.extend(f"{count} of {pod_count} pods pending ({text})" for text, count in reasons.items())
     return "; ".join(parts)

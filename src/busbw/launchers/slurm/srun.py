@@ -105,7 +105,7 @@ class _SrunStep:
         self._callbacks.on_wait()
 
     def _cancel_or_end_srun(self, now_s: float) -> None:
-        """Cancels a step that does not end after an interrupt. Ends srun if that was in vain."""
+        """Cancels a step that does not end after an interrupt. If it was canceled before, ends srun."""
         if self._was_canceled:
             self._cancel_at_s = None
             self._end_srun("it did not end")
