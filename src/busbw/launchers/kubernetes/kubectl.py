@@ -89,7 +89,7 @@ class KubectlResult:
         lines = [
             line
             for line in self.err.splitlines()
-            # Lines of kubectl's log begin with a level and a month: E1121 12:00:00.
+            # Lines of kubectl's log begin with a level and the date: E1121. Months before October are not recognized.
             if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
         ]
         text = lines[-1] if lines else f"kubectl ended with {self.code}"

@@ -76,7 +76,7 @@ class SlurmTarget:
     order: tuple[str, ...] = ()
     """Node names in the order of use. Empty: Slurm's order."""
     port: int = 0
-    """Port on which process 0 listens. Used only if `has_order`; otherwise the processes find each other through Slurm."""
+    """Port on which process 0 listens. Used only if `has_order`; Slurm's variables then do not name the first node."""
     scratch: Path = Path("/tmp")
     """Folder for temporary files of an srun from this machine."""
     steps: int = 1
