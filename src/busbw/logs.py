@@ -1,8 +1,7 @@
 """Common form of all logs: tables of rows, and in each row one figure per placement.
 
-Readers convert every log format to these types; comparison, verdict, report and exporters use only them. Logs of other
-programs omit many facts, so most fields may be `None`. None means unknown and is never the same as zero. GB/s is 1e9
-bytes per second.
+Readers convert every log format to these types, which comparison, verdict, report and exporters use. Logs of other
+programs omit many facts, so most fields may be None, which means unknown. A GB is 1e9 bytes.
 """
 
 from typing import Literal
@@ -23,7 +22,7 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Measured values of one placement of one row."""
 
     time_us: float | None = None
-    """Time per operation. The log's own rule combines the ranks."""
+    """Time per operation. It is the mean, maximum or other combination of the ranks that the program printed."""
     cpu_time_us: float | None = None
     """CPU time per operation. nccl-tests with -C prints it instead of the time."""
     device_time_us: float | None = None
@@ -33,10 +32,10 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     derived: tuple[str, ...] = ()
-    """Names of the fields above that are computed from the others and are not in the log."""
+    """Names of the fields above that are not in the log but computed from other fields."""
     check: Literal["checked", "not_checked", "not_applicable", "unstated"] = "unstated"
     wrong_elements: int | None = None
-    """None unless checked."""
+    """Number of wrong elements. None if the data was not checked or the log does not count them."""
     first_wrong: tuple[WrongElement, ...] = ()
     stats: StatsRecord | None = None
     per_iteration: dict[str, float] = {}
@@ -44,7 +43,7 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     samples_us: tuple[tuple[float, ...], ...] = ()
     """Time per rank and iteration. Empty if the log has no samples."""
     arrivals_us: tuple[float, ...] = ()
-    """Start of each rank of the group, relative to its first rank. Empty if unknown."""
+    """Start of each rank of the group, relative to the rank that started first. Empty if unknown."""
     warnings: tuple[str, ...] = ()
 
 
@@ -116,7 +115,7 @@ class Table(Struct, kw_only=True, frozen=True):
     environment: dict[str, str] = {}
     rows: tuple[Row, ...] = ()
     complete: bool | None = None
-    """True if the run ended regularly. None if the format does not tell."""
+    """True if the run ended regularly. None if the log does not show that."""
     end_reason: str | None = None
     """Reason for an early end, as the log states it."""
     claimed_average_busbw_gbps: float | None = None
@@ -171,7 +170,7 @@ class Refusal(Struct, kw_only=True, frozen=True):
 
 
 class Log(Struct, kw_only=True, frozen=True):
-    """All tables of a file, folder entry or stream."""
+    """All tables of a file or of standard input."""
 
     source: str
     """Path as given by the user, or '-' for standard input."""

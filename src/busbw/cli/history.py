@@ -83,7 +83,7 @@ def history(
 
 
 def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
-    key = trend.same
+    key = trend.key
     parts = [key.collective, key.dtype, key.redop, None if key.root is None else f"root {key.root}"]
     parts += [f"group {key.group}" if key.group else None, key.variant, PLACEMENT_WORDS[key.placement], key.method]
     yield Text(" ".join(part for part in parts if part), style="bold")
@@ -129,7 +129,7 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
 
 def _json(trend: Trend) -> dict[str, object]:
     return {
-        "same": trend.same._asdict(),
+        "same": trend.key._asdict(),
         "runs": [
             {"name": name, "time_s": time_s, "speed": {band.band: band.scores[number] for band in trend.bands}}
             for number, (name, time_s) in enumerate(zip(trend.names, trend.times_s, strict=True))

@@ -1,10 +1,13 @@
 """Detection of level changes in a series of measurements over time, with a bounded rate of false alarms.
 
-It is a permutation test: without a change, every order of the values is equally likely. The largest shift over all
-possible cuts is compared with the largest shifts of the same values in random orders. It is a change if at most a
-fraction `false_alarms` of the orders has a shift as large. This holds for every distribution of the noise and includes
-the search over all cuts. The test runs twice, each time with half of the fraction. Ranks of the values are robust
-against single outliers; logarithms show a large change after few runs.
+A cut divides the series into two parts, and its shift measures how much their levels differ. The method is a
+permutation test: without a change, every order of the values is equally likely. The largest shift over all cuts is
+compared with the largest shifts of the same values in random orders. The cut is a change if at most a fraction
+`false_alarms` of the orders has a shift as large. This holds for every distribution of the noise and includes the
+search over all cuts.
+
+The test runs on two scores of the values, each time with half of the fraction. Ranks are robust against single
+outliers; logarithms show a large change after few runs.
 
 Limitation: the test assumes independent runs. A slow drift or a machine that is busy every morning is reported as a
 change. docs/store.md has more.
@@ -38,10 +41,12 @@ _NORMAL_MAD = 1.4826
 _OUTLIER_LIMIT = 5
 """Standard deviations from the median beyond which logarithms are clipped."""
 
-_ORDERS = 1999
+_MIN_ORDERS = 1999
 """Minimum number of random orders in a test."""
-_CHUNK = 2_000_000
+_MAX_CHUNK_VALUES = 2_000_000
 """Maximum number of values shuffled at once, to limit memory to some tens of megabytes."""
+_MAX_CHUNK_ORDERS = 200
+"""Maximum number of orders shuffled at once. It is small, so that a test without a significant shift ends early."""
 
 
 class LevelChange(NamedTuple):
@@ -82,38 +87,46 @@ def change_points(
     series = np.asarray(values, dtype=np.float64)
     if len(series) < 2 * MIN_RUNS:
         return []
-    cuts = sorted(_cuts(series, 0, len(series), false_alarms))
+    cuts = sorted(_find_cuts(series, 0, len(series), false_alarms))
     ends = [0, *cuts, len(series)]
-    for number in range(1, len(ends) - 1):
-        low, high = ends[number - 1], ends[number + 1]
-        ends[number] = low + _largest_shift(_logarithms(series[low:high]))[1]
+    for index in range(1, len(ends) - 1):
+        low, high = ends[index - 1], ends[index + 1]
+        ends[index] = low + _largest_shift(_logarithms(series[low:high]))[1]
     return _drop_small_shifts(series, ends, smallest_shift)
 
 
 def min_runs(false_alarms: float) -> int:
     """Minimum number of values with which a change can be significant at this rate of false alarms."""
     count = 2 * MIN_RUNS
+    # With half of the values on each level, 2 of all ways to divide the values into halves have the largest shift.
     while 2 / math.comb(count, count // 2) > false_alarms / _TESTS:
         count += 1
     return count
 
 
 def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[LevelChange]:
-    """Returns the changes between the levels. Merges the levels of the smallest shift until all shifts are large."""
+    """Returns the changes between the levels. Drops the cut with the smallest shift until all shifts are large enough.
+
+    Args:
+        series: The values.
+        ends: 0, the cuts in order, and the number of values.
+        smallest_shift: Smallest reported relative change.
+    """
     import numpy as np
 
     while True:
         levels = [float(np.median(series[low:high])) for low, high in pairwise(ends)]
         changes = [
-            LevelChange(at, before, after) for at, before, after in zip(ends[1:-1], levels, levels[1:], strict=False)
+            LevelChange(cut, before, after) for cut, before, after in zip(ends[1:-1], levels, levels[1:], strict=False)
         ]
-        small = min(changes, key=lambda change: abs(change.shift), default=None)
-        if small is None or abs(small.shift) >= smallest_shift:
+        smallest = min(changes, key=lambda change: abs(change.shift), default=None)
+        if smallest is None or abs(smallest.shift) >= smallest_shift:
             return changes
-        ends.remove(small.at)
+        ends.remove(smallest.at)
 
 
-def _cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Iterator[int]:
+def _find_cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Iterator[int]:
+    """Yields the significant cuts of `series[low:high]`, in any order. `level` is the rate of false alarms."""
     import numpy as np
 
     if high - low < 2 * MIN_RUNS:
@@ -122,25 +135,28 @@ def _cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Ite
         observed, cut = _largest_shift(scores)
         if _is_significant(scores, observed, level / _TESTS, np.random.default_rng(high - low)):
             yield low + cut
-            yield from _cuts(series, low, low + cut, level)
-            yield from _cuts(series, low + cut, high, level)
+            yield from _find_cuts(series, low, low + cut, level)
+            yield from _find_cuts(series, low + cut, high, level)
             return
 
 
 def _is_significant(scores: NDArray[np.float64], observed: float, level: float, random: np.random.Generator) -> bool:
-    """True if at most the fraction `level` of the orders, including the observed one, has a shift as large."""
+    """True if at most the fraction `level` of the orders, including the observed one, has the shift `observed` or more.
+
+    Stops as soon as more orders have such a shift.
+    """
     import numpy as np
 
-    orders = max(_ORDERS, math.ceil(10 / level) - 1)
-    max_larger = math.floor(level * (orders + 1)) - 1
-    larger, remaining = 0, orders
+    order_count = max(_MIN_ORDERS, math.ceil(10 / level) - 1)  # enough that 10 orders with a large shift are allowed
+    max_larger = math.floor(level * (order_count + 1)) - 1
+    larger_count, remaining = 0, order_count
     while remaining:
-        count = min(remaining, max(1, _CHUNK // len(scores)), 200)
+        count = min(remaining, max(1, _MAX_CHUNK_VALUES // len(scores)), _MAX_CHUNK_ORDERS)
         shuffled = random.permuted(np.tile(scores, (count, 1)), axis=1)
         # The tolerance makes equal shifts count as equal despite rounding.
-        larger += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
+        larger_count += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
         remaining -= count
-        if larger > max_larger:
+        if larger_count > max_larger:
             return False
     return True
 
@@ -150,8 +166,8 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)  # the rank of the last of each value, from 1
-    ranks: NDArray[np.float64] = (last - (counts - 1) / 2)[inverse] - (len(values) + 1) / 2
+    last_ranks = np.cumsum(counts)  # the rank of the last of each value, from 1
+    ranks: NDArray[np.float64] = (last_ranks - (counts - 1) / 2)[inverse] - (len(values) + 1) / 2
     return ranks
 
 
@@ -171,7 +187,10 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the shift of each possible cut: the sum before it, in units proportional to its standard deviation."""
+    """Returns the shift of each possible cut: the sum of the scores before the cut, divided by its standard deviation.
+
+    The standard deviation is that of a random order, up to a factor that all cuts share. The scores have the sum zero.
+    """
     import numpy as np
 
     count = scores.shape[-1]
@@ -182,6 +201,7 @@ def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _largest_shift(scores: NDArray[np.float64]) -> tuple[float, int]:
+    """Returns the largest shift and its cut: the number of values before it."""
     shifts = _shifts(scores)
     index = int(shifts.argmax())
     return float(shifts[index]), index + MIN_RUNS

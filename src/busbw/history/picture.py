@@ -1,4 +1,4 @@
-"""Terminal plot of a trend: the speed of each run in each band, and the changes of level."""
+"""Terminal plot of a trend: the speed of each run in each band of sizes, and the changes of level (`busbw history`)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ import plotext
 from busbw.history.trends import Trend
 
 MAX_WIDTH, HEIGHT = 120, 14
+"""Columns and lines of the plot."""
 _MARKERS = {"latency": "dot", "middle": "x", "plateau": "o"}
 _TICKS = 5
 
@@ -17,27 +18,27 @@ _TICKS = 5
 def picture(trend: Trend, *, width: int) -> str:
     """Plots each run's speed, in percent of the usual speed, in order of time. Empty for fewer than three runs.
 
-    If there are more runs than columns, each mark is the median of consecutive runs.
+    If there are fewer than two columns per run, each mark is the median of consecutive runs.
     """
     count = len(trend.names)
     if count < 3:
         return ""
-    each = math.ceil(2 * count / width)
-    grouping = f", one mark per {each} runs" if each > 1 else ""
+    runs_per_mark = math.ceil(2 * count / width)  # at least two columns per mark
+    grouping = f", one mark per {runs_per_mark} runs" if runs_per_mark > 1 else ""
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(min(width, MAX_WIDTH), HEIGHT)
     plotext.title(f"speed in % of the usual{grouping}; |: change of level")
     for band in trend.bands:
-        points = list(_marks(band.scores, each))
-        if points:
-            plotext.scatter(*map(list, zip(*points, strict=True)), label=band.band, marker=_MARKERS[band.band])
-    for at in sorted({change.at for band in trend.bands for change in band.changes}):
-        plotext.vertical_line(at - 0.5)
+        marks = list(_marks(band.scores, runs_per_mark))
+        if marks:
+            plotext.scatter(*map(list, zip(*marks, strict=True)), label=band.band, marker=_MARKERS[band.band])
+    for run_index in sorted({change.at for band in trend.bands for change in band.changes}):
+        plotext.vertical_line(run_index - 0.5)  # between the runs
     ticks = sorted({round(tick * (count - 1) / (_TICKS - 1)) for tick in range(_TICKS)})
-    plotext.xticks(ticks, _time_labels([trend.times_s[at] for at in ticks]))
-    drawn = plotext.uncolorize(plotext.build())
-    return "\n".join(line.rstrip() for line in drawn.splitlines())
+    plotext.xticks(ticks, _time_labels([trend.times_s[run_index] for run_index in ticks]))
+    plot_text = plotext.uncolorize(plotext.build())
+    return "\n".join(line.rstrip() for line in plot_text.splitlines())
 
 
 def _time_labels(times_s: Sequence[float]) -> list[str]:
@@ -47,8 +48,9 @@ def _time_labels(times_s: Sequence[float]) -> list[str]:
     return days if len(set(days)) == len(days) else [f"{time:%m-%d %H:%M}" for time in times]
 
 
-def _marks(scores: Sequence[float | None], each: int) -> Iterator[tuple[float, float]]:
-    for first in range(0, len(scores), each):
-        known = [score for score in scores[first : first + each] if score is not None]
+def _marks(scores: Sequence[float | None], runs_per_mark: int) -> Iterator[tuple[float, float]]:
+    """Yields the position and the percentage of each mark. Groups without a score have none."""
+    for first in range(0, len(scores), runs_per_mark):
+        known = [score for score in scores[first : first + runs_per_mark] if score is not None]
         if known:
-            yield first + (each - 1) / 2, 100 * median(known)
+            yield first + (runs_per_mark - 1) / 2, 100 * median(known)

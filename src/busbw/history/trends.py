@@ -20,7 +20,7 @@ from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
 from busbw.store import Filter, MeasuredSeries, list_measured
 
 MIN_SIZE_SHARE = 0.5
-"""Minimum fraction of runs that must contain a size for it to count in the scores."""
+"""Minimum fraction of the runs that must contain a size. Rarer sizes do not count in the scores."""
 
 
 class TrendKey(NamedTuple):
@@ -66,7 +66,7 @@ class BandTrend(NamedTuple):
 class Trend(NamedTuple):
     """One measurement over time."""
 
-    same: TrendKey
+    key: TrendKey
     names: tuple[str, ...]
     """Names of the runs, in order of time."""
     times_s: tuple[float, ...]
@@ -76,9 +76,9 @@ class Trend(NamedTuple):
     """Median time over the runs, by size in bytes."""
     bands: tuple[BandTrend, ...]
 
-    def differences(self, at: int) -> list[CircumstanceChange]:
+    def differences(self, run_index: int) -> list[CircumstanceChange]:
         """Returns the circumstances that differ between run `at` and the run before it."""
-        before, after = self.circumstances[at - 1], self.circumstances[at]
+        before, after = self.circumstances[run_index - 1], self.circumstances[run_index]
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         return [CircumstanceChange(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
 
@@ -96,15 +96,15 @@ def trends(
     """
     runs_of: dict[TrendKey, list[MeasuredSeries]] = {}
     for measured in list_measured(connection, wanted):
-        runs_of.setdefault(_trend_key(measured, any_host=any_host), []).append(measured)
-    found = [
-        _trend(same, sorted(runs, key=attrgetter("time_s", "name", "number")), false_alarms)
-        for same, runs in runs_of.items()
+        runs_of.setdefault(_make_trend_key(measured, any_host=any_host), []).append(measured)
+    all_trends = [
+        _make_trend(key, sorted(runs, key=attrgetter("time_s", "name", "number")), false_alarms)
+        for key, runs in runs_of.items()
     ]
-    return sorted(found, key=lambda trend: (-len(trend.names), [str(part) for part in trend.same]))
+    return sorted(all_trends, key=lambda trend: (-len(trend.names), [str(part) for part in trend.key]))
 
 
-def _trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
+def _make_trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
     return TrendKey(
         collective=measured.collective,
         dtype=measured.dtype,
@@ -121,44 +121,45 @@ def _trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
     )
 
 
-def _trend(same: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> Trend:
-    usual_us = _usual(runs)
+def _make_trend(key: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> Trend:
+    usual_us = _usual_times(runs)
     return Trend(
-        same=same,
+        key=key,
         names=tuple(run.name for run in runs),
         times_s=tuple(run.time_s for run in runs),
         circumstances=tuple(msgspec.json.decode(run.circumstances, type=dict[str, str]) for run in runs),
         usual_us=usual_us,
         bands=tuple(
-            _band(band, sizes, runs, usual_us, false_alarms / len(BANDS)) for band, sizes in _sizes_of(usual_us)
+            _make_band_trend(band, sizes, runs, usual_us, false_alarms / len(BANDS))
+            for band, sizes in _split_into_bands(usual_us)
         ),
     )
 
 
-def _usual(runs: list[MeasuredSeries]) -> dict[int, float]:
+def _usual_times(runs: list[MeasuredSeries]) -> dict[int, float]:
     """Returns the median time of each size that enough runs have."""
-    seen = Counter(size for run in runs for size in run.times_us)
-    common = [size for size, count in seen.items() if size > 0 and count >= MIN_SIZE_SHARE * len(runs)]
+    run_counts = Counter(size for run in runs for size in run.times_us)
+    common = [size for size, count in run_counts.items() if size > 0 and count >= MIN_SIZE_SHARE * len(runs)]
     return {size: median(run.times_us[size] for run in runs if size in run.times_us) for size in sorted(common)}
 
 
-def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
+def _split_into_bands(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
     """Yields each band with its sizes. Bands without sizes are omitted."""
-    # Bytes over time is proportional to busbw with the same factor for all sizes.
-    start = plateau_from([(size, size / time_us) for size, time_us in usual_us.items()])
+    # The plateau is found by busbw. Bytes over time is busbw up to a factor that all sizes share.
+    plateau_start = plateau_from([(size, size / time_us) for size, time_us in usual_us.items()])
     for band in BANDS:
-        if sizes := tuple(size for size in usual_us if band_of(size, start) == band):
+        if sizes := tuple(size for size in usual_us if band_of(size, plateau_start) == band):
             yield band, sizes
 
 
-def _band(
+def _make_band_trend(
     band: BandName, sizes: tuple[int, ...], runs: list[MeasuredSeries], usual_us: dict[int, float], false_alarms: float
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
-    known = [index for index, score in enumerate(scores) if score is not None]
-    found = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
-    changes = tuple(change._replace(at=known[change.at]) for change in found)
-    return BandTrend(band, sizes, scores, changes, is_too_short=len(known) < min_runs(false_alarms))
+    indexes = [index for index, score in enumerate(scores) if score is not None]
+    level_changes = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
+    changes = tuple(change._replace(at=indexes[change.at]) for change in level_changes)
+    return BandTrend(band, sizes, scores, changes, is_too_short=len(indexes) < min_runs(false_alarms))
 
 
 def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from busbw.errors import UsageError
-from busbw.logs import Log
+from busbw.logs import Log, Refusal
 from busbw.readers import busbw_records, csv_tables, json_documents, text
 from busbw.readers.source import LogSource, open_source
 from busbw.readers.tables import plausibility
@@ -58,17 +58,17 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
         beginning = source.beginning.decode("utf-8", errors="replace")
         reader = next(reader for reader in READERS.values() if reader.recognises(beginning))
         has_rows = False
-        refused = 0
+        refused_count = 0
         events = reader.stream(source, claims)
-        # Readers of other formats check every row by arithmetic. Records have no such check, so their figures are
+        # Readers of other formats check every row by arithmetic. Records are not checked that way, so their figures are
         # compared with the limits of plausible values.
         for event in plausibility.refuse_implausible(events) if reader is busbw_records else events:
             if isinstance(event, TableChunk):
                 has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None
-            elif not isinstance(event, LogNote):
-                refused += 1
+            elif isinstance(event, Refusal):
+                refused_count += 1
             yield event
-        if not has_rows and not refused:
+        if not has_rows and not refused_count:
             raise UsageError(
                 f"{source.name} has no row of a known format", remedy="see docs/import.md for the supported formats"
             )

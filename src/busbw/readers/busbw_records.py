@@ -1,4 +1,7 @@
-"""Reads busbw's own records (docs/records.md)."""
+"""Reads busbw's own records (docs/records.md).
+
+A record file has one line for the header, one for each placement of each row, and one for the end of the run.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -24,24 +27,24 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     Raises:
         UsageError: The records are broken or have another major version.
     """
-    reading = _RunContext()
-    rows = _rows(reading.rows(records.stream(source.path)))
+    context = _RunContext()
+    rows = _merge_placements(context.rows(records.stream(source.path)))
     try:
         chunk = list(islice(rows, _CHUNK_ROWS))
-        while following := list(islice(rows, _CHUNK_ROWS)):
-            yield TableChunk(reading.table(chunk), is_last=False)
-            chunk = following
+        while next_chunk := list(islice(rows, _CHUNK_ROWS)):
+            yield TableChunk(context.table(chunk), is_last=False)
+            chunk = next_chunk
     except records.RecordsError as error:
         raise UsageError(error.what.replace(source.path, source.name), remedy=error.remedy) from error
-    yield TableChunk(reading.table(chunk))
-    if reading.is_cut:
+    yield TableChunk(context.table(chunk))
+    if context.is_cut:
         yield LogNote("the last line is cut off: the run was killed while it wrote; all earlier lines are complete")
 
 
 def table_of(run: records.RunRecords) -> Table:
     """Returns a run as a table. Records have one line per placement; the table has one row for both."""
-    reading = _RunContext()
-    return reading.table(list(_rows(reading.rows(run))))
+    context = _RunContext()
+    return context.table(list(_merge_placements(context.rows(run))))
 
 
 class _RunContext:
@@ -52,10 +55,11 @@ class _RunContext:
         self._notices: list[str] = []
         self._end: records.EndRecord | None = None
         self.is_cut = False
+        """True if the last line is incomplete, which `records.stream` yields as None."""
 
-    def rows(self, found: Iterable[records.Record | None]) -> Iterator[tuple[int, records.RowRecord]]:
+    def rows(self, run_records: Iterable[records.Record | None]) -> Iterator[tuple[int, records.RowRecord]]:
         """Yields the row records with their line numbers and stores the other records."""
-        for number, record in enumerate(found, start=1):
+        for number, record in enumerate(run_records, start=1):
             if isinstance(record, records.RowRecord):
                 yield number, record
             elif isinstance(record, records.HeaderRecord):
@@ -68,7 +72,7 @@ class _RunContext:
                 self.is_cut = True
 
     def table(self, rows: list[Row]) -> Table:
-        """Returns a table of these rows. The end of the run is known only after the last record."""
+        """Returns a table of these rows, with the header and the other records so far."""
         header, end = self._header, self._end
         assert header is not None  # the first line
         return Table(
@@ -80,7 +84,7 @@ class _RunContext:
             program_version=f"busbw {header.busbw_version}",
             library=_library(header),
             ranks=len(header.ranks),
-            rank_list=tuple(_rank(rank) for rank in header.ranks),
+            rank_list=tuple(_make_rank(rank) for rank in header.ranks),
             settings=_settings(header),
             environment=header.environment,
             rows=tuple(rows),
@@ -102,7 +106,7 @@ def _library(header: records.HeaderRecord) -> str:
     return f"NCCL {version}" if version else f"{header.backend} {header.backend_version}"
 
 
-def _rank(rank: records.RankRecord) -> Rank:
+def _make_rank(rank: records.RankRecord) -> Rank:
     return Rank(
         rank=rank.rank,
         group=rank.group,
@@ -127,31 +131,38 @@ def _settings(header: records.HeaderRecord) -> dict[str, str]:
 
 
 def _end_reason(end: records.EndRecord | None) -> str | None:
-    """Returns the reason of an early end; None if the run completed."""
+    """Returns the reason of an early end; None if the run completed.
+
+    A record without an end counts as killed. It may also be the record of a run that has not ended yet.
+    """
     if end is None:
         return "killed"
     return None if end.reason == "completed" else end.message or end.reason
 
 
-def _rows(lines: Iterable[tuple[int, records.RowRecord]]) -> Iterator[Row]:
-    first: dict[Placement, records.RowRecord] = {}
-    line = 1
-    for number, record in lines:
-        if first and (record.placement in first or _key(next(iter(first.values()))) != _key(record)):
-            yield _row(line, first)
-            first = {}
-        line = line if first else number
-        first[record.placement] = record
-    if first:
-        yield _row(line, first)
+def _merge_placements(row_records: Iterable[tuple[int, records.RowRecord]]) -> Iterator[Row]:
+    """Merges the consecutive records of both placements of a row."""
+    placements: dict[Placement, records.RowRecord] = {}
+    first_line = 1
+    for number, record in row_records:
+        if placements:
+            first_record = next(iter(placements.values()))
+            if record.placement in placements or _row_key(first_record) != _row_key(record):
+                yield _make_row(first_line, placements)
+                placements = {}
+        if not placements:
+            first_line = number
+        placements[record.placement] = record
+    if placements:
+        yield _make_row(first_line, placements)
 
 
-def _key(row: records.RowRecord) -> tuple[object, ...]:
+def _row_key(row: records.RowRecord) -> tuple[object, ...]:
     """Values that both placements of one row share."""
     return (row.cycle, row.group, row.collective, row.requested_bytes, row.size_bytes, row.dtype, row.redop, row.root)
 
 
-def _row(line: int, placements: dict[Placement, records.RowRecord]) -> Row:
+def _make_row(line: int, placements: dict[Placement, records.RowRecord]) -> Row:
     row = next(iter(placements.values()))
     return Row(
         line=line,
@@ -164,12 +175,12 @@ def _row(line: int, placements: dict[Placement, records.RowRecord]) -> Row:
         ranks=row.ranks,
         group=row.group,
         cycle=row.cycle,
-        figures={name: _figure(record) for name, record in placements.items()},
+        figures={name: _make_figure(record) for name, record in placements.items()},
         timestamp=row.timestamp,
     )
 
 
-def _figure(row: records.RowRecord) -> Figure:
+def _make_figure(row: records.RowRecord) -> Figure:
     return Figure(
         time_us=row.time_us,
         cpu_time_us=row.cpu_time_us,

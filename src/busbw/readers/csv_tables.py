@@ -1,4 +1,7 @@
-"""Reads CSV of rccl-tests (one line per placement) and of AWS's converter for nccl-tests logs (one line per row)."""
+"""Reads CSV of rccl-tests (one line per placement) and of AWS's converter for nccl-tests logs (one line per row).
+
+Column names are compared in lower case, with underscores for all other characters.
+"""
 
 import csv
 import re
@@ -11,15 +14,17 @@ from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import BOTH, PlacementText
 
-_SIZES = ("size", "size_bytes", "sizebytes")
-_SIDES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_", "unstated": ""}
-_FIGURES = {
+_SIZE_COLUMNS = ("size", "size_bytes", "sizebytes")
+_AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
+"""Prefixes of the column names of each placement in AWS's format."""
+_FIGURE_COLUMNS = {
     "time": ("time", "time_us", "timeus"),
     "algbw": ("algbw", "algbw_gbps", "algbw_gb_s", "algbw_gbs"),
     "busbw": ("busbw", "busbw_gbps", "busbw_gb_s", "busbw_gbs"),
     "wrong": ("wrong", "errors", "wrong_elements"),
 }
-_OTHERS = {
+"""Column names of each figure."""
+_OTHER_COLUMNS = {
     "name": ("name", "collective", "test"),
     "elements": ("count", "count_elems"),
     "dtype": ("type", "dtype", "data_type", "datatype"),
@@ -27,17 +32,18 @@ _OTHERS = {
     "root": ("root",),
     "cycle": ("numcycle", "cycle"),
 }
+"""Column names of the other fields of `FlatPlacement`."""
 
 
 def recognises(beginning: str) -> bool:
     """True if the first line has comma-separated names that include a size and a bus bandwidth."""
-    header = _names(beginning.partition("\n")[0])
-    return bool(set(header) & set(_SIZES)) and any(
+    header = _column_names(beginning.partition("\n")[0])
+    return bool(set(header) & set(_SIZE_COLUMNS)) and any(
         name.endswith(("busbw", "busbw_gbps", "busbw_gbs")) for name in header
     )
 
 
-def _names(line: str) -> list[str]:
+def _column_names(line: str) -> list[str]:
     if "," not in line:
         return []
     try:
@@ -48,13 +54,13 @@ def _names(line: str) -> list[str]:
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """Yields all rows of the file."""
-    lines = _texts(source.lines())
-    header = _names(next(lines, ""))
+    """Yields the tables and refused rows of the file."""
+    lines = _decode_lines(source.lines())
+    header = _column_names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)
     is_rccl = "numcycle" in header or "inplace" in header
-    name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
-    tables = FlatTableBuilder(name, TableFacts(), claims, source.name)
+    format_name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
+    tables = FlatTableBuilder(format_name, TableFacts(), claims, source.name)
     for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
@@ -63,47 +69,52 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         except csv.Error:
             cells = []
         values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        for flat in _flats(number, line.strip(), values, is_aws):
+        for flat in _split_placements(number, line.strip(), values, is_aws):
             yield from tables.add(flat)
-    yield from tables.end()
+    yield from tables.end_table()
 
 
-def _texts(lines: Iterable[bytes]) -> Iterator[str]:
+def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
     for line in lines:
         yield line.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def _flats(number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
-    others = {field: _first(values, names) for field, names in _OTHERS.items()}
-    ranks = _first(values, ("ranks",)) or _first(values, ("gpus",))
-    placements: tuple[Placement, ...] = BOTH if is_aws else (_placement(values),)
+def _split_placements(number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
+    """Yields the placements of a line. `values` has the cells by column name."""
+    other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
+    ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
+    placements: tuple[Placement, ...] = BOTH if is_aws else (_parse_placement(values),)
     for placement in placements:
-        prefix = _SIDES[placement] if is_aws else ""
-        words = {field: _first(values, tuple(prefix + name for name in names)) for field, names in _FIGURES.items()}
+        prefix = _AWS_PREFIXES[placement] if is_aws else ""
+        figures = {
+            field: _first_value(values, tuple(prefix + name for name in names))
+            for field, names in _FIGURE_COLUMNS.items()
+        }
         yield FlatPlacement(
             line=number,
             text=line,
-            size=_first(values, _SIZES),
-            side=PlacementText(
-                words["time"] or "N/A", words["algbw"] or "N/A", words["busbw"] or "N/A", words["wrong"]
+            size=_first_value(values, _SIZE_COLUMNS),
+            figure_texts=PlacementText(
+                figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]
             ),
             placement=placement,
-            ranks=int(ranks) if ranks.isdecimal() and 0 < len(ranks) < 8 else None,
-            name=others["name"],
-            elements=others["elements"],
-            dtype=others["dtype"],
-            redop=others["redop"],
-            root=others["root"],
-            cycle=others["cycle"] or "0",
+            ranks=int(ranks) if ranks.isdecimal() and len(ranks) < 8 else None,
+            name=other_values["name"],
+            elements=other_values["elements"],
+            dtype=other_values["dtype"],
+            redop=other_values["redop"],
+            root=other_values["root"],
+            cycle=other_values["cycle"] or "0",
         )
 
 
-def _placement(values: dict[str, str]) -> Placement:
-    word = _first(values, ("inplace", "in_place", "placement")).lower()
-    if word in ("1", "true", "in_place"):
+def _parse_placement(values: dict[str, str]) -> Placement:
+    text = _first_value(values, ("inplace", "in_place", "placement")).lower()
+    if text in ("1", "true", "in_place"):
         return "in_place"
-    return "out_of_place" if word in ("0", "false", "out_of_place") else "unstated"
+    return "out_of_place" if text in ("0", "false", "out_of_place") else "unstated"
 
 
-def _first(values: dict[str, str], names: tuple[str, ...]) -> str:
+def _first_value(values: dict[str, str], names: tuple[str, ...]) -> str:
+    """First value that is not empty in the columns with these names. Empty if all are empty or missing."""
     return next((values[name] for name in names if values.get(name)), "")

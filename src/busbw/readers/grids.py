@@ -1,12 +1,15 @@
-"""Collects Markdown and HTML tables of a document, line by line, as rows of cells."""
+"""Collects Markdown and HTML tables of a document, line by line, as rows of cells.
+
+text.py passes each line for which `accepts` is true, and calls `finish` at the first other line.
+"""
 
 import html
 import re
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-_OPENS = re.compile(r"<\s*table\b", re.IGNORECASE)
-_RULE = re.compile(r"[|:\s+=-]+$")
+_TABLE_TAG = re.compile(r"<\s*table\b", re.IGNORECASE)
+_MARKDOWN_RULE = re.compile(r"[|:\s+=-]+$")
 MAX_ROWS = 100_000
 _MAX_COLUMNS = 200
 
@@ -20,19 +23,19 @@ class CellGrid(NamedTuple):
 
 
 class GridCollector:
-    """Collects the lines of one table at a time."""
+    """Collects the lines of one table at a time. At most one HTML or Markdown table is open."""
 
     def __init__(self) -> None:
-        self._markdown: list[tuple[int, list[str]]] = []
+        self._markdown_rows: list[tuple[int, list[str]]] = []
         self._html: _HtmlTable | None = None
 
     def accepts(self, text: str) -> bool:
         """True if the line is part of a table or begins one."""
         if self._html is not None:
             return True
-        return text.lstrip().startswith("|") or ("<" in text and bool(_OPENS.search(text)))
+        return text.lstrip().startswith("|") or ("<" in text and bool(_TABLE_TAG.search(text)))
 
-    def cells_of(self, text: str) -> list[str] | None:
+    def markdown_cells(self, text: str) -> list[str] | None:
         """Returns the cells of a Markdown line; None in HTML."""
         if self._html is not None or not text.lstrip().startswith("|"):
             return None
@@ -40,10 +43,10 @@ class GridCollector:
 
     def add(self, line: int, text: str) -> None:
         """Adds a line for which `accepts` returned true."""
-        cells = self.cells_of(text)
+        cells = self.markdown_cells(text)
         if cells is not None:
-            if not _RULE.match(text.strip()) and len(self._markdown) < MAX_ROWS:
-                self._markdown.append((line, cells))
+            if not _MARKDOWN_RULE.match(text.strip()) and len(self._markdown_rows) < MAX_ROWS:
+                self._markdown_rows.append((line, cells))
             return
         if self._html is None:
             self._html = _HtmlTable()
@@ -52,7 +55,7 @@ class GridCollector:
     @property
     def is_idle(self) -> bool:
         """True if no table is open."""
-        return self._html is None and not self._markdown
+        return self._html is None and not self._markdown_rows
 
     @property
     def is_complete(self) -> bool:
@@ -60,24 +63,26 @@ class GridCollector:
         return self._html is not None and self._html.is_closed
 
     def finish(self) -> CellGrid | None:
-        """Returns the finished table, or None. An HTML table ends with its end tag or with the document."""
-        rows, self._markdown = self._markdown, []
+        """Returns the finished table, or None. An open HTML table is not finished before its end tag."""
+        if self._html is not None and not (self._html.is_closed or self._html.has_no_tags):
+            return None
+        rows, self._markdown_rows = self._markdown_rows, []
         if self._html is not None:
-            if not self._html.is_closed and not self._html.is_lost:
-                self._markdown = rows
-                return None
             rows, self._html = self._html.rows, None
         return CellGrid(rows[0][0], rows) if rows else None
 
     def close(self) -> CellGrid | None:
-        """Ends the document and returns the open table, if any."""
+        """Returns the table that is open at the end of the document. None if no table is open."""
         if self._html is not None:
             self._html.is_closed = True
         return self.finish()
 
 
 class _HtmlTable(HTMLParser):
+    """Rows of one HTML table. The `handle_...` methods are called by `feed`."""
+
     _MAX_LINES_WITHOUT_TAG = 200
+    _MAX_PARTS_OF_CELL = 100
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -86,12 +91,12 @@ class _HtmlTable(HTMLParser):
         self._line = 0
         self._row: list[str] | None = None
         self._row_line = 0
-        self._cell: list[str] | None = None
-        self._span = 1
+        self._cell_parts: list[str] | None = None
+        self._column_span = 1
         self._lines_without_tag = 0
 
     @property
-    def is_lost(self) -> bool:
+    def has_no_tags(self) -> bool:
         """True if too many lines had no tag, so that the text cannot be a table."""
         return self._lines_without_tag > self._MAX_LINES_WITHOUT_TAG
 
@@ -107,8 +112,8 @@ class _HtmlTable(HTMLParser):
         elif tag in ("td", "th"):
             self._end_cell()
             span = dict(attrs).get("colspan") or "1"
-            self._span = min(int(span), _MAX_COLUMNS) if span.isdigit() and len(span) < 6 else 1
-            self._cell = []
+            self._column_span = min(int(span), _MAX_COLUMNS) if span.isdigit() and len(span) < 6 else 1
+            self._cell_parts = []
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("td", "th"):
@@ -120,13 +125,13 @@ class _HtmlTable(HTMLParser):
             self.is_closed = True
 
     def handle_data(self, data: str) -> None:
-        if self._cell is not None and len(self._cell) < 100:
-            self._cell.append(data)
+        if self._cell_parts is not None and len(self._cell_parts) < self._MAX_PARTS_OF_CELL:
+            self._cell_parts.append(data)
 
     def _end_cell(self) -> None:
-        if self._cell is not None and self._row is not None and len(self._row) < _MAX_COLUMNS:
-            self._row += [" ".join("".join(self._cell).split())] * max(1, self._span)
-        self._cell = None
+        if self._cell_parts is not None and self._row is not None and len(self._row) < _MAX_COLUMNS:
+            self._row += [" ".join("".join(self._cell_parts).split())] * max(1, self._column_span)
+        self._cell_parts = None
 
     def _end_row(self) -> None:
         self._end_cell()

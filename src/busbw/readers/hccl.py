@@ -1,4 +1,7 @@
-"""Reads reports of Habana's hccl_demo: a line with the operation, followed by two bandwidths."""
+"""Reads reports of Habana's hccl_demo in a text log: a line with the operation, followed by two bandwidths.
+
+hccl_demo calls algbw "Algo Bandwidth" and busbw "NW Bandwidth". text.py passes each line that may belong to a report.
+"""
 
 import re
 
@@ -21,21 +24,21 @@ class ReportParser:
         self._values: dict[str, str] = {}
         self._bandwidths: dict[str, float] = {}
 
-    def take(self, line: int, text: str) -> Event | None:
-        """Adds a line. Returns the report if the line completes it."""
+    def add_line(self, line: int, text: str) -> Event | None:
+        """Adds a line. Returns the report as a table if the line completes it, and None otherwise."""
         if "[BENCHMARK]" not in text:
             return None
-        if found := _OPERATION.search(text):
-            self._line, self._name, self._bandwidths = line, found[1], {}
-            pairs = (part.partition("=") for part in found[2].split(","))
+        if match := _OPERATION.search(text):
+            self._line, self._name, self._bandwidths = line, match[1], {}
+            pairs = (part.partition("=") for part in match[2].split(","))
             self._values = {key.strip(): value.strip() for key, _, value in pairs}
-        elif self._name and (found := _BANDWIDTH.search(text)):
-            self._bandwidths[found[1]] = float(found[2])
+        elif self._name and (match := _BANDWIDTH.search(text)):
+            self._bandwidths[match[1]] = float(match[2])
             if len(self._bandwidths) == 2:
-                return self._report()
+                return self._make_table()
         return None
 
-    def _report(self) -> Event | None:
+    def _make_table(self) -> Event | None:
         name, self._name = self._name, ""
         dtype = DTYPES.get(self._values.get("dtype", ""))
         size = self._values.get("dataSize") or self._values.get("data_size") or ""

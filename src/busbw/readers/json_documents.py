@@ -1,4 +1,7 @@
-"""Reads JSON of nccl-tests' -J (format 3, even if cut off or invalid), its predecessor, rccl-tests and ubx_bench."""
+"""Reads JSON of nccl-tests' -J (format 3, even if cut off or invalid), its predecessor, rccl-tests and ubx_bench.
+
+rccl-tests writes one object per line or one list; the others write one object.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +19,8 @@ from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 
 MAX_BYTES = 256 << 20
-_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
+"""Maximum size of a document, which is parsed as a whole."""
+_PREDECESSOR_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
 _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
 
@@ -28,16 +32,16 @@ def recognises(beginning: str) -> bool:
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """Yields all rows.
+    """Yields the tables, refused rows and notes of the file.
 
     Raises:
         UsageError: The tolerant parser rejects the document, or it has another version.
     """
     lines = source.lines()
-    if _is_fragments(next(lines, b"")):
-        yield from _rccl(_fragments(source.lines()), source.name, claims)
+    if _has_object_per_line(next(lines, b"")):
+        yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
-    data = source.whole(MAX_BYTES)
+    data = source.read_all(MAX_BYTES)
     try:
         document = tolerant_json.decode(data)
     except tolerant_json.MalformedJsonError as error:
@@ -45,22 +49,24 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
             f"{source.name} is not valid JSON: {error}", remedy="pass the file unchanged, as the program wrote it"
         ) from error
     if isinstance(document, list):
-        yield from _rccl(((1, row) for row in document), source.name, claims)
+        yield from _read_rccl_tests(((1, row) for row in document), source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), dict):
-        yield from _ubx(document, source.name, claims)
+        yield from _read_ubx_bench(document, source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
         yield from nccl_tests_json.stream(document, data, source.name, claims)
     elif isinstance(document, dict) and tolerant_json.CUT in document and "version" in document:
         yield LogNote("the document ends before its first row; the run was killed")
     elif isinstance(document, dict):
-        yield from _by_size(document, source.name, claims)
+        yield from _read_predecessor(document, source.name, claims)
 
 
-def _is_fragments(line: bytes) -> bool:
+def _has_object_per_line(line: bytes) -> bool:
+    """True if the first line is an object of rccl-tests, so that each line has its own."""
     return line.lstrip().startswith(b"{") and b'"algBw"' in line
 
 
-def _fragments(lines: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
+def _decode_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
+    """Yields the line number and the object of each line. The object is None if it is malformed."""
     for number, line in enumerate(lines, start=1):
         text = line.strip().rstrip(b",")
         if text:
@@ -70,7 +76,7 @@ def _fragments(lines: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
                 yield number, None
 
 
-def text_of(value: Any) -> str:
+def _printed_text(value: Any) -> str:
     """Returns a value as printed text; "N/A" for null, objects, nan and inf."""
     if value is None or isinstance(value, (dict, list)):
         return "N/A"
@@ -79,37 +85,38 @@ def text_of(value: Any) -> str:
     return str(value).strip()
 
 
-def _side(row: dict[str, Any], keys: tuple[str, ...]) -> PlacementText:
-    time, algbw, busbw, wrong = (text_of(row.get(key)) for key in keys)
+def _figure_texts(row: dict[str, Any], keys: tuple[str, ...]) -> PlacementText:
+    time, algbw, busbw, wrong = (_printed_text(row.get(key)) for key in keys)
     return PlacementText(time, algbw, busbw, wrong)
 
 
-def _rccl(rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims) -> Iterator[Event]:
+def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims) -> Iterator[Event]:
+    """Reads rccl-tests' objects, each with its line number. Each is one placement of one row."""
     tables = FlatTableBuilder("rccl-tests JSON", TableFacts(), claims, source)
     for line, row in rows:
         if not isinstance(row, dict) or tolerant_json.CUT in row or "size" not in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
             continue
-        placement: Placement = "in_place" if text_of(row.get("inPlace")) in ("1", "True") else "out_of_place"
-        gpus = row.get("ranks", row.get("gpus"))
+        placement: Placement = "in_place" if _printed_text(row.get("inPlace")) in ("1", "True") else "out_of_place"
+        ranks = row.get("ranks", row.get("gpus"))
         yield from tables.add(
             FlatPlacement(
                 line=line,
                 text=msgspec.json.encode(row).decode(),
-                size=text_of(row["size"]),
-                side=_side(row, ("time", "algBw", "busBw", "#wrong")),
+                size=_printed_text(row["size"]),
+                figure_texts=_figure_texts(row, ("time", "algBw", "busBw", "#wrong")),
                 placement=placement,
-                name=text_of(row.get("name", "")),
-                dtype=text_of(row.get("type", "")),
-                redop=text_of(row.get("redop", "")),
-                cycle=text_of(row.get("numCycle", 0)),
-                ranks=gpus if isinstance(gpus, int) and gpus > 0 else None,
+                name=_printed_text(row.get("name", "")),
+                dtype=_printed_text(row.get("type", "")),
+                redop=_printed_text(row.get("redop", "")),
+                cycle=_printed_text(row.get("numCycle", 0)),
+                ranks=ranks if isinstance(ranks, int) and ranks > 0 else None,
             )
         )
-    yield from tables.end()
+    yield from tables.end_table()
 
 
-def _ubx(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
+def _read_ubx_bench(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
     ranks = document.get("nranks")
     for backend, rows in document["results"].items():
         tables = FlatTableBuilder("ubx_bench JSON", TableFacts(), claims, source)
@@ -121,53 +128,53 @@ def _ubx(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[
                 FlatPlacement(
                     line=1,
                     text=msgspec.json.encode(row).decode(),
-                    size=text_of(row.get("size_bytes")),
-                    side=_side(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors")),
-                    name=text_of(document.get("collective", "")),
-                    elements=text_of(row.get("count", "")),
-                    dtype=text_of(row.get("dtype", "")),
-                    redop=text_of(row.get("redop", "")),
+                    size=_printed_text(row.get("size_bytes")),
+                    figure_texts=_figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors")),
+                    name=_printed_text(document.get("collective", "")),
+                    elements=_printed_text(row.get("count", "")),
+                    dtype=_printed_text(row.get("dtype", "")),
+                    redop=_printed_text(row.get("redop", "")),
                     ranks=ranks if isinstance(ranks, int) and ranks > 0 else None,
                     variant=str(backend)[:100],
                 )
             )
-        yield from tables.end()
+        yield from tables.end_table()
 
 
-def _by_size(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
+def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
     """Reads the predecessor of -J: one object per size, with oop_ and ip_ figures."""
     tables = FlatTableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
-    for size, row in _sized(document):
+    for size, row in _find_rows_with_size(document):
         if tolerant_json.CUT in row:
             yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
             continue
-        for placement, prefix in _PREFIXES.items():
+        for placement, prefix in _PREDECESSOR_PREFIXES.items():
             keys = tuple(f"{prefix}{key}" for key in ("time", "algbw", "busbw", "error"))
             yield from tables.add(
                 FlatPlacement(
                     line=1,
                     text=msgspec.json.encode(row).decode(),
                     size=size,
-                    side=_side(row, keys),
+                    figure_texts=_figure_texts(row, keys),
                     placement=placement,
-                    elements=text_of(row.get("count", "")),
-                    redop=text_of(row.get("redop", "")),
-                    root=text_of(row.get("root", "")),
-                    dtype=text_of(row.get("type", "")),
+                    elements=_printed_text(row.get("count", "")),
+                    redop=_printed_text(row.get("redop", "")),
+                    root=_printed_text(row.get("root", "")),
+                    dtype=_printed_text(row.get("type", "")),
                 )
             )
-    yield from tables.end()
+    yield from tables.end_table()
 
 
-def _sized(value: Any, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+def _find_rows_with_size(value: Any, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields every object with oop_ figures and its size, which is a field of the object or its key."""
     if isinstance(value, dict) and depth < 5:
         for key, child in value.items():
             if isinstance(child, dict) and "oop_time" in child:
-                yield text_of(child.get("size", key)), child
+                yield _printed_text(child.get("size", key)), child
             else:
-                yield from _sized(child, depth + 1)
+                yield from _find_rows_with_size(child, depth + 1)
     elif isinstance(value, list) and depth < 5:
         for child in value:
             if isinstance(child, dict) and "oop_time" in child:
-                yield text_of(child.get("size")), child
+                yield _printed_text(child.get("size")), child

@@ -1,4 +1,4 @@
-"""Reads the document of nccl-tests' -J, format 3. busbw writes the same format."""
+"""Reads the document of nccl-tests' -J, format 3. busbw writes the same format. json_documents.py calls this reader."""
 
 import re
 from collections.abc import Iterator
@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.logs import Placement, Rank, Refusal
+from busbw.logs import Rank, Refusal
 from busbw.readers import tolerant_json
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
-from busbw.readers.tables.layouts import PlacementText
+from busbw.readers.tables.layouts import BOTH, PlacementText
 from busbw.records import StatsRecord
 
-VERSION = 3
+MAX_VERSION = 3
 _COMPLETE_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
 _SIZE_KEY = re.compile(rb'"size"\s*:')
@@ -29,21 +29,16 @@ def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaim
     Raises:
         UsageError: The document has a newer version.
     """
-    version = document.get("version", VERSION)
-    if isinstance(version, int) and version > VERSION:
+    version = document.get("version", MAX_VERSION)
+    if isinstance(version, int) and version > MAX_VERSION:
         raise UsageError(
-            f"{source} has format {version} of nccl-tests' JSON, this busbw reads up to {VERSION}",
+            f"{source} has format {version} of nccl-tests' JSON, this busbw reads up to {MAX_VERSION}",
             remedy="use a newer busbw, or pass the run's text output",
         )
-    facts = _facts(document)
+    facts = _parse_facts(document)
     rows = document["results"]
-    lines = _lines(data, len(rows))
-    has_time = not any(
-        isinstance(side, dict) and "cpu_time" in side
-        for row in rows[:1]
-        if isinstance(row, dict)
-        for side in (row.get("out_of_place"), row.get("in_place"))
-    )
+    lines = _find_lines(data, len(rows))
+    has_time = not (rows and _has_cpu_time(rows[0]))
     tables = FlatTableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
     early_end_reason = _early_end_reason(document)
@@ -51,28 +46,34 @@ def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaim
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
-        for flat in _flats(line, row):
+        for flat in _split_placements(line, row):
             for event in tables.add(flat):
                 yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
-    for event in tables.end():
+    for event in tables.end_table():
         yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
+
+
+def _has_cpu_time(row: Any) -> bool:
+    """True if a row has CPU times (-C)."""
+    placements = (row.get("out_of_place"), row.get("in_place")) if isinstance(row, dict) else ()
+    return any(isinstance(figures, dict) and "cpu_time" in figures for figures in placements)
 
 
 def _early_end_reason(document: dict[str, Any]) -> str | None:
     """Returns why a complete busbw document lacks rows, or None. Documents of nccl-tests have no such field."""
-    ours = document.get("busbw")
-    reason = ours.get("end_reason") if isinstance(ours, dict) else None
+    busbw_section = document.get("busbw")
+    reason = busbw_section.get("end_reason") if isinstance(busbw_section, dict) else None
     return reason if isinstance(reason, str) and reason not in _COMPLETE_REASONS else None
 
 
-def _lines(data: bytes, rows: int) -> list[int]:
-    """Returns the first line of each row; 1 for all rows if the number of size keys differs from that of rows."""
-    lines, line, last = [], 1, 0
-    for found in _SIZE_KEY.finditer(data):
-        line += data.count(b"\n", last, found.start())
-        last = found.start()
+def _find_lines(data: bytes, row_count: int) -> list[int]:
+    """Returns the line of each row's size key, or 1 for all rows if the number of keys differs from that of rows."""
+    lines, line, last_position = [], 1, 0
+    for match in _SIZE_KEY.finditer(data):
+        line += data.count(b"\n", last_position, match.start())
+        last_position = match.start()
         lines.append(line)
-    return lines if len(lines) == rows else [1] * rows
+    return lines if len(lines) == row_count else [1] * row_count
 
 
 def _with_document_facts(
@@ -81,36 +82,36 @@ def _with_document_facts(
     """Adds the start time, the environment and the end of the document to its table."""
     if not isinstance(event, TableChunk):
         return event
-    errors = [str(error) for error in _list(document.get("errors")) if error]
+    errors = [str(error) for error in _as_list(document.get("errors")) if error]
     table = msgspec.structs.replace(
         event.table,
         start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
-        environment=_environment(document),
+        environment=_parse_environment(document),
         complete=not is_cut and early_end_reason is None,
         end_reason=errors[0][:300] if errors else "the document is cut off" if is_cut else early_end_reason,
     )
     return TableChunk(table, event.is_last)
 
 
-def _facts(document: dict[str, Any]) -> TableFacts:
-    args = [str(word) for word in _list(document.get("args"))]
+def _parse_facts(document: dict[str, Any]) -> TableFacts:
+    args = [str(word) for word in _as_list(document.get("args"))]
     config = document.get("config")
     config = config if isinstance(config, dict) else {}
     facts = TableFacts(command=" ".join(args)[:4000] or None)
     if args:
         facts.program = args[0].rsplit("/", 1)[-1]
-    code = document.get("nccl_version")
-    facts.library = library_text(code) if isinstance(code, int) and 0 < code < 10**8 else None
+    version_code = document.get("nccl_version")
+    facts.library = library_text(version_code) if isinstance(version_code, int) and 0 < version_code < 10**8 else None
     facts.settings = {
         key: str(value) for key, value in config.items() if key != "devices" and not isinstance(value, (dict, list))
     }
-    devices = [device for device in _list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
-    facts.ranks = [rank for device in devices if (rank := _rank(device))]
-    threads, gpus = config.get("nthreads"), config.get("ngpus")
+    devices = [device for device in _as_list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
+    facts.ranks = [rank for device in devices if (rank := _parse_rank(device))]
+    threads, gpus = config.get("nthreads"), config.get("ngpus")  # per process, and per thread
     if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
-        # nccl-tests lists one line per process, even if the process has several threads or GPUs.
-        ours = "busbw" in document
-        facts.claimed_gpus = len(facts.ranks) * (1 if ours else threads * gpus)
+        # nccl-tests lists one device per process, even if the process has several threads or GPUs. busbw lists all.
+        gpus_per_entry = 1 if "busbw" in document else threads * gpus
+        facts.claimed_gpus = len(facts.ranks) * gpus_per_entry
         facts.claimed_by = "the configuration"
         facts.list_is_cut = True
     average = document.get("average_bus_bandwidth")
@@ -122,7 +123,7 @@ def _facts(document: dict[str, Any]) -> TableFacts:
     return facts
 
 
-def _rank(device: dict[str, Any]) -> Rank | None:
+def _parse_rank(device: dict[str, Any]) -> Rank | None:
     values = {
         "rank": device.get("rank"),
         "group": device.get("group", 0),
@@ -138,47 +139,47 @@ def _rank(device: dict[str, Any]) -> Rank | None:
         return None
 
 
-def _environment(document: dict[str, Any]) -> dict[str, str]:
-    pairs = (str(entry).partition("=") for entry in _list(document.get("env")))
+def _parse_environment(document: dict[str, Any]) -> dict[str, str]:
+    pairs = (str(entry).partition("=") for entry in _as_list(document.get("env")))
     return {key: value.replace("\\/", "/") for key, _, value in pairs if _SAFE_VARIABLES.match(key)}
 
 
-def _flats(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]:
+def _split_placements(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]:
+    """Yields the placements of a row."""
     size, count = row.get("size"), row.get("count")
     group = row.get("group", 0)
-    for placement in ("out_of_place", "in_place"):
-        side = row.get(placement)
-        if not isinstance(side, dict):
+    for placement in BOTH:
+        figure_texts = row.get(placement)
+        if not isinstance(figure_texts, dict):
             continue
-        name: Placement = "out_of_place" if placement == "out_of_place" else "in_place"
         yield FlatPlacement(
             line=line,
-            text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {side}",
+            text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {figure_texts}",
             size=str(size),
-            side=PlacementText(
-                _text(side.get("time", side.get("cpu_time"))),
-                _text(side.get("alg_bw")),
-                _text(side.get("bus_bw")),
-                _text(side.get("nwrong")),
+            figure_texts=PlacementText(
+                _number_text(figure_texts.get("time", figure_texts.get("cpu_time"))),
+                _number_text(figure_texts.get("alg_bw")),
+                _number_text(figure_texts.get("bus_bw")),
+                _number_text(figure_texts.get("nwrong")),
             ),
-            placement=name,
+            placement=placement,
             elements=str(count) if isinstance(count, int) else "",
             dtype=str(row.get("type", "")),
             redop=str(row.get("redop", "")).strip(),
             root=str(row.get("root", "")).strip(),
             group=group if isinstance(group, int) else 0,
-            figure=_statistics(row.get(f"{placement}_per_iter")),
+            extra_figure_fields=_parse_statistics(row.get(f"{placement}_per_iter")),
         )
 
 
-def _text(value: Any) -> str:
+def _number_text(value: Any) -> str:
     """Formats a number with six decimals, as nccl-tests prints doubles. "nan" and null become "N/A"."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
         return f"{value:.6f}"
     return "N/A"
 
 
-def _statistics(values: Any) -> dict[str, Any]:
+def _parse_statistics(values: Any) -> dict[str, Any]:
     """Returns the statistics and samples of -I; empty if any of them is missing or invalid."""
     if not isinstance(values, dict):
         return {}
@@ -204,5 +205,5 @@ def _statistics(values: Any) -> dict[str, Any]:
     return {"stats": stats, "samples_us": samples}
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []

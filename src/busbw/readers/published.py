@@ -1,7 +1,8 @@
 """Reads published tables: one size per line, with bandwidths or latencies of one or more variants.
 
-The header determines the meaning of a column. A bandwidth column with an unclear header is left out and named in a
-warning. A missing time, algbw or busbw is derived and listed in `Figure.derived`. Printed speed-ups are recomputed.
+text.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A bandwidth
+column with an unclear header is left out and named in a warning. A missing time, algbw or busbw is derived and listed
+in `Figure.derived`. Printed speed-ups are recomputed (speedups.py).
 """
 
 import re
@@ -14,7 +15,7 @@ from busbw.readers.grids import CellGrid
 from busbw.readers.tables import collectives
 from busbw.readers.tables.context import DocumentContext, gpus_in
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
-from busbw.readers.tables.quantities import DTYPES, PrintedNumber, parse_number, size_bytes
+from busbw.readers.tables.quantities import DTYPES, PrintedNumber, parse_number, parse_size
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
 _METRICS = (
@@ -28,8 +29,8 @@ _BANDWIDTH = re.compile(r"bandwidth|throughput|[GM]i?B/s|[GM]Bps|[GM]bps|[GM]b/s
 _UNIT = re.compile(
     r"(?<![A-Za-z])(us|µs|μs|usec|ms|msec|ns|s|sec|GB/s|GBps|Gbps|Gb/s|Gbit/s|MB/s|MBps|GiB/s)(?![A-Za-z])"
 )
-_TIMES_US = {"us": 1.0, "µs": 1.0, "μs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "ns": 1e-3, "s": 1e6, "sec": 1e6}
-_RATES_GBPS = {
+_US_PER_UNIT = {"us": 1.0, "µs": 1.0, "μs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "ns": 1e-3, "s": 1e6, "sec": 1e6}
+_GBPS_PER_UNIT = {
     "GB/s": 1.0,
     "GBps": 1.0,
     "Gbps": 0.125,
@@ -47,13 +48,17 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 class MetricColumn(NamedTuple):
     """A column of figures."""
 
-    at: int
+    position: int
+    """Position in a row, from 0."""
     metric: str
+    """Name in `_METRICS`."""
     unit: str
-    """Empty if the cells contain the unit."""
+    """Empty if the header has none; then the cells may have one."""
     variant: str | None
+    """Library or kernel that the column belongs to. None if the header names none."""
     placement: Placement
     text: str
+    """The whole header of the column."""
 
 
 class ColumnBlock(NamedTuple):
@@ -64,79 +69,81 @@ class ColumnBlock(NamedTuple):
     collective: str | None
     dtype: str | None
     unclear: list[str]
+    """Headers of bandwidth columns that do not say if they are algbw or busbw."""
 
 
 def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables in the cells; nothing if the cells are not sizes and figures."""
-    begin = _header_rows(grid)
-    if not 0 < begin < len(grid.rows):
+    header_row_count = _count_header_rows(grid)
+    if not 0 < header_row_count < len(grid.rows):
         return
-    head = [cells for _, cells in grid.rows[:begin]]
-    blocks = list(_blocks(head, context, claims))
+    header_rows = [cells for _, cells in grid.rows[:header_row_count]]
+    blocks = list(_parse_blocks(header_rows, context, claims))
     for block in blocks:
         if any(column.metric != "speedup" for column in block.columns):
-            yield from _read_block(grid, begin, block, context)
+            yield from _read_block(grid, header_row_count, block, context)
 
 
-def _header_rows(grid: CellGrid) -> int:
+def _count_header_rows(grid: CellGrid) -> int:
     """Returns the number of rows above the first size."""
-    for at, (_, cells) in enumerate(grid.rows[:5]):
-        if cells and size_bytes(cells[0]) is not None:
-            return at
+    for index, (_, cells) in enumerate(grid.rows[:5]):
+        if cells and parse_size(cells[0]) is not None:
+            return index
     return 0
 
 
-def _blocks(head: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[ColumnBlock]:
-    width = max(map(len, head))
-    texts = [[row[at] for row in head if at < len(row)] for at in range(width)]
-    sizes = [
-        at for at, parts in enumerate(texts) if parts and _SIZE_HEADER.search(parts[-1]) and not _metric(parts[-1])
-    ]
-    if not sizes or sizes[0] != 0:
+def _parse_blocks(header_rows: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[ColumnBlock]:
+    """Yields the blocks that the header rows describe. Nothing if the first column has no sizes."""
+    width = max(map(len, header_rows))
+    header_parts = [[row[index] for row in header_rows if index < len(row)] for index in range(width)]
+    size_columns = [index for index, parts in enumerate(header_parts) if parts and _is_size_header(parts[-1])]
+    if not size_columns or size_columns[0] != 0:
         return
-    for first, end in zip(sizes, [*sizes[1:], width], strict=True):
+    for first, end in zip(size_columns, [*size_columns[1:], width], strict=True):
         columns, unclear = [], []
-        for at in range(first + 1, end):
-            column = _column(at, texts[at], context)
+        for index in range(first + 1, end):
+            column = _parse_column(index, header_parts[index], context)
             if column:
                 columns.append(column)
-            elif texts[at] and _BANDWIDTH.search(" ".join(texts[at])):
-                unclear.append(" ".join(dict.fromkeys(texts[at])))
-        words = " ".join(dict.fromkeys(part for at in range(first, end) for part in texts[at]))
-        dtypes = {
-            DTYPES[word.lower()] for word in _WORD.findall(words) if word.lower() in DTYPES and word.lower() != "int"
-        }
+            elif header_parts[index] and _BANDWIDTH.search(" ".join(header_parts[index])):
+                unclear.append(" ".join(dict.fromkeys(header_parts[index])))
+        header_text = " ".join(dict.fromkeys(part for index in range(first, end) for part in header_parts[index]))
+        lower_words = [word.lower() for word in _WORD.findall(header_text)]
+        dtypes = {DTYPES[word] for word in lower_words if word in DTYPES and word != "int"}
+        named_collective = collectives.single_collective_in(header_text)
         yield ColumnBlock(
-            first,
-            columns,
-            claims.collective
-            or collectives.single_collective_in(words)
-            or collectives.single_collective_in(context.heading),
-            next(iter(dtypes)) if len(dtypes) == 1 else None,
-            unclear,
+            size_column=first,
+            columns=columns,
+            collective=claims.collective or named_collective or collectives.single_collective_in(context.heading),
+            dtype=dtypes.pop() if len(dtypes) == 1 else None,
+            unclear=unclear,
         )
 
 
-def _metric(text: str) -> str | None:
+def _is_size_header(text: str) -> bool:
+    return _SIZE_HEADER.search(text) is not None and _find_metric(text) is None
+
+
+def _find_metric(text: str) -> str | None:
     return next((name for name, pattern in _METRICS if re.search(pattern, text, re.IGNORECASE)), None)
 
 
-def _column(at: int, parts: list[str], context: DocumentContext) -> MetricColumn | None:
-    own = parts[-1] if parts else ""
-    text = " ".join(dict.fromkeys(parts))
-    metric = _metric(own) or _metric(text)
+def _parse_column(index: int, parts: list[str], context: DocumentContext) -> MetricColumn | None:
+    last_part = parts[-1] if parts else ""  # the header row directly above the figures
+    whole_header = " ".join(dict.fromkeys(parts))
+    metric = _find_metric(last_part) or _find_metric(whole_header)
     if metric is None:
         return None
-    unit = _UNIT.search(own) or _UNIT.search(text)
+    unit = _UNIT.search(last_part) or _UNIT.search(whole_header)
     placement: Placement = "unstated"
-    if _OUT_OF_PLACE.search(text):
+    if _OUT_OF_PLACE.search(whole_header):
         placement = "out_of_place"
-    elif _IN_PLACE.search(text) or context.in_place_only:
+    elif _IN_PLACE.search(whole_header) or context.in_place_only:
         placement = "in_place"
-    return MetricColumn(at, metric, unit[1] if unit else "", _variant(own), placement, text)
+    return MetricColumn(index, metric, unit[1] if unit else "", _parse_variant(last_part), placement, whole_header)
 
 
-def _variant(text: str) -> str | None:
+def _parse_variant(text: str) -> str | None:
     """Returns a column's header without metric, unit and placement, for example "Generic Kernel"."""
     for pattern in (_METRIC_WORDS, _UNIT, _IN_PLACE, _OUT_OF_PLACE):
         text = pattern.sub(" ", text)
@@ -144,27 +151,28 @@ def _variant(text: str) -> str | None:
     return " ".join(text.strip(" \t-\u2013\u2014:,;/()[]*_`").split()) or None
 
 
-def _read_block(grid: CellGrid, begin: int, block: ColumnBlock, context: DocumentContext) -> Iterator[Event]:
+def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, context: DocumentContext) -> Iterator[Event]:
+    """Yields the refused rows of a block, and then its table."""
     ranks = gpus_in(context.heading) or gpus_in(context.document)
     variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
     rows: list[Row] = []
-    checks = speedups.SpeedupChecks([column.variant for column in block.columns if column.metric != "speedup"])
-    for line, cells in grid.rows[begin:]:
-        size = size_bytes(cells[block.size_column]) if block.size_column < len(cells) else None
+    speedup_checks = speedups.SpeedupChecks([column.variant for column in block.columns if column.metric != "speedup"])
+    for line, cells in grid.rows[header_row_count:]:
+        size = parse_size(cells[block.size_column]) if block.size_column < len(cells) else None
         if size is None:
-            if any(parse_number(cells[column.at]) for column in block.columns if column.at < len(cells)):
-                yield _refusal(
-                    line, cells, f'"{" ".join(cells[block.size_column : block.size_column + 1])[:40]}" is not a size'
-                )
+            if any(parse_number(cells[column.position]) for column in block.columns if column.position < len(cells)):
+                size_text = cells[block.size_column] if block.size_column < len(cells) else ""
+                yield _make_refusal(line, cells, f'"{size_text[:40]}" is not a size')
             continue
-        claims: dict[str | None, float] = {}
+        claimed_speedups: dict[str | None, float] = {}
         for column in block.columns:
-            if column.metric == "speedup" and column.at < len(cells):
-                claims |= checks.check(size, cells, column.at, column.text, block.columns)
+            if column.metric == "speedup" and column.position < len(cells):
+                claimed_speedups |= speedup_checks.check(size, cells, column.position, column.text, block.columns)
         for variant in variants:
-            figures, reason = _figures(cells, [c for c in block.columns if c.variant == variant], size, block, ranks)
+            columns = [column for column in block.columns if column.variant == variant]
+            figures, reason = _parse_figures(cells, columns, size, block, ranks)
             if reason:
-                yield _refusal(line, cells, reason)
+                yield _make_refusal(line, cells, reason)
             elif figures:
                 rows.append(
                     Row(
@@ -174,78 +182,89 @@ def _read_block(grid: CellGrid, begin: int, block: ColumnBlock, context: Documen
                         dtype=block.dtype,
                         ranks=ranks,
                         variant=variant,
-                        claimed_speedup=claims.get(variant),
+                        claimed_speedup=claimed_speedups.get(variant),
                         figures=figures,
                     )
                 )
-    if not rows:
-        return
-    warnings = [*checks.warnings()]
+    if rows:
+        yield TableChunk(_make_table(grid, block, context, ranks, rows, speedup_checks.warnings()))
+
+
+def _make_table(
+    grid: CellGrid,
+    block: ColumnBlock,
+    context: DocumentContext,
+    ranks: int | None,
+    rows: list[Row],
+    speedup_warnings: list[str],
+) -> Table:
+    warnings = [*speedup_warnings]
     if block.unclear:
         warnings.append(f"left out: {', '.join(block.unclear)}: the header does not say if it is algbw or busbw")
     settings = {"sizes": "read as binary: 1 MB is 1,048,576 bytes"}
     if ranks:
         settings["ranks from"] = "the heading"
-    yield TableChunk(
-        Table(
-            format="published table",
-            first_line=grid.first_line,
-            title=context.heading or context.document or None,
-            collective=block.collective,
-            ranks=ranks,
-            settings=settings,
-            rows=tuple(rows),
-            warnings=tuple(warnings),
-        )
+    return Table(
+        format="published table",
+        first_line=grid.first_line,
+        title=context.heading or context.document or None,
+        collective=block.collective,
+        ranks=ranks,
+        settings=settings,
+        rows=tuple(rows),
+        warnings=tuple(warnings),
     )
 
 
-def _refusal(line: int, cells: list[str], reason: str) -> Refusal:
+def _make_refusal(line: int, cells: list[str], reason: str) -> Refusal:
     return Refusal(line=line, text=" | ".join(cells)[:300], reason=reason)
 
 
-def _figures(
+def _parse_figures(
     cells: list[str], columns: list[MetricColumn], size: int, block: ColumnBlock, ranks: int | None
 ) -> tuple[dict[Placement, Figure], str]:
-    """Returns the figures of one variant, and the reason if a cell is invalid."""
+    """Returns the figures of one variant in a row, and the reason if a cell is invalid (empty if all are valid)."""
     values: dict[Placement, dict[str, float]] = {}
     for column in columns:
         if column.metric == "speedup":
             continue
-        cell = cells[column.at] if column.at < len(cells) else ""
+        cell = cells[column.position] if column.position < len(cells) else ""
         if cell.strip(" -\u2013\u2014*") in ("", "N/A", "n/a", "NA", "nan"):
             continue
         number = parse_number(cell)
         if number is None or number.value < 0:
             return {}, f'"{cell[:40]}" is not a number'
-        value = in_base_unit(number, column)
+        value = _convert_to_base_unit(number, column)
         if value is None:
             return {}, f'"{cell[:40]}" has no unit of {column.metric}'
         values.setdefault(column.placement, {})[column.metric] = value
-    figures = {}
-    for placement, given in values.items():
-        figures[placement] = _derived(given, size, block.collective, ranks)
+    figures = {
+        placement: _derive_missing(stated, size, block.collective, ranks) for placement, stated in values.items()
+    }
     return figures, ""
 
 
-def in_base_unit(number: PrintedNumber, column: MetricColumn) -> float | None:
+def _convert_to_base_unit(number: PrintedNumber, column: MetricColumn) -> float | None:
     """Returns microseconds or GB/s; None if the unit does not fit the metric or a time has no unit."""
     unit = number.unit or column.unit
-    scale = _TIMES_US.get(unit) if column.metric == "time" else _RATES_GBPS.get(unit or "GB/s")
+    scale = _US_PER_UNIT.get(unit) if column.metric == "time" else _GBPS_PER_UNIT.get(unit or "GB/s")
     return None if scale is None else number.value * scale
 
 
-def _derived(given: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
-    time, algbw, busbw = given.get("time"), given.get("algbw"), given.get("busbw")
+def _derive_missing(stated: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
+    """Returns a figure with the stated values (us and GB/s) and those that follow from them."""
+    time, algbw, busbw = stated.get("time"), stated.get("algbw"), stated.get("busbw")
     factor = collectives.factor(collective, ranks) if collective and ranks else None
-    data = size if collective != "hypercube" else size * (ranks - 1) / ranks if ranks else None
-    added: list[str] = []
+    data_bytes: float | None = size  # bytes that algbw counts
+    if collective == "hypercube":  # only the shares of the other ranks
+        data_bytes = size * (ranks - 1) / ranks if ranks else None
+    derived: list[str] = []
     if algbw is None and busbw is not None and factor:
-        algbw, added = busbw / factor, [*added, "algbw_gbps"]
-    if algbw is None and time and data is not None:
-        algbw, added = data / time / 1e3, [*added, "algbw_gbps"]
-    if time is None and algbw and data is not None:
-        time, added = data / algbw / 1e3, [*added, "time_us"]
+        algbw, derived = busbw / factor, [*derived, "algbw_gbps"]
+    if algbw is None and time and data_bytes is not None:
+        algbw, derived = data_bytes / time / 1e3, [*derived, "algbw_gbps"]
+    if time is None and algbw and data_bytes is not None:
+        time, derived = data_bytes / algbw / 1e3, [*derived, "time_us"]
     if busbw is None and algbw is not None and factor is not None:
-        busbw, added = algbw * factor, [*added, "busbw_gbps"]
-    return Figure(time_us=time, algbw_gbps=algbw, busbw_gbps=busbw, derived=tuple(added))
+        busbw, derived = algbw * factor, [*derived, "busbw_gbps"]
+    return Figure(time_us=time, algbw_gbps=algbw, busbw_gbps=busbw, derived=tuple(derived))

@@ -11,10 +11,11 @@ from typing import IO
 from busbw.errors import UsageError
 
 MAX_LINE_BYTES = 1 << 20
-"""Bytes. A longer line is read in parts of this length."""
+"""A longer line is read in parts of this length."""
 
 BEGINNING_BYTES = 65536
-_MAGICS = (
+"""Length of the beginning from which `recognises` of a reader decides."""
+_COMPRESSED_BEGINNINGS = (
     (b"\x1f\x8b", "gzip"),
     (b"BZh", "bzip2"),
     (b"\xfd7zXZ", "xz"),
@@ -28,6 +29,7 @@ class LogSource:
 
     def __init__(self, name: str, file: IO[bytes], path: str = "") -> None:
         self.name = name
+        """Name for messages."""
         self.path = path
         """Path of the data; that of the temporary copy for standard input."""
         self._file = file
@@ -40,7 +42,7 @@ class LogSource:
         while line := read(MAX_LINE_BYTES):
             yield line
 
-    def whole(self, max_bytes: int) -> bytes:
+    def read_all(self, max_bytes: int) -> bytes:
         """Returns the whole content.
 
         Raises:
@@ -65,7 +67,7 @@ def open_source(path: Path) -> Iterator[LogSource]:
     """
     name = str(path)
     try:
-        with _file(path) as file:
+        with _open_seekable(path) as file:
             source = LogSource("standard input" if name == "-" else name, file, str(file.name))
             _require_text(source)
             yield source
@@ -74,35 +76,38 @@ def open_source(path: Path) -> Iterator[LogSource]:
 
 
 @contextmanager
-def _file(path: Path) -> Iterator[IO[bytes]]:
+def _open_seekable(path: Path) -> Iterator[IO[bytes]]:
     if str(path) == "-":
-        with tempfile.NamedTemporaryFile() as kept:
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-            kept.flush()
-            kept.seek(0)
-            yield kept.file
+        with _temporary_copy(sys.stdin.buffer) as copy:
+            yield copy
     else:
         with path.open("rb") as file:
-            if not file.seekable():  # a named pipe
-                with tempfile.NamedTemporaryFile() as kept:
-                    shutil.copyfileobj(file, kept)
-                    kept.flush()
-                    kept.seek(0)
-                    yield kept.file
-            else:
+            if file.seekable():
                 yield file
+            else:  # a named pipe
+                with _temporary_copy(file) as copy:
+                    yield copy
+
+
+@contextmanager
+def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    with tempfile.NamedTemporaryFile() as copy:
+        shutil.copyfileobj(stream, copy)
+        copy.flush()
+        copy.seek(0)
+        yield copy.file
 
 
 def _require_text(source: LogSource) -> None:
-    data = source.beginning
-    if not data.strip():
+    beginning = source.beginning
+    if not beginning.strip():
         raise UsageError(f"{source.name} is empty", remedy="check the messages of the run that should write it")
-    for magic, kind in _MAGICS:
-        if data.startswith(magic):
-            raise UsageError(f"{source.name} is compressed ({kind})", remedy="decompress it first")
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    for signature, format_name in _COMPRESSED_BEGINNINGS:
+        if beginning.startswith(signature):
+            raise UsageError(f"{source.name} is compressed ({format_name})", remedy="decompress it first")
+    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UsageError(
             f"{source.name} is UTF-16", remedy="convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
         )
-    if b"\0" in data:
+    if b"\0" in beginning:
         raise UsageError(f"{source.name} is not text", remedy="pass a log, not a binary file")

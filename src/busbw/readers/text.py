@@ -1,7 +1,8 @@
 """Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-Each line is cleaned and classified by its shape. The assembler of the process that wrote the line receives it. Only the
-open tables are kept in memory.
+Each line is cleaned and then classified as a row, a part of a broken row, a line of a cell grid (a Markdown or HTML
+table) or a remark (any other line, such as a header). A prefix such as `[1,0]<stdout>:` identifies the writer, the
+process that wrote the line. Each writer has its own table assembler. Only the open tables are kept in memory.
 """
 
 import re
@@ -22,13 +23,20 @@ from busbw.readers.tables.quantities import DTYPES, is_value
 from busbw.units import count_text
 
 _MAX_WRITERS = 1024
+"""Number of writers with their own assembler. The lines of further ones go to the assembler of lines without prefix."""
 _CHECK_INTERVAL = 1024
 """Number of lines between checks for a full chunk."""
 _NO_PREFIX = "\0"
 """Prefix that no line has. It disables the fast row check."""
 _MAX_SINGLETONS = 10_000
+_MAX_ROW_LENGTH = 20_000
+"""Characters. A longer line is no row, and it would be slow to search."""
+_MAX_REMARK_LENGTH = 4000
+_MAX_UNKNOWN_PREFIX = 160
+"""Maximum length of an unknown prefix before the '#' of a header line."""
 _TYPES = frozenset(DTYPES)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
+"""Times within a prefix. They change from line to line and do not identify the writer."""
 
 
 def recognises(beginning: str) -> bool:
@@ -48,75 +56,79 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
     prefix, assembler = reader.prefix, reader.assembler
     for number, line in enumerate(lines, start=1):
         text = line.decode("utf-8", errors="replace")
-        rest = text if not prefix else text[len(prefix) :] if text.startswith(prefix) else ""
-        words = rest.split()
+        text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
+        words = text_after_prefix.split()
+        # Most lines of a long log are clean rows of the writer of the last row. They need no cleaning.
         if (
-            len(words) == fast_rows.WORDS
+            len(words) == fast_rows.WORD_COUNT
             and fast_rows.is_fast_row(words)
-            and "[" not in rest
+            and "[" not in text_after_prefix
             and text[-1] == "\n"
             and text.isascii()
             and assembler.add_fast_row(number, words)
         ):
             if number % _CHECK_INTERVAL == 0 and assembler.is_full:
-                yield from assembler.chunk()
+                yield from assembler.yield_chunk()
             continue
-        is_remark = words and words[0][0] == "#" and reader.is_plain_remark(rest, words)
-        for event in reader.remark(number, rest) if is_remark else reader.line(number, text):
+        is_plain_remark = words and words[0][0] == "#" and reader.is_plain_remark(text_after_prefix, words)
+        events = reader.read_remark(number, text_after_prefix) if is_plain_remark else reader.read_line(number, text)
+        for event in events:
             _collect_singleton(event, singletons)
             yield event
         prefix, assembler = reader.prefix, reader.assembler
-    for event in reader.end():
+    for event in reader.finish():
         _collect_singleton(event, singletons)
         yield event
-    yield from _singleton_note(singletons)
+    yield from _note_singletons(singletons)
 
 
 class _TextReader:
+    """Cleans and classifies the lines of one log."""
+
     def __init__(self, source: str, claims: UserClaims) -> None:
         self._source, self._claims = source, claims
         self._context = DocumentContext()
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
-        """Text before the last row. Only a line with the same prefix is checked for a fast row."""
-        self.assembler = self._assembler("")
+        """Text before the last row. Only a line with the same prefix can be a row for the fast parser."""
+        self.assembler = self._assembler_of("")
         """Assembler of the last row."""
         self._grids = GridCollector()
         self._hccl = hccl.ReportParser(claims)
 
-    def _assembler(self, writer: str) -> TableAssembler:
+    def _assembler_of(self, writer: str) -> TableAssembler:
         key = writer if writer in self._assemblers or len(self._assemblers) < _MAX_WRITERS else ""
         if key not in self._assemblers:
             self._assemblers[key] = TableAssembler(self._context, self._claims, self._source)
         return self._assemblers[key]
 
-    def line(self, number: int, text: str) -> Iterator[Event]:
+    def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
-        cut = not text.endswith("\n")
-        raw = text
+        is_cut = not text.endswith("\n")  # the end of the file
+        original_text = text
         text = cleaning.strip_controls(text)
         if not text.strip():
-            yield from self._grid_ended()
+            yield from self._end_grid()
             return
         body, writer = cleaning.without_prefixes(text)
         if self._grids.accepts(body):
-            cells = self._grids.cells_of(body)
-            if cells is None or not _is_row(" ".join(cells).split()):
+            cells = self._grids.markdown_cells(body)
+            if cells is None or not _begins_like_row(" ".join(cells).split()):
                 self._grids.add(number, body)
                 if self._grids.is_complete:
-                    yield from self._grid_ended()
+                    yield from self._end_grid()
                 return
             body = " ".join(cells)
         else:
-            yield from self._grid_ended()
+            yield from self._end_grid()
         if "&" in body or "<" in body:
-            body, more = cleaning.without_prefixes(cleaning.without_markup(body))
-            writer += more
-        yield from self._plain_line(number, raw, body, writer, cut=cut)
+            body, inner_writer = cleaning.without_prefixes(cleaning.without_markup(body))
+            writer += inner_writer
+        yield from self._read_clean_line(number, original_text, body, writer, is_cut=is_cut)
 
-    def remark(self, number: int, text: str) -> Iterable[Event]:
+    def read_remark(self, number: int, text: str) -> Iterable[Event]:
         """Processes a line for which `is_plain_remark` is true. It belongs to the process that wrote the last row."""
-        return self._remark(number, text.strip(), self.assembler)
+        return self._read_remark(number, text.strip(), self.assembler)
 
     def is_plain_remark(self, text: str, words: list[str]) -> bool:
         """True if a line that begins with '#' needs no cleaning and contains no row."""
@@ -130,75 +142,96 @@ class _TextReader:
             and not self.assembler.is_waiting
         )
 
-    def _plain_line(self, number: int, text: str, body: str, writer: str, *, cut: bool) -> Iterator[Event]:
+    def _read_clean_line(self, number: int, text: str, body: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
+        """Processes a cleaned line: a row, a part of a broken row, or a remark.
+
+        Args:
+            number: Line number.
+            text: The line as it is in the log.
+            body: The line without prefixes, markup and control characters.
+            writer: Prefixes that identify the process.
+            is_cut: True if the file ends without a line end after this line.
+        """
         words = body.split()
-        library_line = "CCL " in body and cleaning.is_library_line(body)
-        if library_line and "CCL version" not in body:
+        is_library_line = "CCL " in body and cleaning.is_library_line(body)
+        if is_library_line and "CCL version" not in body:
             return
-        may_be_row = len(words) > 4 and not library_line and len(body) < 20_000 and not _TYPES.isdisjoint(words)
-        if may_be_row and (at := layouts.anchor(body)) >= 0:
-            writer += _CLOCKS.sub("", body[:at]).strip()
-            words = cleaning.without_inner_tags(cleaning.without_library_lines(body[at:])).split()
-            if cut and not _is_complete_line(words):
-                yield self._assembler(writer).refuse(number, text, "the file ends here; its last figure may be cut")
-                return
-            self.assembler = self._assembler(writer)
-            begin = text.rfind(body[at:].strip())
-            self.prefix = text[:begin].rstrip() if begin >= 0 else _NO_PREFIX if writer else ""
-            yield from self.assembler.row(number, text, words)
+        has_type = not _TYPES.isdisjoint(words)
+        may_be_row = len(words) > 4 and has_type and not is_library_line and len(body) < _MAX_ROW_LENGTH
+        if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
+            # Text before the row is a prefix of an unknown kind.
+            writer += _CLOCKS.sub("", body[:row_start]).strip()
+            yield from self._read_row(number, text, body[row_start:], writer, is_cut=is_cut)
             return
-        assembler = self._assembler(writer)
-        if "[" in body or library_line or "CCL " in body:
+        assembler = self._assembler_of(writer)
+        if "[" in body or is_library_line or "CCL " in body:
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
         if not words:
             return
-        if _are_figures(words):
-            if assembler.continues(words):
+        if _are_all_figures(words):
+            if assembler.continue_row(words):
                 return
-            if not assembler.columns.has_type and len(words) > 4 and words[0].isdigit() and words[1].isdigit():
-                yield from assembler.row(number, text, words)
+            begins_with_sizes = len(words) > 4 and words[0].isdigit() and words[1].isdigit()
+            if begins_with_sizes and not assembler.columns.has_type:
+                yield from assembler.add_row(number, text, words)
                 return
-        yield from assembler.wait()
-        if (report := self._hccl.take(number, body)) is not None:
+        yield from assembler.count_unrelated_line()
+        if (report := self._hccl.add_line(number, body)) is not None:
             yield report
-        elif assembler.is_in_table and (reason := _broken_row(words)):
-            yield assembler.refuse(number, text, reason)
+        elif assembler.is_in_table and (reason := _reject_broken_row(words)):
+            yield assembler.make_refusal(number, text, reason)
         else:
-            yield from self._remark(number, body, assembler)
+            yield from self._read_remark(number, body, assembler)
 
-    def _remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
+    def _read_row(self, number: int, text: str, row_text: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
+        """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
+        assembler = self._assembler_of(writer)
+        words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
+        if is_cut and not _is_complete_line(words):
+            yield assembler.make_refusal(number, text, "the file ends here; its last figure may be cut")
+            return
+        self.assembler = assembler
+        prefix_length = text.rfind(row_text.strip())
+        if prefix_length >= 0:
+            self.prefix = text[:prefix_length].rstrip()
+        else:  # cleaning changed the row
+            self.prefix = _NO_PREFIX if writer else ""
+        yield from assembler.add_row(number, text, words)
+
+    def _read_remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
         """Processes a line of a header, of a footer, or of the document around the tables."""
         begin = body.find("#")
-        stripped = (body[begin:] if 0 < begin < 160 and not body[:begin].strip().startswith("#") else body).strip()
+        has_prefix = 0 < begin < _MAX_UNKNOWN_PREFIX and not body[:begin].strip().startswith("#")
+        stripped = (body[begin:] if has_prefix else body).strip()
         events: list[Event] = []
-        if len(stripped) > 4000:
+        if len(stripped) > _MAX_REMARK_LENGTH:
             return events
         if assembler.starts_other_table(stripped):
-            events = list(assembler.end())
-        if not assembler.header(number, stripped):
-            self._context.take(stripped)
+            events = list(assembler.end_table())
+        if not assembler.add_header_line(number, stripped):
+            self._context.add_line(stripped)
         return events
 
-    def _grid_ended(self) -> Iterator[Event]:
+    def _end_grid(self) -> Iterator[Event]:
         grid = self._grids.finish()
         if grid is not None:
-            yield from self._grid(grid)
+            yield from self._read_grid(grid)
 
-    def _grid(self, grid: CellGrid) -> Iterator[Event]:
+    def _read_grid(self, grid: CellGrid) -> Iterator[Event]:
         """Processes a table of cells: a published table, or log lines split into cells."""
-        if not any(_is_row(" ".join(cells).split()) for _, cells in grid.rows):
+        if not any(_begins_like_row(" ".join(cells).split()) for _, cells in grid.rows):
             yield from read_grid(grid, self._context, self._claims)
             return
         for line, cells in grid.rows:
             body = " ".join(cells)
-            yield from self._plain_line(line, body, body, "", cut=False)
+            yield from self._read_clean_line(line, body, body, "", is_cut=False)
 
-    def end(self) -> Iterator[Event]:
+    def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""
         if (grid := self._grids.close()) is not None:
-            yield from self._grid(grid)
+            yield from self._read_grid(grid)
         for assembler in self._assemblers.values():
-            yield from assembler.end()
+            yield from assembler.end_table()
 
 
 def _is_complete_line(words: list[str]) -> bool:
@@ -206,20 +239,22 @@ def _is_complete_line(words: list[str]) -> bool:
     return words[-1] in ("0", "N/A", "0e+00")
 
 
-def _are_figures(words: list[str]) -> bool:
+def _are_all_figures(words: list[str]) -> bool:
+    """True if the words may be a part of a row."""
     return len(words) < 40 and all(map(is_value, words))
 
 
-def _is_row(words: list[str]) -> bool:
+def _begins_like_row(words: list[str]) -> bool:
+    """True if the words begin with a size, a count and an element type."""
     return len(words) > 5 and words[0].isdigit() and words[1].isdigit() and words[2] in DTYPES
 
 
-def _broken_row(words: list[str]) -> str:
-    """Returns why a line that looks like a row is not one; empty if it does not look like a row."""
+def _reject_broken_row(words: list[str]) -> str:
+    """Returns why a line that looks like a row is not one. Empty if the line does not look like a row."""
     if len(words) < 6 or words[0].startswith("#"):
         return ""
-    figures = sum(map(is_value, words))
-    if figures < 5 or figures < len(words) - 3:
+    figure_count = sum(map(is_value, words))
+    if figure_count < 5 or figure_count < len(words) - 3:  # type, operator and root may be invalid
         return ""
     if words[0].isdigit() and words[1].isdigit():
         return f'"{words[2][:40]}" is not an element type'
@@ -229,18 +264,20 @@ def _broken_row(words: list[str]) -> str:
 
 
 def _collect_singleton(event: Event, singletons: list[Table]) -> None:
-    if len(singletons) == _MAX_SINGLETONS:
+    """Collects the tables of one rank, without their rows."""
+    if len(singletons) == _MAX_SINGLETONS or not isinstance(event, TableChunk) or not event.is_last:
         return
-    if isinstance(event, TableChunk) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
+    if event.table.ranks == 1 and len(event.table.rank_list) == 1:
         singletons.append(msgspec.structs.replace(event.table, rows=()))
 
 
-def _singleton_note(singletons: list[Table]) -> Iterator[Event]:
+def _note_singletons(singletons: list[Table]) -> Iterator[Event]:
     """Yields a note if different processes wrote one-rank tables with equal settings, probably meant as one run."""
     if len(singletons) < 2:
         return
-    pids = {(table.rank_list[0].pid, table.rank_list[0].host) for table in singletons}
-    if len(pids) > 1 and len({str(table.settings) + str(table.program) for table in singletons}) == 1:
+    processes = {(table.rank_list[0].pid, table.rank_list[0].host) for table in singletons}
+    runs = {str(table.settings) + str(table.program) for table in singletons}
+    if len(processes) > 1 and len(runs) == 1:
         yield LogNote(
             f"{count_text(len(singletons), 'table')} of one rank each with the same settings: if they were started "
             "together, the processes did not find each other and each measured alone (the singleton trap); build "

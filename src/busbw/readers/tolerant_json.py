@@ -1,6 +1,6 @@
-"""Parses invalid JSON: bare nan and inf, and documents that end early because the run was killed.
+"""Parses invalid JSON: bare nan and inf, and documents that end early, for example because the run was killed.
 
-Every unfinished object gets the key CUT, so that a reader can skip incomplete rows.
+Every object that is open at the end of the document gets the key CUT, so that a reader can skip incomplete rows.
 """
 
 import re
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 CUT = "\0cut"
+"""Key of unfinished objects. Its value is true."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
 _MAX_DEPTH = 100
 
@@ -27,7 +28,7 @@ def decode(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Parser(data.decode("utf-8", errors="replace")).value()
+        return _Parser(data.decode("utf-8", errors="replace")).parse()
 
 
 class _Parser:
@@ -36,12 +37,13 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
 
-    def value(self) -> Any:
-        root: list[Any] = []
+    def parse(self) -> Any:
+        """Returns the value of the document."""
+        root: list[Any] = []  # holds the value
         stack: list[Any] = [root]
-        keys: list[str | None] = [None]
-        for found in self._tokens:
-            token = found.group()
+        keys: list[str | None] = [None]  # for each container in the stack: the key that waits for its value
+        for match in self._tokens:
+            token = match.group()
             if token in "{[":
                 if len(stack) > _MAX_DEPTH:
                     raise MalformedJsonError("the nesting is too deep")
@@ -59,7 +61,7 @@ class _Parser:
             elif token == '"':
                 break  # an unterminated string
             elif token not in ",:":
-                self._scalar(token, stack[-1], keys)
+                self._put_scalar(token, stack[-1], keys)
         for container in stack[1:]:
             if isinstance(container, dict):
                 container[CUT] = True
@@ -67,15 +69,15 @@ class _Parser:
             raise MalformedJsonError("it has no value")
         return root[0]
 
-    def _scalar(self, token: str, container: Any, keys: list[str | None]) -> None:
+    def _put_scalar(self, token: str, container: Any, keys: list[str | None]) -> None:
         value: Any
         if token[0] == '"':
-            value = _string(token)
+            value = _parse_string(token)
             if isinstance(container, dict) and keys[-1] is None:
                 keys[-1] = value
                 return
         else:
-            value = _word(token)
+            value = _parse_word(token)
         self._put(container, keys, value)
 
     @staticmethod
@@ -89,14 +91,14 @@ class _Parser:
             keys[-1] = None
 
 
-def _string(token: str) -> str:
+def _parse_string(token: str) -> str:
     try:
         return str(msgspec.json.decode(token.encode("utf-8", errors="replace")))
     except msgspec.DecodeError:
         return token[1:-1]
 
 
-def _word(token: str) -> Any:
+def _parse_word(token: str) -> Any:
     """Returns a number, a Boolean or None; None also for nan and inf."""
     if token in ("true", "false"):
         return token == "true"

@@ -1,7 +1,7 @@
-"""ADD A REFERENCE FIGURE HERE: published measurements with their sources. A new file is a *.toml file, without code.
+"""ADD A REFERENCE FIGURE HERE: published measurements with their sources. To add one, write a new *.toml file.
 
-A reference is one configuration from one source. A property that the source does not state is omitted from the file and
-is None here.
+A reference is one system from one source, with a sweep for each configuration: collective, type, placement and so on. A
+property that the source does not state is omitted from the file and is None here.
 """
 
 from typing import Annotated, Literal

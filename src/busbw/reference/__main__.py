@@ -10,8 +10,8 @@ from busbw.reference import Reference
 
 def schema_text() -> str:
     """Returns the text of schema/reference.schema.json."""
-    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return json.dumps({**draft, **msgspec.json.schema(Reference)}, indent=2) + "\n"
+    draft_key = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps({**draft_key, **msgspec.json.schema(Reference)}, indent=2) + "\n"
 
 
 if __name__ == "__main__":

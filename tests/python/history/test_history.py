@@ -199,7 +199,7 @@ def test_only_equal_measurements_share_a_trend(tmp_path: Path) -> None:
         add_run(tmp_path, day, host="other")
         add_run(tmp_path, day, graph_launches=5)
     found = trends_of(tmp_path)
-    assert {(trend.same.hosts, trend.same.method, len(trend.names)) for trend in found} == {
+    assert {(trend.key.hosts, trend.key.method, len(trend.names)) for trend in found} == {
         ("vm", "", 4),
         ("other", "", 4),
         ("vm", "graph_launches 5", 4),

@@ -11,7 +11,14 @@ from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import used_flags
 from busbw.launchers import kubernetes as launcher
 from busbw.launchers.kubernetes.machine_type import with_machine_type
-from busbw.launchers.kubernetes.target import DEFAULT_PORT, Kind, KubernetesTarget, pair, quantity, toleration
+from busbw.launchers.kubernetes.target import (
+    DEFAULT_PORT,
+    Kind,
+    KubernetesTarget,
+    parse_pair,
+    parse_quantity,
+    parse_toleration,
+)
 
 _GPU = "nvidia.com/gpu"
 
@@ -143,15 +150,15 @@ def kubernetes(
     if gpus is not None:
         amounts[_GPU] = str(gpus)
     if shm:
-        quantity(shm)
+        parse_quantity(shm)
     target = KubernetesTarget(
         image=image,
         kind=kind,
         context=context,
         namespace=namespace,
         resources=tuple(amounts.items()),
-        node_selector=tuple(pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
-        tolerations=tuple(toleration(text) for text in tolerations),
+        node_selector=tuple(parse_pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
+        tolerations=tuple(parse_toleration(text) for text in tolerations),
         shm=shm,
         capabilities=capabilities,
         pull_policy=image_pull_policy or "",
@@ -169,7 +176,7 @@ def kubernetes(
     )
     if options.system:
         target = with_machine_type(target, options.system)
-    device_count = int(quantity(dict(target.resources).get(_GPU, "0")))
+    device_count = int(parse_quantity(dict(target.resources).get(_GPU, "0")))
     if kind != "mpijob" and device_count > 1 and not used_flags(options.flags) & {"-t", "-g"}:
         options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod
     processes = processes_per_node or (max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1)
@@ -178,6 +185,6 @@ def kubernetes(
 
 
 def _amount(text: str, example: str) -> tuple[str, str]:
-    name, amount = pair(text, example)
-    quantity(amount)
+    name, amount = parse_pair(text, example)
+    parse_quantity(amount)
     return name, amount

@@ -23,10 +23,10 @@ from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
-from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
-from busbw.launchers.slurm.processors import NODES, processors
-from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, refuse_reserved
-from busbw.launchers.slurm.script import SlurmTarget, script
+from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, sort_nodes
+from busbw.launchers.slurm.processors import SINFO_COMMAND, processor_counts
+from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, reject_reserved
+from busbw.launchers.slurm.script import SlurmTarget, batch_script
 
 _CONTAINER_JOIN_LIMIT_S = 600.0
 """Join limit for containers: each node imports the image first. Pods get the same limit."""
@@ -135,10 +135,10 @@ def slurm(
 ) -> int:
     """Starts COLLECTIVE with srun and without MPI, as a batch job or as a step of the current allocation."""
     is_batch = submit_with == "sbatch" or print_script or (submit_with == "auto" and not has_allocation(os.environ))
-    current_allocation = Allocation() if is_batch else Allocation.of(os.environ)
+    current_allocation = Allocation() if is_batch else Allocation.from_environment(os.environ)
     given = tuple(f"--{name}={value}" for name, value in job_values.items() if value is not None)
     _check_options(current_allocation, (*given, *extra_job_options), is_batch=is_batch)
-    refuse_reserved("--srun-arg", extra_step_options, *RESERVED_BY_SRUN)
+    reject_reserved("--srun-arg", extra_step_options, *RESERVED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
     if not is_batch and (folder is not None or detach):
@@ -157,7 +157,7 @@ def slurm(
         switches, remarks = _nodes_by_switch(dry_run=options.dry_run)
         names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:count]
         counts = {host.name: host.processes for host in hosts}
-        hosts = tuple(HostSlots(name, counts.get(name, per_node)) for name in in_order(names, switches))
+        hosts = tuple(HostSlots(name, counts.get(name, per_node)) for name in sort_nodes(names, switches))
         order = () if hosts else tuple(switches)
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
@@ -186,7 +186,7 @@ def slurm(
     if print_script:
         stable_job = replace(job, name=f"busbw-{options.collective.replace('_', '-')}")
         command_line = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
-        click.echo(script(stable_job, replace(target, standalone=True), command_line), nl=False)
+        click.echo(batch_script(stable_job, replace(target, standalone=True), command_line), nl=False)
         return ExitCode.GOOD
     if not is_batch and not current_allocation.job and exclusive:
         target, more_remarks = _with_all_processors(target, max([per_node, *(host.processes for host in hosts)]))
@@ -208,7 +208,7 @@ def _check_options(allocation: Allocation, options: tuple[str, ...], *, is_batch
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is not an option', remedy="write it as --slurm-arg=--name=value")
-    refuse_reserved("--slurm-arg", options, *(RESERVED if is_batch else RESERVED_BY_SRUN))
+    reject_reserved("--slurm-arg", options, *(RESERVED if is_batch else RESERVED_BY_SRUN))
     if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
             f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, so job numbers are ambiguous",
@@ -227,7 +227,9 @@ def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarge
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
         return target, ()
     try:
-        counts = processors(commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(NODES), options)
+        counts = processor_counts(
+            commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(SINFO_COMMAND), options
+        )
     except BusbwError as error:
         return target, (f"{error.what}: srun gives each process one processor, because --cpus-per-task is unknown",)
     per_task = min(counts, default=0) // per_node
@@ -244,7 +246,7 @@ def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
         UsageError: Slurm has no topology of switches.
     """
     try:
-        switches = by_switch(commands.read(["scontrol", "show", "topology"]))
+        switches = order_by_switch(commands.read(["scontrol", "show", "topology"]))
     except BusbwError as error:
         if not dry_run:
             raise

@@ -28,7 +28,7 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
         for step in range(plan.step, plan.steps + 1):
             if plan.steps > 1:
                 click.echo(f"busbw: step {step} of {plan.steps}", err=True)
-            code = execute_plan(options, plan.of_step(step), partial(launcher.submit, unread=unread))
+            code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread))
             first_failure = first_failure or code
             if code == ExitCode.ENVIRONMENT and step < plan.steps:
                 launcher.cancel(plan)  # the batch script may see no error and start the next step

@@ -14,19 +14,19 @@ from busbw.launchers.kubernetes import kubectl
 from busbw.launchers.kubernetes.follower import JobFollower
 from busbw.launchers.kubernetes.manifests import (
     Manifests,
-    manifests,
-    owned_by,
+    build_manifests,
     patch_text,
-    resumption,
-    suspension,
+    resume_patch,
+    suspend_fields,
+    with_owner,
 )
-from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.signal_log import logged_signals
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _CREATION_COMMENT = """\
 # The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own.
-# busbw launch creates the {kind} first{how}, then the rest with it as their owner{then}:"""
+# busbw launch creates the {kind} first{suspended}, then the rest with it as their owner{resumed}:"""
 _POLL_COMMENT = """\
 # It polls the pods until the job ends (also events and nodes while a pod waits), and reads the log of process 0:"""
 _UID_PLACEHOLDER = "<uid>"
@@ -50,33 +50,32 @@ class KubernetesPlan(LaunchPlan):
 
         lines = [f"# {remark}" for remark in self.remarks]
         kind = self.job_manifests.workload["kind"]
-        start = (
-            {"how": ", suspended", "then": ", and resumes it"}
+        start_texts = (
+            {"suspended": ", suspended", "resumed": ", and resumes it"}
             if self.job_manifests.suspend_path
-            else {"how": "", "then": ""}
+            else {"suspended": "", "resumed": ""}
         )
-        lines.append(_CREATION_COMMENT.format(kind=kind, **start))
+        lines.append(_CREATION_COMMENT.format(kind=kind, **start_texts))
         lines += [
             f"#   {command.text()}{note}" for command, note in zip(self.commands, self._creation_notes(), strict=False)
         ]
-        lines += [f"#   {command.text()}" for command in self.commands[2:]]
+        lines += [f"#   {command.text()}" for command in self.commands[2:]]  # resumes the workload
         lines += [_POLL_COMMENT, *(f"#   {command.text()}" for command in self.poll_commands)]
         if self.cleanup:
             lines += [_DELETION_COMMENT.format(kind=kind), *(f"#   {command.text()}" for command in self.cleanup)]
         objects = [*self.job_manifests.owned, self.job_manifests.workload]
-        # Shows the final objects. Those that are sent would not work by hand: suspended, or with an unknown owner.
+        # Shows the final objects. The objects as sent do not work by hand: the workload is suspended, and the owner's
+        # UID is unknown.
         documents = yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True, width=110)
         return redact_token("\n".join([*lines, documents.rstrip("\n")]), self.token)
 
     def _creation_notes(self) -> tuple[str, str]:
-        """Comments on the fields that objects have only at their creation."""
+        """Comments on the two creation commands: the fields that the shown objects do not have."""
         kind = self.job_manifests.workload["kind"]
-        extra = f", with {patch_text(suspension(self.job_manifests))}" if self.job_manifests.suspend_path else ""
-        (owner, *_) = owned_by(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)["metadata"][
-            "ownerReferences"
-        ]
-        owned = {"metadata": {"ownerReferences": [owner]}}
-        return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owned)}"
+        extra = f", with {patch_text(suspend_fields(self.job_manifests))}" if self.job_manifests.suspend_path else ""
+        owned = with_owner(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)
+        owner_fields = {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}}
+        return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owner_fields)}"
 
 
 def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
@@ -91,18 +90,28 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
             f"with {target.kind} a pod is one process",
             remedy=f"use one process with {job.processes_per_node} ranks (-t), or --workload-kind mpijob",
         )
-    job_manifests = manifests(job, target)
+    job_manifests = build_manifests(job, target)
     kind = job_manifests.workload["kind"].lower()
-    selector = f"{INSTANCE}={job.name}"
-    change = resumption(job_manifests)
-    resumes = change and not target.queue
-    sent = (kubectl.CREATE, kubectl.CREATE, *((kubectl.patch(kind, job.name, change),) if resumes else ()))
+    selector = f"{INSTANCE_LABEL}={job.name}"
+    resume_change = resume_patch(job_manifests)
+    busbw_resumes = resume_change and not target.queue  # a queue resumes the job itself
+    # The workload, then the objects that it owns.
+    calls = (
+        kubectl.CREATE_ARGUMENTS,
+        kubectl.CREATE_ARGUMENTS,
+        *((kubectl.patch_arguments(kind, job.name, resume_change),) if busbw_resumes else ()),
+    )
     list_pods = ("get", "pods", "-l", selector, "-o", "json")
-    follow = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
+    follow_log = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
     return KubernetesPlan(
-        commands=tuple(Command(kubectl.request(target, *words)) for words in sent),
-        poll_commands=(Command(kubectl.request(target, *list_pods)), Command(kubectl.command(target, *follow))),
-        cleanup=() if target.keep else (Command(kubectl.request(target, *kubectl.delete(kind, job.name))),),
+        commands=tuple(Command(kubectl.limited_command(target, *arguments)) for arguments in calls),
+        poll_commands=(
+            Command(kubectl.limited_command(target, *list_pods)),
+            Command(kubectl.command(target, *follow_log)),
+        ),
+        cleanup=()
+        if target.keep
+        else (Command(kubectl.limited_command(target, *kubectl.delete_arguments(kind, job.name))),),
         remarks=_remarks(target),
         token=job.token,
         target=target,
@@ -113,7 +122,8 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
 
 def _remarks(target: KubernetesTarget) -> tuple[str, ...]:
     """Warns that capabilities of a container have an effect only for processes of root."""
-    if not target.capabilities or (target.run_as_user == 0 and target.kind != "mpijob"):
+    runs_as_root = target.run_as_user == 0 and target.kind != "mpijob"
+    if not target.capabilities or runs_as_root:
         return ()
     names = " and ".join(target.capabilities)
     lock_hint = (
@@ -137,7 +147,7 @@ def submit(plan: KubernetesPlan, callbacks: LaunchCallbacks) -> int:
     Raises:
         BusbwError: The cluster rejects the job, or the job can never start. Unless `keep` is set, it is deleted.
     """
-    kubectl.check_kubectl()
+    kubectl.require_kubectl()
     with logged_signals() as received:
         return JobFollower(plan.target, plan.job_manifests, plan.program, callbacks, received).run()
 

@@ -1,4 +1,8 @@
-"""Follows one job in the cluster: creates it, explains waits, forwards the leader pod's log, and deletes the job."""
+"""Follows one job in the cluster: creates it, explains waits, forwards the leader pod's log, and deletes the job.
+
+The leader pod is that of process 0, or the one that runs mpirun (MPIJob). Its log is the output of the job. The job's
+exit code is that of the leader pod or, if that is 0, of another process that failed.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,15 +14,18 @@ from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.kubectl import InterruptedCallError, KubectlClient, RefusedError
 from busbw.launchers.kubernetes.log_reader import LogReader
 from busbw.launchers.kubernetes.loss_detector import LossDetector, suspicion_text
-from busbw.launchers.kubernetes.manifests import Manifests, owned_by, resumption, suspended
-from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
+from busbw.launchers.kubernetes.manifests import Manifests, resume_patch, suspended_workload, with_owner
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.target import KubernetesTarget
 from busbw.launchers.kubernetes.wait_explainer import WaitExplainer
 
 _POLL_S = 1.0
-_POLL_RUNNING_S = 5.0
+_RUNNING_POLL_S = 5.0
+"""Interval between lists of the pods: while they start, and while all run."""
 _PODS_PER_S = 100
+"""Limit of the rate at which pods are listed, which determines the interval for large jobs."""
 _TICK_S = 0.25
+"""Interval between checks for signals."""
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
 _GRACE_S = 20.0
@@ -28,11 +35,13 @@ _CANCEL_S = 40.0
 _MISSING_LIMIT_S = 10.0
 """How long the leader pod may be missing from the list before it counts as lost."""
 _SILENCE_LIMIT_S = 15.0
+"""How long the API server may not answer, if the target's `pending_limit_s` is shorter."""
 _SLOW_DELETE_S = 2.0
 """A longer deletion is shown as a status."""
 _TAIL_LINES = 20
 _MAX_FAILED_SHOWN = 16
-_CANCELLING = "interrupted: canceling the job; Ctrl-C again exits at once"
+"""Number of last log lines that are shown for a failed pod, and maximum number of such pods."""
+_CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 
 class JobFollower:
@@ -59,9 +68,11 @@ class JobFollower:
         self._name = str(job_manifests.workload["metadata"]["name"])
         self._pods: tuple[objects.Pod, ...] = ()
         self._seen_leader: objects.Pod | None = None
+        """Last known state of the leader pod. None before its creation."""
         self._leader_missing_since_s: float | None = None
         self._failed_since_s: float | None = None
         self._silent_since_s: float | None = None
+        """Time since which the API server does not answer. None while it answers."""
         self._canceled_at_s: float | None = None
         self._failed_code: int | None = None
         """Exit code of the failed process that caused the others to be canceled."""
@@ -86,46 +97,44 @@ class JobFollower:
         finally:
             self._callbacks.on_status("")
             if not self._target.keep or self._received:
-                self._remove()
+                self._delete_if_left()
         return SIGNALLED + self._received[0] if self._received else self._failed_code or code
 
     def _create(self) -> None:
         self._callbacks.on_status(
             f"waiting for the cluster to accept the {self._job_manifests.workload['kind']} {self._name}"
         )
-        created = self._client.create([suspended(self._job_manifests)])
+        created = self._client.create([suspended_workload(self._job_manifests)])
         self._is_created = True
         uid = str(created["metadata"]["uid"])
-        self._client.create([owned_by(one, self._job_manifests.workload, uid) for one in self._job_manifests.owned])
-        change = resumption(self._job_manifests)
+        self._client.create(
+            [with_owner(manifest, self._job_manifests.workload, uid) for manifest in self._job_manifests.owned]
+        )
+        patch = resume_patch(self._job_manifests)
         if self._kind == "job" and "backoffLimitPerIndex" not in created["spec"]:
             # Kubernetes before 1.29 drops that field. This limit ends the job at the first failure instead of a retry.
-            change["spec"]["backoffLimit"] = 0
-        if change and not self._target.queue:  # a queue resumes the job itself
-            self._client.patch(self._kind, self._name, change)
+            patch["spec"]["backoffLimit"] = 0
+        if patch and not self._target.queue:  # a queue resumes the job itself
+            self._client.patch(self._kind, self._name, patch)
 
     def _follow(self) -> int:
+        """Forwards the log until the job has ended, and returns the exit code."""
         poll_at_s = 0.0
-        ended_at_s: float | None = None
+        leader_ended_at_s: float | None = None
         try:
             while True:
                 self._callbacks.on_wait()
                 now_s = monotonic()
                 self._cancel_if_interrupted()
-                if self._canceled_at_s is not None and (
-                    len(self._received) > 1 or now_s > self._canceled_at_s + _CANCEL_S
-                ):
+                if self._is_cancel_over(now_s):
                     return ExitCode.INTERRUPTED
                 if now_s >= poll_at_s:
                     self._update_pods()
                     poll_at_s = monotonic() + self._poll_interval_s()
                 leader, reader = self._leader_pod(), self._reader
-                if leader is None and self._is_leader_missing():
-                    return self._report_lost()
-                if leader is not None and self._canceled_at_s is None and self._silent_since_s is None:
-                    text = self._loss_detector.lost_reason(leader, reader, monotonic())
-                    if text:
-                        return self._report_lost(text)
+                lost_code = self._lost_exit_code(leader, reader)
+                if lost_code is not None:
+                    return lost_code
                 if leader is None or not status.has_started(leader):
                     if self._canceled_at_s is not None:
                         return ExitCode.INTERRUPTED
@@ -137,15 +146,15 @@ class JobFollower:
                     reader = self._reader = LogReader(self._target, leader.metadata.name)
                     reader.connect(follow=True)
                 if status.has_ended(leader):
-                    ended_at_s = ended_at_s or monotonic()
-                    if not reader.is_connected or monotonic() > ended_at_s + _LOG_END_S:
-                        self._read_rest(reader)
+                    leader_ended_at_s = leader_ended_at_s or monotonic()
+                    if not reader.is_connected or monotonic() > leader_ended_at_s + _LOG_END_S:
+                        self._read_remaining_log(reader)
                         return self._final_exit_code(leader, reader)
                 if reader.is_connected:
-                    self._forward_lines(reader.lines(_TICK_S))
+                    self._forward_lines(reader.read_lines(_TICK_S))
                     if not reader.is_connected:
                         poll_at_s = 0.0  # its container may have ended
-                elif reader.is_due():
+                elif reader.is_reconnect_due():
                     reader.connect(follow=True)
                 else:
                     sleep(_TICK_S)
@@ -153,15 +162,31 @@ class JobFollower:
             if self._reader is not None:
                 self._reader.disconnect()
 
+    def _is_cancel_over(self, now_s: float) -> bool:
+        """True if a canceled job has had its time to end, or a second signal shortens it."""
+        if self._canceled_at_s is None:
+            return False
+        return len(self._received) > 1 or now_s > self._canceled_at_s + _CANCEL_S
+
+    def _lost_exit_code(self, leader: objects.Pod | None, reader: LogReader | None) -> int | None:
+        """Reports a lost leader pod and returns the exit code. None if the pod may be alive or does not exist yet."""
+        if leader is None:
+            return self._report_lost() if self._is_leader_missing() else None
+        if self._canceled_at_s is None and self._silent_since_s is None:
+            reason = self._loss_detector.lost_reason(leader, reader, monotonic())
+            if reason:
+                return self._report_lost(reason)
+        return None
+
     def _poll_interval_s(self) -> float:
         """Returns the time to the next poll. Large jobs are polled less often: a list of 1000 pods is megabytes."""
         is_running = self._all_started() and self._reader is not None and self._reader.is_connected
-        return max(_POLL_RUNNING_S if is_running else _POLL_S, self._job_manifests.pods / _PODS_PER_S)
+        return max(_RUNNING_POLL_S if is_running else _POLL_S, self._job_manifests.pods / _PODS_PER_S)
 
     def _update_pods(self) -> None:
         """Fetches the pods, explains the current wait, and ends a job with a lost process."""
         try:
-            found = self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE}={self._name}").items
+            listed = self._list_pods()
         except RefusedError as refused:
             self._silent_since_s = self._silent_since_s or monotonic()
             self._callbacks.on_status(f"waiting: {refused.what}")
@@ -171,13 +196,16 @@ class JobFollower:
         except InterruptedCallError:
             return  # the job is canceled next
         self._silent_since_s = None
-        self._pods = found
+        self._pods = listed
         if self._canceled_at_s is None:
-            self._wait_explainer.explain(found, suspicion_text(self._leader_pod(), self._reader))
-            self._end_on_lost_peer()
+            self._wait_explainer.explain(listed, suspicion_text(self._leader_pod(), self._reader))
+            self._delete_on_failed_process()
 
-    def _end_on_lost_peer(self) -> None:
-        """Ends a job if one process failed and the others do not end by themselves."""
+    def _list_pods(self) -> tuple[objects.Pod, ...]:
+        return self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE_LABEL}={self._name}").items
+
+    def _delete_on_failed_process(self) -> None:
+        """Deletes a job if one process failed and the others do not end by themselves."""
         leader = self._leader_pod()
         failed = [pod for pod in self._pods if status.has_ended(pod) and status.exit_code(pod) != 0]
         if not failed or leader is None or status.has_ended(leader):
@@ -193,7 +221,7 @@ class JobFollower:
 
     def _final_exit_code(self, leader: objects.Pod, reader: LogReader) -> int:
         """Returns the job's exit code after process 0 ended. Waits for the other processes first."""
-        if problem := status.never_ran(leader):
+        if problem := status.find_start_problem(leader):
             raise BusbwError(problem.text, remedy=problem.remedy)
         code = status.exit_code(leader)
         if text := status.end_message(leader):
@@ -207,27 +235,27 @@ class JobFollower:
             self._callbacks.on_wait()
             sleep(_TICK_S)
             with suppress(RefusedError):
-                self._pods = self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE}={self._name}").items
+                self._pods = self._list_pods()
         failed = [pod for pod in self._pods if not self._is_leader(pod) and status.exit_code(pod) not in (0, None)]
         if self._kind != "mpijob":
             self._report_failed(failed)  # mpirun of an MPIJob has forwarded their output
         if code is None:
             return ExitCode.RANK_LOST
         if code == 0 and not reader.is_complete:
-            return ExitCode.ENVIRONMENT
+            return ExitCode.ENVIRONMENT  # rows may be missing
         return code or max((status.exit_code(pod) or 0 for pod in failed), default=0)
 
-    def _report_lost(self, text: str = "") -> int:
-        """Reports a leader pod without an exit code: evicted, preempted, deleted, or its node is lost."""
+    def _report_lost(self, reason: str = "") -> int:
+        """Reports a lost leader pod: evicted, preempted, deleted, or its node is lost. Returns the exit code."""
         if self._canceled_at_s is not None:
             return ExitCode.RANK_LOST
         if self._reader is not None:
             with suppress(BusbwError):
-                self._read_rest(self._reader)
+                self._read_remaining_log(self._reader)
         leader = self._seen_leader
         name = leader.metadata.name if leader else f"of process 0 of {self._name}"
-        text = text or (status.end_message(leader) if leader else "") or "it was deleted, or its node is lost"
-        self._print_error(f"the pod {name} was lost: {text}")
+        reason = reason or (status.end_message(leader) if leader else "") or "it was deleted, or its node is lost"
+        self._print_error(f"the pod {name} was lost: {reason}")
         return ExitCode.RANK_LOST
 
     def _leader_pod(self) -> objects.Pod | None:
@@ -240,6 +268,7 @@ class JobFollower:
         return self._seen_leader is not None and pod.metadata.name == self._seen_leader.metadata.name
 
     def _is_leader_missing(self) -> bool:
+        """True if the leader pod existed and is not listed any more."""
         if self._seen_leader is None:
             return False
         self._leader_missing_since_s = self._leader_missing_since_s or monotonic()
@@ -251,26 +280,26 @@ class JobFollower:
     def _cancel_if_interrupted(self) -> None:
         if self._received and self._canceled_at_s is None:
             self._canceled_at_s = monotonic()
-            self._callbacks.on_status(_CANCELLING)
+            self._callbacks.on_status(_CANCEL_STATUS)
             self._delete()
 
     def _on_call_tick(self, verb: str, elapsed_s: float) -> None:
         """Shows a status while a kubectl call is slow."""
         if self._received:
-            self._callbacks.on_status(_CANCELLING)
+            self._callbacks.on_status(_CANCEL_STATUS)
         elif verb == "delete" and elapsed_s > _SLOW_DELETE_S:
             self._callbacks.on_status(
                 f"waiting for the cluster to delete the {self._job_manifests.workload['kind']} {self._name}"
             )
         self._callbacks.on_wait()
 
-    def _read_rest(self, reader: LogReader) -> None:
-        """Reads the rest of the log after the connection ended or was lost."""
+    def _read_remaining_log(self, reader: LogReader) -> None:
+        """Reads the unread part of the log after the connection ended or was lost."""
         reader.disconnect()
         reader.connect(follow=False)
         end_s = monotonic() + _SILENCE_LIMIT_S
         while reader.is_connected and monotonic() < end_s and len(self._received) < 2:
-            self._forward_lines(reader.lines(_TICK_S))
+            self._forward_lines(reader.read_lines(_TICK_S))
             self._callbacks.on_wait()
         reader.disconnect()
         if not reader.is_complete:
@@ -301,15 +330,16 @@ class JobFollower:
         if len(failed) > _MAX_FAILED_SHOWN:
             self._print_error(f"{len(failed) - _MAX_FAILED_SHOWN} more pods failed; use --keep to read their logs")
 
-    def _print_error(self, sentence: str) -> None:
+    def _print_error(self, message: str) -> None:
         if self._callbacks.on_error:
-            self._callbacks.on_error(f"busbw: {sentence}\n".encode(), None)
+            self._callbacks.on_error(f"busbw: {message}\n".encode(), None)
 
     def _delete(self) -> None:
         self._client.delete(self._kind, self._name)
         self._is_deleted = True
 
-    def _remove(self) -> None:
+    def _delete_if_left(self) -> None:
+        """Deletes the job if that has not happened. Reports a failure to delete it."""
         if self._is_deleted:
             return
         try:

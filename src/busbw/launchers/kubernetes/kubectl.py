@@ -1,7 +1,7 @@
 """Calls the cluster's API through kubectl.
 
-So contexts, proxies, certificates and login plugins of the user's kubeconfig apply. A dry run shows these calls word
-for word, except those that only explain a wait or a failure.
+So contexts, proxies, certificates and login plugins of the user's kubeconfig apply. A dry run shows these calls
+literally, except those that only explain a wait or a failure.
 """
 
 import json
@@ -24,15 +24,17 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 
 KUBECTL = "kubectl"
 _TICK_S = 0.25
+"""Interval between checks for signals and limits during a call."""
 _REQUEST_LIMIT_S = 20
+"""Limit that kubectl itself applies to its request."""
 _LIMIT_S = 60.0
-"""Limit of a call. It is longer than that of a request, because a login plugin may prompt the user."""
+"""Limit of a whole call. It exceeds that of the request, because a login plugin may prompt the user before."""
 _INTERRUPTED_LIMIT_S = 5.0
 """Limit of a call during an interrupt, because the deletion of the job must follow soon."""
 _SECOND_SIGNAL_LIMIT_S = 1.0
 """Limit of a call after a second interrupt: long enough for a cluster that responds."""
-_KILLED_S = 1.0
-"""How long to wait for the pipes of a killed kubectl. A process outside its group may have inherited them."""
+_PIPE_CLOSE_LIMIT_S = 1.0
+"""How long to wait until the pipes of a killed kubectl close. A process outside its group may have inherited them."""
 
 Decoded = TypeVar("Decoded")
 
@@ -59,7 +61,8 @@ _REMEDIES = (
     (("no configuration has been provided",), "set KUBECONFIG, or choose a cluster with --context"),
 )
 
-_PREAMBLE = re.compile(
+# Beginning of an error message without information for the user.
+_ERROR_PREFIX = re.compile(
     r"^(?:error: |Error from server(?: \(\w+\))?: )?(?:error validating .*failed to download openapi: )?"
 )
 
@@ -84,64 +87,68 @@ class KubectlResult:
     def error_line(self) -> str:
         """The last line of stderr without its prefix."""
         lines = [
-            line for line in self.err.splitlines() if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
+            line
+            for line in self.err.splitlines()
+            # Lines of kubectl's log begin with a level and the date: E1121. Months before October are not recognized.
+            if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
         ]
         text = lines[-1] if lines else f"kubectl ended with {self.code}"
-        return _PREAMBLE.sub("", text).partition("; if you choose to ignore")[0].strip()
+        return _ERROR_PREFIX.sub("", text).partition("; if you choose to ignore")[0].strip()
 
 
-def command(target: KubernetesTarget, *words: str) -> tuple[str, ...]:
+def command(target: KubernetesTarget, *arguments: str) -> tuple[str, ...]:
     """Returns a kubectl command line with the job's context and namespace."""
     context = ("--context", target.context) if target.context else ()
     namespace = ("--namespace", target.namespace) if target.namespace else ()
-    return (KUBECTL, *context, *namespace, *words)
+    return (KUBECTL, *context, *namespace, *arguments)
 
 
-def request(target: KubernetesTarget, *words: str) -> tuple[str, ...]:
+def limited_command(target: KubernetesTarget, *arguments: str) -> tuple[str, ...]:
     """Returns a command line as `command` does, with a time limit for the request."""
-    return (*command(target, *words), f"--request-timeout={_REQUEST_LIMIT_S}s")
+    return (*command(target, *arguments), f"--request-timeout={_REQUEST_LIMIT_S}s")
 
 
-CREATE = ("create", "-f", "-", "-o", "json")
+CREATE_ARGUMENTS = ("create", "-f", "-", "-o", "json")
 """Arguments that create the objects on stdin."""
 
 
-def patch(kind: str, name: str, change: dict[str, Any]) -> tuple[str, ...]:
+def patch_arguments(kind: str, name: str, change: dict[str, Any]) -> tuple[str, ...]:
     """Returns arguments that merge a change into an object."""
     return ("patch", kind, name, "--type=merge", "-p", patch_text(change), "-o", "name")
 
 
-def delete(kind: str, name: str) -> tuple[str, ...]:
+def delete_arguments(kind: str, name: str) -> tuple[str, ...]:
     """Returns arguments that delete an object and everything that it owns. A missing object is no error."""
     return ("delete", kind, name, "--ignore-not-found", "--cascade=background", "--wait=false")
 
 
-def start(call: Sequence[str], *, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+def start_kubectl(call: Sequence[str], *, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
     """Starts kubectl in its own process group.
 
-    Ctrl-C then reaches only this program, which handles the job. `end` also kills processes that kubectl has started.
+    Ctrl-C then reaches only this program, which handles the job. `kill_kubectl` also kills processes that kubectl has
+    started.
     """
     return subprocess.Popen(call, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def end(process: "subprocess.Popen[bytes]") -> bytes:
-    """Kills kubectl and its children and returns the rest of its stderr. Does not wait for other users of its pipes."""
+def kill_kubectl(process: "subprocess.Popen[bytes]") -> bytes:
+    """Kills kubectl and its children, and returns its unread stderr. Does not wait for other users of its pipes."""
     if process.returncode is None:  # not reaped yet, so the group ID is not reused
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     try:
-        return process.communicate(timeout=_KILLED_S)[1]
-    except subprocess.TimeoutExpired as waited:
+        return process.communicate(timeout=_PIPE_CLOSE_LIMIT_S)[1]
+    except subprocess.TimeoutExpired as timeout:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_KILLED_S)
-        return waited.stderr or b""
+            process.wait(_PIPE_CLOSE_LIMIT_S)
+        return timeout.stderr or b""
 
 
-def check_kubectl() -> None:
+def require_kubectl() -> None:
     """Raises BusbwError if kubectl is not installed."""
     if not shutil.which(KUBECTL):
         raise BusbwError(
@@ -157,8 +164,7 @@ class KubectlClient:
         target: The cluster.
         on_tick: Called while a call runs, with its verb and the seconds since its start.
         received: The signals received so far. After the first one, calls other than a deletion end within seconds.
-        After
-            the second one, a deletion ends as well.
+            After the second one, a deletion ends as well.
     """
 
     def __init__(
@@ -171,45 +177,51 @@ class KubectlClient:
     def create(self, manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Creates objects and returns the last one as the cluster stored it."""
         text = "\n".join(json.dumps(manifest) for manifest in manifests)
-        created = self._checked_output(self.run(*CREATE, stdin=text), "create the job")
+        created = self._checked_output(self.run(*CREATE_ARGUMENTS, stdin=text), "create the job")
         document: dict[str, Any] = {}
-        end, at = len(created), 0
+        # kubectl prints the objects one after another, not as a list.
+        end, position = len(created), 0
         decoder, decoded = json.JSONDecoder(), created.decode()
-        while at < end:
-            document, at = decoder.raw_decode(decoded, at)
-            at += len(decoded[at:]) - len(decoded[at:].lstrip())
+        while position < end:
+            document, position = decoder.raw_decode(decoded, position)
+            position += len(decoded[position:]) - len(decoded[position:].lstrip())  # skips blanks
         return document
 
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Merges a change into an object."""
-        self._checked_output(self.run(*patch(kind, name, change)), "resume the job")
+        self._checked_output(self.run(*patch_arguments(kind, name, change)), "resume the job")
 
     def delete(self, kind: str, name: str) -> None:
         """Deletes an object and everything that it owns. A missing object is no error."""
-        self._checked_output(self.run(*delete(kind, name)), "delete the job")
+        self._checked_output(self.run(*delete_arguments(kind, name)), "delete the job")
 
-    def get(self, form: type[Decoded], kind: str, *words: str) -> Decoded:
+    def get(self, result_type: type[Decoded], kind: str, *arguments: str) -> Decoded:
         """Returns objects of a kind.
+
+        Args:
+            result_type: Type of the decoded answer, such as `objects.PodList`.
+            kind: Kind of the objects, such as "pods".
+            arguments: Further arguments of `kubectl get`.
 
         Raises:
             RefusedError: The cluster does not answer, or its answer has another form.
         """
-        found = self._checked_output(self.run("get", kind, *words, "-o", "json"), f"list {kind}")
+        output = self._checked_output(self.run("get", kind, *arguments, "-o", "json"), f"list {kind}")
         try:
-            return msgspec.json.decode(found, type=form)
+            return msgspec.json.decode(output, type=result_type)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RefusedError(
                 f"kubectl get {kind} printed unexpected output: {error}", remedy="run it by hand"
             ) from error
 
-    def run(self, *words: str, stdin: str = "") -> KubectlResult:
-        """Runs kubectl to its end and returns its result.
+    def run(self, *arguments: str, stdin: str = "") -> KubectlResult:
+        """Runs kubectl to its end and returns its result, also if it failed.
 
         Raises:
             RefusedError: The call exceeds its limit.
             InterruptedCallError: The call exceeds the shorter limit after a signal.
         """
-        process = start(request(self.target, *words), stdin=subprocess.PIPE)
+        process = start_kubectl(limited_command(self.target, *arguments), stdin=subprocess.PIPE)
         start_s = monotonic()
         input_bytes: bytes | None = stdin.encode()
         try:
@@ -220,18 +232,18 @@ class KubectlClient:
                 except subprocess.TimeoutExpired:
                     input_bytes = None
                     elapsed_s = monotonic() - start_s
-                    self._on_tick(words[0], elapsed_s)
-                    self._check_limit(words, elapsed_s)
+                    self._on_tick(arguments[0], elapsed_s)
+                    self._raise_if_over_limit(arguments, elapsed_s)
         finally:
             if process.returncode is None:
-                end(process)
+                kill_kubectl(process)
 
-    def _check_limit(self, words: Sequence[str], elapsed_s: float) -> None:
+    def _raise_if_over_limit(self, arguments: Sequence[str], elapsed_s: float) -> None:
         """Raises if a call exceeds its limit."""
-        message = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(words[:3])}"
+        message = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(arguments[:3])}"
         if len(self._received) > 1 and elapsed_s > _SECOND_SIGNAL_LIMIT_S:
             raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
-        if self._received and words[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
+        if self._received and arguments[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
             raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
         if elapsed_s > _LIMIT_S:
             raise RefusedError(message, remedy="check that the cluster can be reached: kubectl cluster-info")

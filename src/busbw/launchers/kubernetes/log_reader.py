@@ -6,14 +6,15 @@ import subprocess
 from contextlib import suppress
 from time import monotonic
 
-from busbw.launchers.kubernetes.kubectl import command, end, start
+from busbw.launchers.kubernetes.kubectl import command, kill_kubectl, start_kubectl
 from busbw.launchers.kubernetes.log_lines import LogDeduplicator
 from busbw.launchers.kubernetes.pods import CONTAINER
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
-_END_S = 5.0
+_EXIT_LIMIT_S = 5.0
 """How long kubectl may take to exit after the end of its output."""
 _MAX_PAUSE_S = 16.0
+"""Maximum time between connections that deliver no line."""
 
 
 class LogReader:
@@ -23,23 +24,24 @@ class LogReader:
         self.error_text = ""
         """kubectl's message at the end of the last connection. Empty if it printed none."""
         self.is_complete = False
-        """True if the last connection delivered the log up to its end at that time."""
+        """True if the last connection delivered the whole log up to the time of its end."""
         self.failures = 0
         """Number of consecutive failed connections without a new line."""
-        self._empty_reads = 0
+        self._connections_without_line = 0
+        """Number of consecutive connections without a new line."""
         self._reconnect_at_s = 0.0
         self._target = target
         self._pod = pod
         self._deduplicator = LogDeduplicator()
         self._process: subprocess.Popen[bytes] | None = None
-        self._pending = b""
+        self._incomplete_line = b""
 
     @property
     def is_connected(self) -> bool:
         """True while kubectl runs and may deliver lines."""
         return self._process is not None
 
-    def is_due(self) -> bool:
+    def is_reconnect_due(self) -> bool:
         """True if it is time to reconnect. The pause doubles while connections deliver no line."""
         return monotonic() >= self._reconnect_at_s
 
@@ -47,11 +49,11 @@ class LogReader:
         """Starts to read the unread part of the log. With `follow`, reads until the container ends."""
         since = (f"--since-time={self._deduplicator.since}",) if self._deduplicator.since else ()
         call = command(self._target, "logs", self._pod, "-c", CONTAINER, "--timestamps", *since)
-        self._deduplicator.reconnected()
+        self._deduplicator.on_reconnect()
         self.is_complete = False
-        self._process = start((*call, "-f") if follow else call)
+        self._process = start_kubectl((*call, "-f") if follow else call)
 
-    def lines(self, limit_s: float) -> list[bytes]:
+    def read_lines(self, limit_s: float) -> list[bytes]:
         """Returns new lines, after a wait of at most `limit_s` seconds. Disconnects at the end of the log."""
         assert self._process is not None
         assert self._process.stdout is not None
@@ -59,28 +61,33 @@ class LogReader:
         if not select.select([descriptor], [], [], limit_s)[0]:
             return []
         chunk = os.read(descriptor, 1 << 16)
-        *complete, self._pending = (self._pending + chunk).split(b"\n")
+        *complete, self._incomplete_line = (self._incomplete_line + chunk).split(b"\n")
         timestamped = [line + b"\n" for line in complete]
         if not chunk:
             with suppress(subprocess.TimeoutExpired):
-                self.is_complete = self._process.wait(_END_S) == 0
-            if self.is_complete and self._pending:
-                timestamped.append(self._pending)  # last line without a newline; a truncated line arrives again instead
-        found = [line for one in timestamped if (line := self._deduplicator.take(one)) is not None]
-        if found:
-            self.failures = self._empty_reads = 0
+                self.is_complete = self._process.wait(_EXIT_LIMIT_S) == 0
+            if self.is_complete and self._incomplete_line:
+                # The last line of a complete log may lack a newline. In a lost connection, the line arrives again.
+                timestamped.append(self._incomplete_line)
+        new_lines = [
+            line
+            for timestamped_line in timestamped
+            if (line := self._deduplicator.deduplicate(timestamped_line)) is not None
+        ]
+        if new_lines:
+            self.failures = self._connections_without_line = 0
         if not chunk:
             self.failures += not self.is_complete
-            self._reconnect_at_s = monotonic() + min(2.0**self._empty_reads, _MAX_PAUSE_S)
-            self._empty_reads += 1
+            self._reconnect_at_s = monotonic() + min(2.0**self._connections_without_line, _MAX_PAUSE_S)
+            self._connections_without_line += 1
             self.disconnect()
-        return found
+        return new_lines
 
     def disconnect(self) -> None:
         """Ends the connection. `connect` continues with the unread part."""
-        process, self._process, self._pending = self._process, None, b""
+        process, self._process, self._incomplete_line = self._process, None, b""
         if process is None:
             return
-        stderr = end(process)
-        lines = stderr.decode(errors="replace").strip().splitlines()
-        self.error_text = lines[-1].removeprefix("error: ") if lines else ""
+        stderr = kill_kubectl(process)
+        error_lines = stderr.decode(errors="replace").strip().splitlines()
+        self.error_text = error_lines[-1].removeprefix("error: ") if error_lines else ""

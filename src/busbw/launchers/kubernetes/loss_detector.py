@@ -6,7 +6,7 @@ A disconnected node cannot report the end of its pods, so the cluster keeps list
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.log_reader import LogReader
 
-_FAILURES = 3
+_MAX_FAILURES = 3
 """Failed log connections after which a pod in deletion is lost. A live kubelet serves its log until the pod is gone."""
 
 
@@ -31,19 +31,19 @@ class LossDetector:
         """
         if status.has_ended(pod):
             return ""
-        unreachable = status.unreachable_message(pod)
+        unreachable_text = status.unreachable_message(pod)
         if status.is_node_lost(pod):
-            return unreachable
+            return unreachable_text
         failures = reader.failures if reader else 0
-        if pod.metadata.deletion_timestamp and failures >= _FAILURES:
-            return unreachable or f"it is being deleted, and node {pod.spec.node_name} does not serve its log"
-        if not unreachable:
+        if pod.metadata.deletion_timestamp and failures >= _MAX_FAILURES:
+            return unreachable_text or f"it is being deleted, and node {pod.spec.node_name} does not serve its log"
+        if not unreachable_text:
             self._silent_since_s = None
             return ""
         if self._silent_since_s is None:
             self._silent_since_s = now_s
-        is_over = self._pending_limit_s and now_s > self._silent_since_s + self._pending_limit_s
-        return unreachable if is_over else ""
+        is_limit_over = self._pending_limit_s and now_s > self._silent_since_s + self._pending_limit_s
+        return unreachable_text if is_limit_over else ""
 
 
 def suspicion_text(pod: objects.Pod | None, reader: LogReader | None) -> str:

@@ -12,14 +12,19 @@ from dataclasses import dataclass
 
 from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
-from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL, TOKEN_KEY, Manifest
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
-"""Time limit of joining. Pods start minutes apart if some nodes must pull the image."""
-_QUEUE = "kueue.x-k8s.io/queue-name"
-_RANKS = "ranks"
+"""Seconds that a process waits for the others. Pods start minutes apart if some nodes must pull the image."""
+_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+_REPLICATED_JOB = "ranks"
+"""Name of the only Job in a JobSet. The names of its pods contain it."""
 _HOSTFILE = "/etc/mpi/hostfile"
+"""File that the operator of MPIJobs writes into the launcher pod."""
+
+_WorkloadParts = tuple[Manifest, list[Manifest], tuple[str, ...], int]
+"""Workload, Services, path of the field that suspends the workload (empty if it starts at once), and pod count."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +42,30 @@ class Manifests:
     """Resource requests of each measuring pod."""
 
 
-def manifests(job: Job, target: KubernetesTarget) -> Manifests:
+def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
     """Builds the objects of a job."""
-    make = {"job": _job, "jobset": _jobset, "mpijob": _mpijob}[target.kind]
-    workload, services, suspend_path, count = make(job, target)
-    return Manifests(workload, (*services, _secret(job, target)), suspend_path, count, pods.requests(target))
+    build = {"job": _build_job, "jobset": _build_jobset, "mpijob": _build_mpijob}[target.kind]
+    workload, services, suspend_path, pod_count = build(job, target)
+    return Manifests(workload, (*services, _build_secret(job, target)), suspend_path, pod_count, pods.requests(target))
 
 
-def suspended(job_manifests: Manifests) -> Manifest:
+def suspended_workload(job_manifests: Manifests) -> Manifest:
     """The workload at its creation, suspended so that no pod starts before the Secret and the Service exist."""
     if not job_manifests.suspend_path:
         return job_manifests.workload
-    return _with(job_manifests.workload, job_manifests.suspend_path, True)
+    return _with_field(job_manifests.workload, job_manifests.suspend_path, True)
 
 
-def suspension(job_manifests: Manifests) -> Manifest:
+def suspend_fields(job_manifests: Manifests) -> Manifest:
     """The fields that `suspended` adds."""
-    return _with({}, job_manifests.suspend_path, True)
+    return _with_field({}, job_manifests.suspend_path, True)
 
 
-def resumption(job_manifests: Manifests) -> Manifest:
+def resume_patch(job_manifests: Manifests) -> Manifest:
     """The patch that resumes the workload. Empty if it was not suspended."""
     if not job_manifests.suspend_path:
         return {}
-    return _with({}, job_manifests.suspend_path, False)
+    return _with_field({}, job_manifests.suspend_path, False)
 
 
 def patch_text(change: Manifest) -> str:
@@ -68,7 +73,7 @@ def patch_text(change: Manifest) -> str:
     return json.dumps(change, separators=(",", ":"))
 
 
-def owned_by(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
+def with_owner(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
     """The object with the workload as its owner, so that both are deleted together."""
     owner = {
         "apiVersion": workload["apiVersion"],
@@ -79,7 +84,7 @@ def owned_by(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def _job(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _build_job(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -88,7 +93,7 @@ def _job(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], 
             "clusterIP": "None",
             # Ranks connect to each other before their pods count as ready.
             "publishNotReadyAddresses": True,
-            "selector": {INSTANCE: job.name},
+            "selector": {INSTANCE_LABEL: job.name},
             "ports": [{"name": "rendezvous", "port": target.port}],
         },
     }
@@ -96,13 +101,13 @@ def _job(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], 
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(job.name, job, target, is_workload=True),
-        "spec": _indexed(job, target, root=f"{job.name}-0.{job.name}", subdomain=job.name)
+        "spec": _indexed_job_spec(job, target, leader_host=f"{job.name}-0.{job.name}", subdomain=job.name)
         | {"ttlSecondsAfterFinished": target.ttl_s},
     }
     return workload, [service], ("spec", "suspend"), job.nodes
 
 
-def _jobset(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _build_jobset(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     workload = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -113,9 +118,13 @@ def _jobset(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest
             "ttlSecondsAfterFinished": target.ttl_s,
             "replicatedJobs": [
                 {
-                    "name": _RANKS,
+                    "name": _REPLICATED_JOB,
                     "replicas": 1,
-                    "template": {"spec": _indexed(job, target, root=f"{job.name}-{_RANKS}-0-0.{job.name}")},
+                    "template": {
+                        "spec": _indexed_job_spec(
+                            job, target, leader_host=f"{job.name}-{_REPLICATED_JOB}-0-0.{job.name}"
+                        )
+                    },
                 }
             ],
         },
@@ -123,7 +132,7 @@ def _jobset(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest
     return workload, [], ("spec", "suspend"), job.nodes
 
 
-def _mpijob(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     per_node = str(job.processes_per_node)
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
@@ -131,8 +140,8 @@ def _mpijob(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest
         "BUSBW_LAUNCHER": "openmpi",
         "BUSBW_RENDEZVOUS": f"tcp://{job.name}-worker-0.{job.name}:{target.port}",
     }
-    # Only names: mpirun takes the values from its environment, so the token is not on a command line.
-    exported = [word for name in (*environment, "BUSBW_TOKEN") for word in ("-x", name)]
+    # -x has only the names. mpirun takes the values from its environment, so the token is not on a command line.
+    exported = [argument for name in (*environment, "BUSBW_TOKEN") for argument in ("-x", name)]
     mpirun = ["mpirun", "-np", str(job.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
     allow_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launcher = pods.pod_template(
@@ -177,19 +186,26 @@ def _mpijob(job: Job, target: KubernetesTarget) -> tuple[Manifest, list[Manifest
             },
         },
     }
-    # Not suspended: otherwise the operator creates the launcher pod at once, and resumes it without waiting for the
-    # workers. Unsuspended, it creates the launcher last, and only the launcher needs the Secret.
+    # An MPIJob is not suspended. For a suspended one, the operator creates the launcher pod at once, and resumes it
+    # without waiting for the workers. Otherwise it creates the launcher pod last, and no other pod needs the Secret.
     return workload, [], (), job.nodes + 1
 
 
-def _indexed(job: Job, target: KubernetesTarget, *, root: str, subdomain: str = "") -> Manifest:
-    """Specification of an Indexed Job with one pod per node. Each pod gets its index and the address of index 0."""
+def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, subdomain: str = "") -> Manifest:
+    """Specification of an Indexed Job with one pod per node. Kubernetes gives each pod its index.
+
+    Args:
+        job: The job.
+        target: Settings of the pods.
+        leader_host: Host name of the pod with index 0, which runs process 0.
+        subdomain: Name of the headless Service of the pods. Empty: the owner of the Job sets it.
+    """
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
         **dict(job.environment),
         "BUSBW_LAUNCHER": "kubernetes",
         "BUSBW_SIZE": str(job.nodes),
-        "BUSBW_RENDEZVOUS": f"tcp://{root}:{target.port}",
+        "BUSBW_RENDEZVOUS": f"tcp://{leader_host}:{target.port}",
     }
     container = {
         "name": CONTAINER,
@@ -212,7 +228,7 @@ def _indexed(job: Job, target: KubernetesTarget, *, root: str, subdomain: str = 
     }
 
 
-def _secret(job: Job, target: KubernetesTarget) -> Manifest:
+def _build_secret(job: Job, target: KubernetesTarget) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -224,11 +240,12 @@ def _secret(job: Job, target: KubernetesTarget) -> Manifest:
 
 
 def _metadata(name: str, job: Job, target: KubernetesTarget, *, is_workload: bool = False) -> Manifest:
-    labels = pods.labels(job) | ({_QUEUE: target.queue} if is_workload and target.queue else {})
+    labels = pods.labels(job) | ({_QUEUE_LABEL: target.queue} if is_workload and target.queue else {})
     return {"name": name} | ({"namespace": target.namespace} if target.namespace else {}) | {"labels": labels}
 
 
-def _with(manifest: Manifest, path: tuple[str, ...], value: object) -> Manifest:
-    first, *rest = path
-    inner = _with(manifest.get(first, {}), tuple(rest), value) if rest else value
-    return {**manifest, first: inner}
+def _with_field(manifest: Manifest, path: tuple[str, ...], value: object) -> Manifest:
+    """Returns a copy of the object with the value at a path of nested fields."""
+    key, *inner_path = path
+    new_value = _with_field(manifest.get(key, {}), tuple(inner_path), value) if inner_path else value
+    return {**manifest, key: new_value}

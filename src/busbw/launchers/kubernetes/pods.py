@@ -9,11 +9,14 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 Manifest = dict[str, Any]
 
 CONTAINER = "busbw"
+"""Name of the container that runs the program, or mpirun."""
 TOKEN_KEY = "token"
-INSTANCE = "app.kubernetes.io/instance"
+"""Key in the Secret of the job."""
+INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label with the job's name on all objects of a job."""
 
 _MEMORY_FOR_HUGE_PAGES = "1Gi"
+"""Memory request of a pod that requests huge pages and neither CPU nor memory."""
 
 
 def pod_template(
@@ -38,9 +41,9 @@ def pod_template(
     if target.node_selector and measures:
         spec["nodeSelector"] = dict(target.node_selector)
     if target.tolerations:
-        spec["tolerations"] = [one.manifest() for one in target.tolerations]
+        spec["tolerations"] = [toleration.manifest() for toleration in target.tolerations]
     if measures and not target.share_nodes and job.nodes > 1:
-        spec["affinity"] = _one_per_node(job, target)
+        spec["affinity"] = _one_pod_per_node(job, target)
     if target.run_as_user is not None:
         spec["securityContext"] = {"runAsUser": target.run_as_user, "runAsNonRoot": target.run_as_user != 0}
     spec["containers"] = [container]
@@ -49,8 +52,9 @@ def pod_template(
     return {"metadata": {"labels": labels(job)}, "spec": spec}
 
 
-def _one_per_node(job: Job, target: KubernetesTarget) -> Manifest:
-    selector: Manifest = {"matchLabels": {INSTANCE: job.name}}
+def _one_pod_per_node(job: Job, target: KubernetesTarget) -> Manifest:
+    """Affinity that places each measuring pod on its own node."""
+    selector: Manifest = {"matchLabels": {INSTANCE_LABEL: job.name}}
     if target.kind == "mpijob":
         # The launcher measures nothing and may share a node with a worker.
         expression = {"key": "training.kubeflow.org/job-role", "operator": "In", "values": ["worker"]}
@@ -110,10 +114,10 @@ def worker_security(target: KubernetesTarget) -> Manifest:
 
 
 def mounts(target: KubernetesTarget) -> Manifest:
-    """Volume mount of /dev/shm. Empty without a size."""
+    """Volume mount of /dev/shm. Empty if the target states no size for it."""
     return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if target.shm else {}
 
 
 def labels(job: Job) -> dict[str, str]:
     """Labels that select the objects of this job, or of all busbw jobs."""
-    return {"app.kubernetes.io/name": "busbw", INSTANCE: job.name}
+    return {"app.kubernetes.io/name": "busbw", INSTANCE_LABEL: job.name}

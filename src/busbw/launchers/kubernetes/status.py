@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from busbw.errors import UsageError
 from busbw.launchers.kubernetes.objects import ContainerState, Event, InvolvedObject, Node, Pod
 from busbw.launchers.kubernetes.pods import CONTAINER
-from busbw.launchers.kubernetes.target import quantity
+from busbw.launchers.kubernetes.target import parse_quantity
 
-INDEX = "batch.kubernetes.io/job-completion-index"
-"""Annotation with a pod's index in an Indexed Job."""
+INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+"""Annotation and label with a pod's index in an Indexed Job."""
 
-_ROLE = "training.kubeflow.org/job-role"
+_ROLE_LABEL = "training.kubeflow.org/job-role"
 _ROUTINE_EVENTS = {"Scheduled", "FailedScheduling", "NotTriggerScaleUp"}
 """Events that do not explain a wait once the pod has a node."""
 _HEALTHY_REASONS = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
 """Reasons from a live kubelet for a pod that is not ready."""
 _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
-"""End of a scheduler message: details about preemption and resource claims."""
+"""End of a scheduler message that is not shown: details about preemption and resource claims."""
 _PULL_REMEDY = "check the name and tag of --image, and the nodes' access to it (--image-pull-secret)"
 _QUOTA_REMEDY = "request what the namespace allows, or use another --namespace"
 _POD_SECURITY_REMEDY = "use --run-as-user 1000 without --capability and --host-network, or another --namespace"
@@ -47,6 +47,7 @@ _PROBLEMS = {
     "CreateContainerError": ("check the log of the node's container runtime", False),
     "RunContainerError": ("check the log of the node's container runtime", False),
 }
+"""Remedy by reason of a waiting container, and whether waiting cannot help."""
 
 
 def is_pending(pod: Pod) -> bool:
@@ -71,12 +72,19 @@ def exit_code(pod: Pod) -> int | None:
     return terminated.exit_code if terminated else None
 
 
-def why_pending(pod: Pod) -> tuple[str, str]:
-    """Reason and message for a pending pod, from a failing container, the program's container, or the scheduler."""
-    states = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
-    own = _program_state(pod).waiting
-    for waiting in [one for one in states if one.reason in _PROBLEMS] + ([own] if own else []) + states:
-        return waiting.reason, waiting.message
+def pending_reason(pod: Pod) -> tuple[str, str]:
+    """Reason and message for a pending pod.
+
+    They are from the first of these that exists: a container with a known problem, the program's container, any other
+    waiting container, the scheduler, the pod.
+    """
+    waiting_states = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
+    program_state = _program_state(pod).waiting
+    by_priority = [waiting for waiting in waiting_states if waiting.reason in _PROBLEMS]
+    by_priority += [program_state] if program_state else []
+    by_priority += waiting_states
+    if by_priority:
+        return by_priority[0].reason, by_priority[0].message
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.reason, condition.message
@@ -86,42 +94,43 @@ def why_pending(pod: Pod) -> tuple[str, str]:
 
 def is_unschedulable(pod: Pod) -> bool:
     """True if the scheduler found no node for the pod."""
-    return is_pending(pod) and why_pending(pod)[0] == "Unschedulable"
+    return is_pending(pod) and pending_reason(pod)[0] == "Unschedulable"
 
 
 def index_of(pod: Pod) -> int | None:
     """Process number of the pod. None for the launcher pod of an MPIJob."""
-    text = pod.metadata.annotations.get(INDEX) or pod.metadata.labels.get(INDEX, "")
+    text = pod.metadata.annotations.get(INDEX_ANNOTATION) or pod.metadata.labels.get(INDEX_ANNOTATION, "")
     return int(text) if text.isdecimal() else None
 
 
 def leader_pod(pods: Sequence[Pod]) -> Pod | None:
     """The leader pod: that of process 0, or the one that runs mpirun. None if it is not listed."""
-    leaders = [pod for pod in pods if index_of(pod) == 0 or pod.metadata.labels.get(_ROLE) == "launcher"]
+    leaders = [pod for pod in pods if index_of(pod) == 0 or pod.metadata.labels.get(_ROLE_LABEL) == "launcher"]
     return leaders[-1] if leaders else None
 
 
-def waiting_message(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> str:
-    """One line with the reasons for waiting. Empty if every pod has started."""
+def waiting_message(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = ()) -> str:
+    """One line with the reasons for waiting. Empty if all `pod_count` pods have started."""
     parts = []
-    if len(pods) < wanted:
-        remark = _latest_warning(events, {"Job", "JobSet", "MPIJob"})
-        parts.append(f"{wanted - len(pods)} of {wanted} pods not yet created" + (f" ({remark})" if remark else ""))
-    reasons = Counter(_pending_text(*_pending_reason(pod, events)) for pod in pods if is_pending(pod))
-    parts.extend(f"{count} of {wanted} pods pending ({text})" for text, count in reasons.items())
+    missing_count = pod_count - len(pods)
+    if missing_count > 0:
+        remark = _latest_warning(events, kinds={"Job", "JobSet", "MPIJob"})
+        parts.append(f"{missing_count} of {pod_count} pods not yet created" + (f" ({remark})" if remark else ""))
+    reasons = Counter(_pending_text(*_detailed_pending_reason(pod, events)) for pod in pods if is_pending(pod))
+    parts.extend(f"{count} of {pod_count} pods pending ({text})" for text, count in reasons.items())
     return "; ".join(parts)
 
 
-def find_problem(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> PodProblem | None:
-    """The first problem that does not resolve by itself, or None. `never_fits` covers the scheduler."""
+def find_problem(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = ()) -> PodProblem | None:
+    """The first problem that does not resolve by itself, or None. `find_fit_problem` covers the scheduler."""
     for pod in pods:
-        reason, message = why_pending(pod) if is_pending(pod) else ("", "")
+        reason, message = pending_reason(pod) if is_pending(pod) else ("", "")
         if reason in _PROBLEMS:
             remedy, is_certain = _PROBLEMS[reason]
             return PodProblem(f"pod {pod.metadata.name}: {_reason_text(reason, message)}", remedy, is_certain)
     for event in _unresolved_events(events):
         text, stage = _one_line(event.message or ""), f"{event.reason} with {len(pods)} pods"
-        if event.reason == "FailedCreate" and len(pods) < wanted:
+        if event.reason == "FailedCreate" and len(pods) < pod_count:
             remedy = _POD_SECURITY_REMEDY if "PodSecurity" in text else _QUOTA_REMEDY
             return PodProblem(f"the cluster creates no pod: {text}", remedy, stage=stage)
         if event.reason == "FailedMount" and any(is_pending(pod) for pod in pods):
@@ -132,19 +141,19 @@ def find_problem(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ())
 
 
 def _unresolved_events(events: Sequence[Event]) -> list[Event]:
-    """The latest event of each object. Kubernetes keeps events for an hour, and a later one supersedes a problem."""
+    """The latest events of each object. Kubernetes keeps events for an hour, and a later one supersedes a problem."""
     latest: dict[InvolvedObject, str] = {}
     for event in events:
         latest[event.involved_object] = max(latest.get(event.involved_object, ""), event.time())
     return [event for event in events if event.time() == latest[event.involved_object]]
 
 
-def never_fits(
+def find_fit_problem(
     requests: Mapping[str, str],
     selector: Mapping[str, str],
     nodes: Sequence[Node],
     *,
-    wanted: int,
+    node_count: int,
     scheduler: str,
     events: Sequence[Event] = (),
 ) -> PodProblem | None:
@@ -156,24 +165,25 @@ def never_fits(
         requests: Resource requests of a pod.
         selector: Labels that a node must have.
         nodes: All nodes of the cluster.
-        wanted: Number of nodes for the pods; 1 if they may share nodes.
+        node_count: Number of nodes that the pods need; 1 if they may share nodes.
         scheduler: Message of the scheduler.
         events: Events of the pods.
     """
     if any(event.reason in ("TriggeredScaleUp", "Nominated") for event in events):
         return None  # an autoscaler is adding nodes
-    labelled = [node for node in nodes if selector.items() <= node.metadata.labels.items()]
-    fitting = [node for node in labelled if _fits_node(node.status.allocatable, requests)]
-    if len(fitting) >= wanted:
+    selected = [node for node in nodes if selector.items() <= node.metadata.labels.items()]
+    fitting = [node for node in selected if _has_capacity(node.status.allocatable, requests)]
+    if len(fitting) >= node_count:
         return None
-    chosen = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
-    requested = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod requests"
-    found = f"{len(fitting)} of the {len(labelled)} nodes{chosen} could ever hold {requested}, and {wanted} are needed"
-    return PodProblem(f"{found} (scheduler: {_one_line(scheduler)})", _FIT_REMEDY)
+    selector_text = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
+    requests_text = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod requests"
+    found = f"{len(fitting)} of the {len(selected)} nodes{selector_text} could ever hold {requests_text}"
+    text = f"{found}, and {node_count} are needed (scheduler: {_one_line(scheduler)})"
+    return PodProblem(text, _FIT_REMEDY)
 
 
-def never_ran(pod: Pod) -> PodProblem | None:
-    """Problem of a container if its program could not start. None if it started."""
+def find_start_problem(pod: Pod) -> PodProblem | None:
+    """Problem of the pod if its program could not start. None if it started."""
     ended = _program_state(pod).terminated
     if ended is None or ended.reason not in ("StartError", "ContainerCannotRun"):
         return None
@@ -198,7 +208,7 @@ def unreachable_message(pod: Pod) -> str:
     For a silent node, the node controller marks the pods as not ready. The rest of their status stays as the kubelet
     last wrote it. A pod that is not ready because of one of its containers is alive.
     """
-    conditions = {one.type: one for one in pod.status.conditions}
+    conditions = {condition.type: condition for condition in pod.status.conditions}
     ready, containers = conditions.get("Ready"), conditions.get("ContainersReady")
     node = f"node {pod.spec.node_name}"
     if is_node_lost(pod) or pod.status.phase == "Unknown":
@@ -217,21 +227,23 @@ def is_node_lost(pod: Pod) -> bool:
 
 
 def _program_state(pod: Pod) -> ContainerState:
-    """State of our container. The cluster may have injected other containers."""
+    """State of the program's container. The cluster may have injected other containers."""
     states = (status.state for status in pod.status.container_statuses if status.name == CONTAINER)
     return next(states, ContainerState())
 
 
-def _pending_reason(pod: Pod, events: Sequence[Event]) -> tuple[str, str]:
+def _detailed_pending_reason(pod: Pod, events: Sequence[Event]) -> tuple[str, str]:
     """Reason and message for a pending pod. While a container is being created, only the pod's events have details."""
-    reason, message = why_pending(pod)
+    reason, message = pending_reason(pod)
     pod_events = [
         event
         for event in events
         if event.involved_object.name == pod.metadata.name and event.reason not in _ROUTINE_EVENTS and event.message
     ]
     latest = max(pod_events, key=Event.time, default=None)
-    return (reason, message) if message or latest is None or not pod.spec.node_name else (reason, latest.message or "")
+    if not message and latest is not None and pod.spec.node_name:
+        message = latest.message or ""
+    return reason, message
 
 
 def _latest_warning(events: Sequence[Event], kinds: set[str]) -> str:
@@ -240,13 +252,13 @@ def _latest_warning(events: Sequence[Event], kinds: set[str]) -> str:
     return _one_line(latest.message or "") if latest else ""
 
 
-def _fits_node(allocatable: Mapping[str, str], requests: Mapping[str, str]) -> bool:
+def _has_capacity(allocatable: Mapping[str, str], requests: Mapping[str, str]) -> bool:
     return all(_is_enough(allocatable.get(name), requested) for name, requested in requests.items())
 
 
 def _is_enough(available: str | None, requested: str) -> bool:
     try:
-        return quantity(available or "0") >= quantity(requested)
+        return parse_quantity(available or "0") >= parse_quantity(requested)
     except UsageError:
         return True  # unknown syntax: leave the decision to the scheduler
 

@@ -7,12 +7,13 @@ from typing import Literal
 from busbw.errors import UsageError
 
 Kind = Literal["job", "jobset", "mpijob"]
+"""Workload kind: the kind of the object that creates the pods."""
 
 DEFAULT_PORT = 29555
 """Port on which process 0 listens. Each pod has its own address, so jobs do not conflict."""
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]|[KMGTP]i)?")
-_FACTORS = {"": 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
+_UNIT_FACTORS = {"": 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
     f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTP", start=1)
 }
 
@@ -23,12 +24,15 @@ class Toleration:
 
     key: str
     value: str = ""
+    """Empty: every value of the taint."""
     effect: str = ""
+    """Empty: every effect of the taint."""
 
     def manifest(self) -> dict[str, str]:
         """The toleration in the form of a pod specification."""
-        found = {"key": self.key, "operator": "Equal" if self.value else "Exists"}
-        return found | ({"value": self.value} if self.value else {}) | ({"effect": self.effect} if self.effect else {})
+        manifest = {"key": self.key, "operator": "Equal" if self.value else "Exists"}
+        optional = {"value": self.value, "effect": self.effect}
+        return manifest | {name: text for name, text in optional.items() if text}
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,11 @@ class KubernetesTarget:
     image: str
     kind: Kind = "job"
     context: str = ""
+    """Context of the kubeconfig. Empty: the current one."""
     namespace: str = ""
     """Empty: the namespace of the context."""
     resources: tuple[tuple[str, str], ...] = ()
-    """Requests and limits of each pod: `("nvidia.com/gpu", "8")`, `("hugepages-2Mi", "5120Mi")`."""
+    """Requests and limits of each pod that measures: `("nvidia.com/gpu", "8")`, `("hugepages-2Mi", "5120Mi")`."""
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     shm: str = ""
@@ -70,21 +75,21 @@ class KubernetesTarget:
     """Folder for ssh keys in the image; used only by MPIJob. The default is that of this project's image."""
 
 
-def quantity(text: str) -> float:
+def parse_quantity(text: str) -> float:
     """Parses a Kubernetes quantity such as `8`, `500m` or `5120Mi`.
 
     Raises:
         UsageError: The text is not a quantity.
     """
-    found = _QUANTITY.fullmatch(text)
-    if not found:
+    match = _QUANTITY.fullmatch(text)
+    if not match:
         raise UsageError(
             f'"{text}" is not a quantity', remedy="write a number with an optional unit, such as 8, 500m or 32Gi"
         )
-    return float(found[1]) * _FACTORS[found[2] or ""]
+    return float(match[1]) * _UNIT_FACTORS[match[2] or ""]
 
 
-def toleration(text: str) -> Toleration:
+def parse_toleration(text: str) -> Toleration:
     """Parses `key`, `key=value`, `key:Effect` or `key=value:Effect`.
 
     Raises:
@@ -100,7 +105,7 @@ def toleration(text: str) -> Toleration:
     return Toleration(key, value, effect)
 
 
-def pair(text: str, example: str) -> tuple[str, str]:
+def parse_pair(text: str, example: str) -> tuple[str, str]:
     """Parses `NAME=VALUE`.
 
     Raises:

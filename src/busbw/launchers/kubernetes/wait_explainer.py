@@ -1,4 +1,4 @@
-"""Explains why a job does not run yet, and ends the wait for a problem that does not resolve."""
+"""Explains why a job does not run yet, and ends the wait if a problem does not resolve."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -10,9 +10,10 @@ from busbw.launchers.kubernetes.kubectl import KubectlClient, RefusedError
 from busbw.launchers.kubernetes.manifests import Manifests
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
-_NODES_AGAIN_S = 30.0
+_NODE_LIST_INTERVAL_S = 30.0
+"""Interval between lists of the cluster's nodes, which may be long."""
 _NO_POD_S = 10.0
-"""A workload without pods for this time has no running operator."""
+"""Time after which a workload without pods counts as one without a running operator."""
 
 
 class WaitExplainer:
@@ -27,11 +28,12 @@ class WaitExplainer:
         self._callbacks = callbacks
         self._problem_since_s: float | None = None
         self._stage = ""
+        """Stage of the last problem. `_problem_since_s` is the beginning of this stage."""
         self._no_pod_since_s: float | None = None
-        self._next_nodes_s = 0.0
-        self._never_fits: status.PodProblem | None = None
-        self._may_see_nodes = True
-        self._may_see_events = True
+        self._next_node_list_s = 0.0
+        self._fit_problem: status.PodProblem | None = None
+        self._may_list_nodes = True
+        self._may_list_events = True
 
     def explain(self, pods: Sequence[objects.Pod], remark: str = "") -> None:
         """Updates the status text of the wait.
@@ -43,15 +45,15 @@ class WaitExplainer:
         Raises:
             BusbwError: A problem is certain, or lasted longer than the target's `pending_limit_s`.
         """
-        events = self._events(pods)
+        events = self._list_events(pods)
         text = status.waiting_message(pods, self._job_manifests.pods, events) or remark
         if self._target.queue and not pods:
             text = f"the queue {self._target.queue} has not started it yet"
         self._callbacks.on_status(f"waiting: {text}" if text else "")
         problem = (
             status.find_problem(pods, self._job_manifests.pods, events)
-            or self._unschedulable(pods, events)
-            or self._operator_problem(pods)
+            or self._find_fit_problem(pods, events)
+            or self._find_operator_problem(pods)
         )
         if problem is None:
             self._problem_since_s = None
@@ -62,7 +64,7 @@ class WaitExplainer:
         if problem.is_certain or (pending_limit_s and monotonic() > self._problem_since_s + pending_limit_s):
             raise BusbwError(problem.text, remedy=problem.remedy)
 
-    def _operator_problem(self, pods: Sequence[objects.Pod]) -> status.PodProblem | None:
+    def _find_operator_problem(self, pods: Sequence[objects.Pod]) -> status.PodProblem | None:
         """Problem of a workload that the cluster accepted although the operator of its kind does not run."""
         kind = self._job_manifests.workload["kind"]
         if pods or self._target.queue or kind == "Job":
@@ -76,40 +78,45 @@ class WaitExplainer:
             "start the operator of this kind, or use --workload-kind job",
         )
 
-    def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.PodProblem | None:
-        waiting = [pod for pod in pods if status.is_unschedulable(pod)]
-        if not waiting or not self._may_see_nodes:
+    def _find_fit_problem(
+        self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]
+    ) -> status.PodProblem | None:
+        """Problem of pods that no node of the cluster can hold. None also without the right to list nodes."""
+        unschedulable = [pod for pod in pods if status.is_unschedulable(pod)]
+        if not unschedulable or not self._may_list_nodes:
             return None
-        if monotonic() > self._next_nodes_s:
-            self._next_nodes_s = monotonic() + _NODES_AGAIN_S
+        if monotonic() > self._next_node_list_s:
+            self._next_node_list_s = monotonic() + _NODE_LIST_INTERVAL_S
             try:
                 nodes = self._client.get(objects.NodeList, "nodes").items
             except RefusedError:
-                self._may_see_nodes = False  # no right to list nodes: rely on the scheduler
+                self._may_list_nodes = False  # no right to list nodes: rely on the scheduler
                 return None
-            self._never_fits = status.never_fits(
+            launcher_pods = 1 if self._target.kind == "mpijob" else 0
+            measuring_pods = self._job_manifests.pods - launcher_pods
+            self._fit_problem = status.find_fit_problem(
                 self._job_manifests.requests,
                 dict(self._target.node_selector),
                 nodes,
-                wanted=1 if self._target.share_nodes else self._job_manifests.pods - (self._target.kind == "mpijob"),
-                scheduler=status.why_pending(waiting[0])[1],
+                node_count=1 if self._target.share_nodes else measuring_pods,
+                scheduler=status.pending_reason(unschedulable[0])[1],
                 events=events,
             )
-        return self._never_fits
+        return self._fit_problem
 
-    def _events(self, pods: Sequence[objects.Pod]) -> tuple[objects.Event, ...]:
+    def _list_events(self, pods: Sequence[objects.Pod]) -> tuple[objects.Event, ...]:
         """Events of one pending pod, and of the workload while pods are missing."""
-        if not self._may_see_events:
+        if not self._may_list_events:
             return ()
-        pending = [pod.metadata.name for pod in pods if status.is_pending(pod)]
-        names = pending[:1] + (
+        pending_names = [pod.metadata.name for pod in pods if status.is_pending(pod)]
+        names = pending_names[:1] + (
             [self._job_manifests.workload["metadata"]["name"]] if len(pods) < self._job_manifests.pods else []
         )
-        found: list[objects.Event] = []
+        events: list[objects.Event] = []
         try:
             for name in names:
                 selector = ("--field-selector", f"involvedObject.name={name}")
-                found += self._client.get(objects.EventList, "events", *selector).items
+                events += self._client.get(objects.EventList, "events", *selector).items
         except RefusedError:
-            self._may_see_events = False
-        return tuple(found)
+            self._may_list_events = False
+        return tuple(events)

@@ -25,6 +25,7 @@ from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
 
 SCRIPT = "job.sbatch"
+"""Name of the batch script in the job's folder."""
 JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
 """Default parent of the job folders."""
@@ -34,6 +35,7 @@ _CLUSTER_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLUR
 _REMOVED_DEFAULTS = tuple(
     f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")
 )
+"""Defaults of sbatch that would override or contradict our options."""
 DETACHED = SIGNALLED + signal.SIGHUP
 """Exit code if the terminal was lost and the job continues."""
 
@@ -45,14 +47,15 @@ class SlurmPlan(LaunchPlan):
     folder: Path | None = None
     """Folder with the files of a batch job. None: srun runs from this machine."""
     name: str = ""
+    """Name of the job."""
     collective: str = ""
     job: str = ""
     """ID of a batch job that was submitted before. Empty otherwise."""
     steps: int = 1
     step: int = 1
-    """Step that `submit` waits for. `submit` of step 1 also starts the job."""
+    """Step that `submit` waits for, from 1. `submit` of step 1 also starts the job."""
 
-    def of_step(self, step: int) -> "SlurmPlan":
+    def with_step(self, step: int) -> "SlurmPlan":
         """Returns the plan for another step of the same job."""
         return replace(self, step=step, remarks=())
 
@@ -67,8 +70,8 @@ def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
     target = target or SlurmTarget()
     remarks = (f"{target.steps} steps in sequence, each with its own run",) if target.steps > 1 else ()
     if target.folder is not None:
-        batch = PrivateFile(target.folder / SCRIPT, script.script(job, target))
-        command = Command(script.sbatch(job, target, batch.path))
+        batch = PrivateFile(target.folder / SCRIPT, script.batch_script(job, target))
+        command = Command(script.sbatch_command(job, target, batch.path))
         return SlurmPlan(
             (command,),
             (batch,),
@@ -78,14 +81,14 @@ def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
             collective=script.collective_of(job),
             steps=target.steps,
         )
-    first = target.hosts[0].name if target.hosts else ""
+    first_host = target.hosts[0].name if target.hosts else ""
     files: tuple[PrivateFile, ...] = ()
-    environment = {**script.variables(job, target, first_host=first), "BUSBW_TOKEN": job.token}
+    environment = {**script.process_variables(job, target, first_host=first_host), "BUSBW_TOKEN": job.token}
     if target.hosts:
         path = target.scratch / f"{job.name}.hosts"
         files = (PrivateFile(path, "".join(f"{host.name}\n" * host.processes for host in target.hosts)),)
         environment["SLURM_HOSTFILE"] = str(path)
-    command = Command(script.srun(job, target), as_pairs(environment), unset=script.OUTPUT_VARIABLES)
+    command = Command(script.srun_command(job, target), as_pairs(environment), unset=script.OUTPUT_VARIABLES)
     return SlurmPlan((command,), files, token=job.token, remarks=remarks, name=job.name, steps=target.steps)
 
 
@@ -95,7 +98,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
     Args:
         plan: The job and the step.
         callbacks: Receive the output.
-        unread: The step is appended if its files may contain more than was read.
+        unread: List to which the step is appended if its files may contain more than was read.
 
     Raises:
         BusbwError: Slurm rejects the job, the job can never start, or the program did not start.
@@ -109,13 +112,13 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
             callbacks.on_status(f"job {job} submitted")
         else:
             job = plan.job or load_submitted(plan.folder).job
-        output = follower.Follower(plan.folder, job, plan.step, callbacks)
+        step_follower = follower.Follower(plan.folder, job, plan.step, callbacks)
         try:
-            return output.follow(received)
+            return step_follower.follow(received)
         except follower.DetachedError:
             return DETACHED
         finally:
-            if unread is not None and not output.is_complete:
+            if unread is not None and not step_follower.is_complete:
                 unread.append(plan.step)
 
 
@@ -162,12 +165,14 @@ def load_submitted(folder: Path) -> SlurmPlan:
         UsageError: The folder does not belong to a job.
     """
     try:
-        found = msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile)
+        job_file = msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile)
     except (OSError, msgspec.MsgspecError) as error:
         raise UsageError(
             f"{folder} is not the folder of a Slurm job", remedy="use the --output-folder of the job"
         ) from error
-    return SlurmPlan((), folder=folder.absolute(), job=found.job, steps=found.steps, collective=found.collective)
+    return SlurmPlan(
+        (), folder=folder.absolute(), job=job_file.job, steps=job_file.steps, collective=job_file.collective
+    )
 
 
 class _JobFile(msgspec.Struct):

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from busbw.errors import UsageError
 
-_JOB = ("SLURM_JOB_ID", "SLURM_JOBID")
+_JOB_ID_VARIABLES = ("SLURM_JOB_ID", "SLURM_JOBID")
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 """First ID of steps that srun did not start: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID)."""
 
 
 def has_allocation(environment: Mapping[str, str]) -> bool:
     """True within an allocation."""
-    return any(map(environment.get, _JOB))
+    return any(map(environment.get, _JOB_ID_VARIABLES))
 
 
 @dataclass(frozen=True)
@@ -20,48 +20,54 @@ class Allocation:
     """Properties of the allocation. Unknown values are 0 or empty, also if there is no allocation."""
 
     job: str = ""
+    """ID of the job that owns the allocation."""
     nodes: int = 0
     node_list: str = ""
+    """Nodes in Slurm's syntax, such as n[1-2]."""
     in_step: bool = False
+    """True if this process is a task of a step that srun started."""
     tasks_per_node: int = 0
     gpus_per_node: int = 0
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "Allocation":
+    def from_environment(cls, environment: Mapping[str, str]) -> "Allocation":
         """Reads the allocation from the environment.
 
         Raises:
             UsageError: The allocation is a heterogeneous job.
         """
-        job = next((environment[name] for name in _JOB if environment.get(name)), "")
+        job = next((environment[name] for name in _JOB_ID_VARIABLES if environment.get(name)), "")
         if not job:
             return cls()
 
-        def number(*names: str) -> int:
+        def read_number(*names: str) -> int:
+            """Value of the first variable that is set. 0 if it is no number."""
             text = next((environment[name] for name in names if environment.get(name)), "")
             return int(text) if text.isdecimal() else 0
 
-        if (parts := number("SLURM_HET_SIZE")) > 1:
+        if (components := read_number("SLURM_HET_SIZE")) > 1:
             raise UsageError(
-                f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), but only one can be measured",
+                f"the allocation {job} has {components} components (SLURM_HET_SIZE={components}), "
+                "but only one can be measured",
                 remedy="use an allocation with one component, or --submit-with sbatch",
             )
-        nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+        nodes = read_number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
         job_gpus = _gpu_count(environment.get("SLURM_GPUS", ""))
+        has_step = bool(environment.get("SLURM_STEP_ID"))
         return cls(
-            job,
-            nodes,
-            environment.get("SLURM_JOB_NODELIST", ""),
-            bool(environment.get("SLURM_STEP_ID")) and number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
-            number("SLURM_NTASKS_PER_NODE"),
+            job=job,
+            nodes=nodes,
+            node_list=environment.get("SLURM_JOB_NODELIST", ""),
+            in_step=has_step and read_number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
+            tasks_per_node=read_number("SLURM_NTASKS_PER_NODE"),
             # SLURM_GPUS_ON_NODE describes this shell's node; it is unset in an salloc on a login node.
-            number("SLURM_GPUS_ON_NODE")
+            gpus_per_node=read_number("SLURM_GPUS_ON_NODE")
             or _gpu_count(environment.get("SLURM_GPUS_PER_NODE", ""))
             or job_gpus // max(1, nodes),
         )
 
 
 def _gpu_count(text: str) -> int:
-    """Number of GPUs in `8`, `h100:8` or `h100:4,a100:4`. 0 for another format."""
-    counts = [kind.rpartition(":")[2] for kind in text.split(",")]
+    """Number of GPUs in `8`, `h100:8` or `h100:4,a100:4`. 0 for any other format."""
+    counts = [entry.rpartition(":")[2] for entry in text.split(",")]
     return sum(map(int, counts)) if all(count.isdecimal() for count in counts) else 0

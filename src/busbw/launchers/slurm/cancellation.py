@@ -27,6 +27,7 @@ class JobCancellation:
         self.is_running = False
         """True if the job is known to run. A query may take long while Slurm is unreachable."""
         self._is_immediate = False
+        """True if the next request cancels the job instead of interrupting its ranks."""
         self._retry_at_s = 0.0
 
     def interrupt(self) -> None:
@@ -41,20 +42,21 @@ class JobCancellation:
             self._send_cancel()
 
     def _send_cancel(self) -> None:
-        signal = "" if self._is_immediate or not self._check_running() else "INT"
+        signal_name = "" if self._is_immediate or not self._check_running() else "INT"
         self._callbacks.on_status(f"interrupted: asking Slurm to end job {self._job}")
         self._callbacks.on_wait()
-        before = self.slurm_error
-        self.slurm_error = commands.cancel(self._job, signal=signal)
+        previous_error = self.slurm_error
+        self.slurm_error = commands.cancel(self._job, signal=signal_name)
         if self.slurm_error:
-            if self.slurm_error != before:
+            if self.slurm_error != previous_error:
                 self._on_message(f"interrupted, but job {self._job} continues: {self.slurm_error}; retrying")
             return
-        self._retry_at_s = monotonic() + (_ORDERLY_S if signal else _RETRY_S)
+        self._retry_at_s = monotonic() + (_ORDERLY_S if signal_name else _RETRY_S)
         self._is_immediate = True
         self._callbacks.on_status(f"interrupted: job {self._job} is ending; Ctrl-C again cancels it at once")
 
     def _check_running(self) -> bool:
+        """True if the job has started. False also if Slurm does not answer."""
         if self.is_running:
             return True
         try:

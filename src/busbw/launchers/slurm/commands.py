@@ -8,10 +8,11 @@ from busbw.launchers.slurm import error_text
 from busbw.launchers.slurm.status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
 
 _ANSWER_LIMIT_S = 60.0
+"""Limit of a command."""
 _STEP_ANSWER_LIMIT_S = 10.0
-"""Limit of a query during a Ctrl-C, which has another way to end the job."""
-_UNKNOWN_JOB = "Invalid job id"
-_ALREADY_ENDED = (_UNKNOWN_JOB, "already completing or completed")
+"""Limit of a query after Ctrl-C. If Slurm does not answer, the job can be ended through srun."""
+_UNKNOWN_JOB_MESSAGE = "Invalid job id"
+_ENDED_MESSAGES = (_UNKNOWN_JOB_MESSAGE, "already completing or completed")
 _HEALTHY_STATES = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
 
 
@@ -19,11 +20,11 @@ class SlurmUnreachableError(BusbwError):
     """Slurm did not answer; it may answer later."""
 
 
-def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -> str:
+def submit(command_line: Sequence[str], environment: Mapping[str, str], *, name: str) -> str:
     """Runs `sbatch --parsable` and returns the job's ID.
 
     Args:
-        words: The command line.
+        command_line: The sbatch command.
         environment: The complete environment of the command.
         name: Name of the job. A job without an answer in time is canceled by this name.
 
@@ -32,7 +33,7 @@ def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -
         SlurmUnreachableError: Slurm did not answer. A job that it accepted is canceled, if Slurm accepts that.
     """
     try:
-        done = _run(words, environment)
+        result = _run(command_line, environment)
     except SlurmUnreachableError as error:
         cancel_error = cancel_named(name)
         outcome = (
@@ -41,27 +42,27 @@ def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -
         raise SlurmUnreachableError(
             f"{error.what}; {outcome}", remedy=f"if the job appears later: scancel --name={name}"
         ) from error
-    if done.returncode != 0:
-        message = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"Slurm rejected the job: {message}", remedy=error_text.remedy_for(done.stderr))
-    return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+    if result.returncode != 0:
+        message = error_text.error_line(result.stderr) or f"exit code {result.returncode}"
+        raise BusbwError(f"Slurm rejected the job: {message}", remedy=error_text.remedy_for(result.stderr))
+    return result.stdout.strip().rpartition("\n")[2].partition(";")[0]
 
 
 def status(job: str) -> JobStatus | None:
-    """Returns the status of a job. None if Slurm no longer knows the job.
+    """Returns the status of a job from squeue, or from scontrol if the job has ended. None if Slurm no longer knows it.
 
     Raises:
         SlurmUnreachableError: Slurm did not answer.
     """
-    waiting = _run(["squeue", "--noheader", f"--jobs={job}", f"--format={SQUEUE_FORMAT}"])
-    if waiting.returncode == 0 and (found := parse_squeue(waiting.stdout)) and not found.has_ended:
-        return found
-    shown = _run(["scontrol", "--oneliner", "show", "job", job])
-    if shown.returncode == 0:
-        return parse_scontrol(shown.stdout)
-    if _UNKNOWN_JOB in shown.stderr:
+    squeue = _run(["squeue", "--noheader", f"--jobs={job}", f"--format={SQUEUE_FORMAT}"])
+    if squeue.returncode == 0 and (job_status := parse_squeue(squeue.stdout)) and not job_status.has_ended:
+        return job_status
+    scontrol = _run(["scontrol", "--oneliner", "show", "job", job])
+    if scontrol.returncode == 0:
+        return parse_scontrol(scontrol.stdout)
+    if _UNKNOWN_JOB_MESSAGE in scontrol.stderr:
         return None
-    raise SlurmUnreachableError(error_text.error_line(shown.stderr), remedy=error_text.remedy_for(shown.stderr))
+    raise SlurmUnreachableError(error_text.error_line(scontrol.stderr), remedy=error_text.remedy_for(scontrol.stderr))
 
 
 def cancel(job: str, *, signal: str = "") -> str:
@@ -82,16 +83,16 @@ def cancel_named(name: str) -> str:
     return _run_cancel(["scancel", f"--name={name}"])
 
 
-def step_named(name: str) -> str:
+def find_step(name: str) -> str:
     """Returns the ID of the running step with this name, such as 12.3. Empty if no such step runs.
 
     Raises:
         SlurmUnreachableError: Slurm did not answer.
     """
-    done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_ANSWER_LIMIT_S)
-    if done.returncode != 0:
-        raise SlurmUnreachableError(error_text.error_line(done.stderr), remedy=error_text.remedy_for(done.stderr))
-    return next((line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == [name]), "")
+    result = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_ANSWER_LIMIT_S)
+    if result.returncode != 0:
+        raise SlurmUnreachableError(error_text.error_line(result.stderr), remedy=error_text.remedy_for(result.stderr))
+    return next((line.split()[0] for line in result.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
 def nodes_down(node_list: str) -> tuple[str, ...]:
@@ -99,46 +100,46 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
     if not node_list:
         return ()
     output = _run(["sinfo", "--noheader", "--Node", f"--nodes={node_list}", "--format=%N|%T|%E"]).stdout
-    found = []
+    failed = []
     for line in dict.fromkeys(output.splitlines()):
-        name, _, rest = line.partition("|")
-        state, _, reason = rest.partition("|")
+        name, _, state_and_reason = line.partition("|")
+        state, _, reason = state_and_reason.partition("|")
         if state.rstrip("*~#!%$@^-+") not in _HEALTHY_STATES or state.endswith("*"):
-            found.append(f"{name} is {state.rstrip('*')}" + (f": {reason}" if reason not in {"", "none"} else ""))
-    return tuple(found)
+            failed.append(f"{name} is {state.rstrip('*')}" + (f": {reason}" if reason not in {"", "none"} else ""))
+    return tuple(failed)
 
 
-def read(words: Sequence[str]) -> str:
+def read(command_line: Sequence[str]) -> str:
     """Runs a command of Slurm and returns its stdout.
 
     Raises:
         BusbwError: The command failed.
     """
-    done = _run(words)
-    if done.returncode != 0:
-        message = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"{' '.join(words)}: {message}", remedy=error_text.remedy_for(done.stderr))
-    return done.stdout
+    result = _run(command_line)
+    if result.returncode != 0:
+        message = error_text.error_line(result.stderr) or f"exit code {result.returncode}"
+        raise BusbwError(f"{' '.join(command_line)}: {message}", remedy=error_text.remedy_for(result.stderr))
+    return result.stdout
 
 
-def _run_cancel(words: Sequence[str]) -> str:
+def _run_cancel(command_line: Sequence[str]) -> str:
     try:
-        done = _run(words)
+        result = _run(command_line)
     except BusbwError as error:
         return error.what
-    if done.returncode == 0 or any(sentence in done.stderr for sentence in _ALREADY_ENDED):
+    if result.returncode == 0 or any(message in result.stderr for message in _ENDED_MESSAGES):
         return ""
-    return error_text.error_line(done.stderr) or f"exit code {done.returncode}"
+    return error_text.error_line(result.stderr) or f"exit code {result.returncode}"
 
 
 def _run(
-    words: Sequence[str], environment: Mapping[str, str] | None = None, *, limit_s: float | None = None
+    command_line: Sequence[str], environment: Mapping[str, str] | None = None, *, limit_s: float | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a command in its own session, so that Ctrl-C does not reach it."""
     limit_s = _ANSWER_LIMIT_S if limit_s is None else limit_s
     try:
         return subprocess.run(
-            words,
+            command_line,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -148,8 +149,10 @@ def _run(
             timeout=limit_s,
         )
     except FileNotFoundError as error:
-        raise BusbwError(f"{words[0]} not found", remedy="launch on a machine with Slurm's commands") from error
+        raise BusbwError(f"{command_line[0]} not found", remedy="launch on a machine with Slurm's commands") from error
     except OSError as error:
-        raise BusbwError(f"cannot run {words[0]}: {error.strerror}", remedy="check its path and permissions") from error
+        raise BusbwError(
+            f"cannot run {command_line[0]}: {error.strerror}", remedy="check its path and permissions"
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise SlurmUnreachableError(f"{words[0]} did not answer within {limit_s:g} s") from error
+        raise SlurmUnreachableError(f"{command_line[0]} did not answer within {limit_s:g} s") from error

@@ -9,7 +9,7 @@ _PROBE_BYTES = 16384
 
 
 def is_full(folder: Path) -> bool:
-    """True if a small test file cannot be written. Only a write detects an exhausted quota."""
+    """True if a small test file cannot be written for lack of space. Only a write detects an exhausted quota."""
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             probe.write(bytes(_PROBE_BYTES))

@@ -2,27 +2,28 @@
 
 import re
 
+# Patterns of Slurm's messages, each with a remedy. The first match applies, so specific patterns precede general ones.
 _REMEDIES = (
     (
         r"container-(image|mounts)",
         "remove --container-image: it needs Pyxis, which this cluster lacks",
     ),
-    (r"nvalid partition", "set --partition to a name from `sinfo -s`"),
-    (r"nvalid account|account.*not permitted", "set --account to a name from `sacctmgr show user $USER withassoc`"),
-    (r"nvalid qos|QOS", "set --qos to a name from `sacctmgr show qos format=name`"),
+    (r"[Ii]nvalid partition", "set --partition to a name from `sinfo -s`"),
+    (r"[Ii]nvalid account|account.*not permitted", "set --account to a name from `sacctmgr show user $USER withassoc`"),
+    (r"[Ii]nvalid qos|QOS", "set --qos to a name from `sacctmgr show qos format=name`"),
     (r"reservation", "set --reservation to a name from `scontrol show reservation`"),
-    (r"nvalid feature", "set --constraint to a feature from `sinfo -o '%N %f'`"),
+    (r"[Ii]nvalid feature", "set --constraint to a feature from `sinfo -o '%N %f'`"),
     (r"generic resource|\bgres\b", "set --gpus-per-node 0: Slurm knows no such GPUs in these nodes"),
     (r"node name", "correct --nodelist, --exclude or --hostfile; `sinfo -N` lists the nodes"),
     (r"More processors requested", "use fewer --processes-per-node or more --nodes"),
     (r"node count|Node count|many nodes", "set --nodes to at most the node count in `sinfo -s`"),
     (r"time limit", "set --time to at most the partition's limit in `sinfo -s`"),
-    (r"emory", "request less memory, or whole nodes with --exclusive"),
+    (r"[Mm]emory", "request less memory, or whole nodes with --exclusive"),
     (r"node configuration is not available", "use fewer --processes-per-node, --nodes or --gpus-per-node"),
-    (r"nvalid MPI type", "set --mpi to a type from `srun --mpi=list`"),
+    (r"[Ii]nvalid MPI type", "set --mpi to a type from `srun --mpi=list`"),
     (r"contact slurm controller|configuration source|Unable to contact", "launch on a machine where squeue works"),
     (
-        r"unrecognized option|nvalid option",
+        r"unrecognized option|[Ii]nvalid option",
         "remove the option from --slurm-arg or --srun-arg: this Slurm version lacks it",
     ),
     (r"Job (credential|has) expired|Invalid job id", "request a new allocation: this one has ended"),
@@ -31,15 +32,19 @@ _REMEDIES = (
 
 
 def error_line(text: str) -> str:
-    """Returns the last error messages on stderr, without the command's name."""
+    """Returns the last two error messages of a command, without its name. Without such messages, the last two lines.
+
+    Args:
+        text: The command's stderr.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "fatal:" in line or "unrecognized" in line] or lines
-    cleaned = [re.sub(r"^(?:\w+: )?(?:error: |fatal: )?", "", line) for line in errors]
-    return "; ".join(dict.fromkeys(cleaned[-2:]))
+    messages = [re.sub(r"^(?:\w+: )?(?:error: |fatal: )?", "", line) for line in errors]
+    return "; ".join(dict.fromkeys(messages[-2:]))
 
 
 def remedy_for(text: str) -> str:
-    """Returns the remedy for an error message of Slurm."""
+    """Returns the remedy for an error message of Slurm, or the advice to read Slurm's log."""
     return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, text)), "see Slurm's log for details")
 
 

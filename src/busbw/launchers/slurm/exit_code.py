@@ -10,6 +10,7 @@ from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, error_line, remedy_for
 
 _MAX_ERRORS = 50
+"""Maximum number of error lines that are kept for the error message."""
 _NOT_RUN_CODES = {126, 127}
 """Exit codes of a shell if its program is missing or not executable."""
 
@@ -25,23 +26,24 @@ class StepOutput:
 
     def __init__(self, callbacks: LaunchCallbacks) -> None:
         self._callbacks = callbacks
-        self.lines = 0
+        self.line_count = 0
+        """Number of lines of stdout so far."""
         self.recorded_exit_code: int | None = None
         """Exit code in the record's last line, from process 0. None before that line."""
         self.start_errors: list[str] = []
         """Lines of stderr that show that the program did not start."""
 
-    def take(self, line: bytes) -> None:
+    def forward_line(self, line: bytes) -> None:
         """Forwards a line of process 0's stdout."""
-        if not self.lines:
+        if not self.line_count:
             self._callbacks.on_status("")
-        self.lines += 1
+        self.line_count += 1
         if line.startswith(b"{") and b'"end"' in line:
             with suppress(msgspec.MsgspecError):
                 self.recorded_exit_code = msgspec.json.decode(line, type=_EndRecord).exit_code
         self._callbacks.on_line(line)
 
-    def take_error(self, line: bytes) -> None:
+    def forward_error(self, line: bytes) -> None:
         """Forwards a line of stderr. Its process is unknown."""
         if NO_BINDING in line:
             return  # our option --cpu-bind=none caused it
@@ -50,17 +52,17 @@ class StepOutput:
         if self._callbacks.on_error:
             self._callbacks.on_error(line, None)
 
-    def print_error(self, sentence: str, *, by: str = "busbw: ") -> None:
+    def print_error(self, sentence: str, *, prefix: str = "busbw: ") -> None:
         """Prints a message between the lines of stderr."""
         if self._callbacks.on_error:
-            self._callbacks.on_error(f"{by}{sentence}\n".encode(), None)
+            self._callbacks.on_error(f"{prefix}{sentence}\n".encode(), None)
 
 
 def resolve_exit_code(code: int, output: StepOutput) -> int:
     """Returns the program's exit code.
 
-    srun returns the maximum of all tasks' codes, which is 128 + the signal's number after a signal. It returns 1 or 2
-    if it fails itself. Therefore the exit code in the record of process 0 has priority.
+    srun returns the maximum of all tasks' codes. The code of a task that a signal ended is 128 + the signal's number.
+    If srun itself fails, it returns 1 or 2. Therefore the exit code in the record of process 0 has priority.
 
     Args:
         code: Exit code of srun.
@@ -71,20 +73,21 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
     """
     if output.recorded_exit_code:
         return output.recorded_exit_code
-    if output.start_errors and not output.lines:
+    if output.start_errors and not output.line_count:
         text = "\n".join(output.start_errors)
         raise BusbwError(f"Slurm did not start the program: {error_line(text)}", remedy=remedy_for(text))
-    if code in _NOT_RUN_CODES and not output.lines:
+    if code in _NOT_RUN_CODES and not output.line_count:
         raise BusbwError("program not found on the nodes", remedy="set --program-path")
+    # The program's exit code 1 (wrong data) appears in its record, so this one is srun's.
     if code == ExitCode.WRONG_DATA and output.recorded_exit_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see its messages above")
     if code in {*ExitCode, SIGNALLED + signal.SIGTERM}:
         return code
-    output.print_error(f"{_name(code)}: a process of the job was lost")
+    output.print_error(f"{_code_text(code)}: a process of the job was lost")
     return ExitCode.RANK_LOST
 
 
-def _name(code: int) -> str:
+def _code_text(code: int) -> str:
     with suppress(ValueError):
         return f"ended by {signal.Signals(code - SIGNALLED).name}"
     return f"exit code {code}"

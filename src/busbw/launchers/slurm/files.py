@@ -1,4 +1,7 @@
-"""Reads the growing files of a batch job's step. A network file system may show them with a delay."""
+"""Reads the growing files of a batch job's step: stdout, stderr and srun's exit code.
+
+A network file system may show the files with a delay.
+"""
 
 import os
 from collections.abc import Callable
@@ -18,23 +21,23 @@ class StepFiles:
         self.has_log = False
         """True if the folder shows that the batch script has started."""
         self._folder = folder
-        self._code = folder / step_file(step, "code")
+        self._code_path = folder / step_file(step, "code")
         self._tails = (
-            FileTail(folder / step_file(step, "out"), output.take),
-            FileTail(folder / step_file(step, "err"), output.take_error),
+            FileTail(folder / step_file(step, "out"), output.forward_line),
+            FileTail(folder / step_file(step, "err"), output.forward_error),
         )
 
     def read(self, *, at_end: bool = False) -> None:
         """Forwards new output."""
-        names = self._names()
+        names = self._list_names()
         self.has_log = BATCH_LOG in names
-        code = self._read_code() if self._code.name in names else None
+        code = self._read_code() if self._code_path.name in names else None
         for tail in self._tails:
             if tail.path.name in names:
                 tail.read(at_end=at_end or code is not None)
         self.code = code
 
-    def _names(self) -> set[str]:
+    def _list_names(self) -> set[str]:
         """Names of the files in the folder.
 
         Listing a folder refreshes the cache of a network file system. An attempt to open a missing file would make NFS
@@ -48,7 +51,7 @@ class StepFiles:
 
     def _read_code(self) -> int | None:
         try:
-            return int(self._code.read_text())
+            return int(self._code_path.read_text())
         except (OSError, ValueError):
             return None
 
@@ -56,9 +59,9 @@ class StepFiles:
 class FileTail:
     """Reads the lines of a growing file, which may not exist yet."""
 
-    def __init__(self, path: Path, take: Callable[[bytes], None]) -> None:
+    def __init__(self, path: Path, on_line: Callable[[bytes], None]) -> None:
         self.path = path
-        self._take = take
+        self._on_line = on_line
         self._offset = 0
         self._pending = b""
 
@@ -77,13 +80,13 @@ class FileTail:
                         remedy="cancel the job with scancel and measure again; the output so far is kept",
                     )
                 stream.seek(self._offset)
-                new = stream.read()
+                new_bytes = stream.read()
         except FileNotFoundError:
-            new = b""
-        self._offset += len(new)
-        *lines, self._pending = (self._pending + new).split(b"\n")
+            new_bytes = b""
+        self._offset += len(new_bytes)
+        *lines, self._pending = (self._pending + new_bytes).split(b"\n")
         for line in lines:
-            self._take(line + b"\n")
+            self._on_line(line + b"\n")
         if at_end and self._pending:
-            rest, self._pending = self._pending, b""
-            self._take(rest)
+            last_line, self._pending = self._pending, b""
+            self._on_line(last_line)

@@ -1,4 +1,8 @@
-"""Follows a step of a batch job through its output files until it ends, and shows reasons for waiting."""
+"""Follows a step of a batch job through its output files until it ends, and shows reasons for waiting.
+
+The step has ended when its exit code file appears. Slurm is queried too, because a job that is canceled or loses its
+node may leave no such file.
+"""
 
 import os
 import select
@@ -20,19 +24,20 @@ from busbw.launchers.slurm.script import BATCH_LOG, step_file
 from busbw.launchers.slurm.status import JobStatus, ended_message, never_starts, waiting_message
 
 _POLL_S = 0.2
-_ASK_FIRST_S = 0.5
-_ASK_GROWTH = 1.3
-_MAX_ASK_S = 15.0
-"""Maximum time between two status queries. The time grows, because all users share the cluster's controller."""
+"""Interval between looks at the output files."""
+_FIRST_QUERY_INTERVAL_S = 0.5
+_QUERY_INTERVAL_GROWTH = 1.3
+_MAX_QUERY_INTERVAL_S = 15.0
+"""First interval between status queries, its growth factor, and its maximum. It grows because all users share the
+cluster's controller."""
 _SLURM_SILENCE_LIMIT_S = 600.0
 """Limit for Slurm without an answer."""
 _FOLDER_DELAY_S = 75.0
 """How long a shared folder may take to show files of a job that has ended. By default NFS caches folders up to 60 s."""
 _SHORT_FOLDER_DELAY_S = 3.0
-"""The same limit if Slurm or an interrupt ended the job, so that an exit code may never appear."""
+"""The same limit if Slurm or an interrupt ended the job, so that its exit code file may never appear."""
 _MAX_INTERRUPTS = 3
 """Number of interrupts that end this program while Slurm does not answer."""
-
 
 _NOT_ENDED = JobStatus("RUNNING")
 """Marker for a job that has not ended, as far as known."""
@@ -55,9 +60,11 @@ class Follower:
         self._files = StepFiles(folder, step, self._output)
         self._code_file = step_file(step, "code")
         self._cancellation = JobCancellation(job, callbacks, self._output.print_error)
-        self._answered_s = monotonic()
-        self._ask_at_s = 0.0
-        self._ask_after_s = _ASK_FIRST_S
+        self._last_answer_s = monotonic()
+        """Time of Slurm's last answer."""
+        self._query_at_s = 0.0
+        """Time of the next status query."""
+        self._query_interval_s = _FIRST_QUERY_INTERVAL_S
 
     def follow(self, received: "SignalLog") -> int:
         """Follows the step until it ends and returns the program's exit code.
@@ -76,16 +83,16 @@ class Follower:
             return ExitCode.OUTPUT_CLOSED
 
     def _follow(self, received: "SignalLog") -> int:
-        handled = 0
+        handled_count = 0  # number of signals
         while True:
             if signal.SIGHUP in received:
                 raise DetachedError
-            count = len(received)
-            if count > handled:
-                self._cancellation.is_running |= self._output.lines > 0
+            received_count = len(received)
+            if received_count > handled_count:
+                self._cancellation.is_running |= self._output.line_count > 0
                 self._cancellation.interrupt()
-                handled = count  # a signal that arrived during interrupt() is handled next
-                self._ask_at_s, self._ask_after_s = 0.0, _ASK_FIRST_S
+                handled_count = received_count  # a signal that arrived during interrupt() is handled next
+                self._query_at_s, self._query_interval_s = 0.0, _FIRST_QUERY_INTERVAL_S
             self._cancellation.retry_if_due()
             if self._cancellation.slurm_error and len(received) >= _MAX_INTERRUPTS:
                 raise commands.SlurmUnreachableError(
@@ -94,26 +101,27 @@ class Follower:
                 )
             self._read()
             if self._files.code is not None:
-                return self._interrupted(received) or resolve_exit_code(self._files.code, self._output)
-            if monotonic() >= self._ask_at_s:
-                ended_as = self._ask()
-                if ended_as is not _NOT_ENDED:
-                    code = self._code_after_end(ended_as, received)
-                    return self._interrupted(received) or code
+                return self._interrupt_exit_code(received) or resolve_exit_code(self._files.code, self._output)
+            if monotonic() >= self._query_at_s:
+                final_status = self._query_status()
+                if final_status is not _NOT_ENDED:
+                    exit_code = self._exit_code_after_end(final_status, received)
+                    return self._interrupt_exit_code(received) or exit_code
             received.wait(_POLL_S)
 
     def _cancel_until_gone(self, received: "SignalLog") -> None:
         """Cancels the job, with retries until Slurm accepts, a signal arrives or the limit passes."""
-        before = len(received)
-        until_s = monotonic() + _SLURM_SILENCE_LIMIT_S
+        received_before = len(received)
+        end_s = monotonic() + _SLURM_SILENCE_LIMIT_S
         while commands.cancel(self._job):
-            if len(received) > before or monotonic() > until_s:
+            if len(received) > received_before or monotonic() > end_s:
                 self.is_complete = False
                 return
             received.wait(_POLL_S)
 
     @staticmethod
-    def _interrupted(received: "SignalLog") -> int | None:
+    def _interrupt_exit_code(received: "SignalLog") -> int | None:
+        """Exit code after an interrupt. None without one."""
         return SIGNALLED + received[0] if received else None
 
     def _read(self, *, at_end: bool = False) -> None:
@@ -124,14 +132,14 @@ class Follower:
             raise
         self._callbacks.on_wait()
 
-    def _ask(self) -> JobStatus | None:
+    def _query_status(self) -> JobStatus | None:
         """Queries Slurm. Returns the final status, None if Slurm no longer knows the job, or _NOT_ENDED."""
-        self._ask_at_s = monotonic() + self._ask_after_s
-        self._ask_after_s = min(self._ask_after_s * _ASK_GROWTH, _MAX_ASK_S)
+        self._query_at_s = monotonic() + self._query_interval_s
+        self._query_interval_s = min(self._query_interval_s * _QUERY_INTERVAL_GROWTH, _MAX_QUERY_INTERVAL_S)
         try:
             status = commands.status(self._job)
         except commands.SlurmUnreachableError as error:
-            if monotonic() - self._answered_s > _SLURM_SILENCE_LIMIT_S:
+            if monotonic() - self._last_answer_s > _SLURM_SILENCE_LIMIT_S:
                 raise commands.SlurmUnreachableError(
                     f"Slurm has not answered for {_SLURM_SILENCE_LIMIT_S / 60:g} min: {error.what}",
                     remedy=f"continue later: busbw launch attach {self._folder}",
@@ -139,7 +147,7 @@ class Follower:
             if not self._cancellation.is_requested:
                 self._callbacks.on_status(f"Slurm does not answer: {error.what}")
             return _NOT_ENDED
-        self._answered_s = monotonic()
+        self._last_answer_s = monotonic()
         if status is None or status.has_ended:
             return status
         self._cancellation.is_running = not status.is_pending
@@ -152,14 +160,14 @@ class Follower:
     def _show_status(self, status: JobStatus) -> None:
         if status.is_pending:
             self._callbacks.on_status(waiting_message(self._job, status))
-        elif not self._output.lines:
+        elif not self._output.line_count:
             self._callbacks.on_status(f"job {self._job} runs on {status.node_list}, no output yet")
         elif self._output.recorded_exit_code is not None:
             self._callbacks.on_status(f"process 0 has ended; Slurm is ending job {self._job}")
 
-    def _code_after_end(self, status: JobStatus | None, received: "SignalLog") -> int:
-        """Returns the exit code of an ended job, after waiting for its file to appear in the folder."""
-        handled = len(received)
+    def _exit_code_after_end(self, status: JobStatus | None, received: "SignalLog") -> int:
+        """Returns the exit code of an ended job. Waits for the exit code file to appear in the folder."""
+        handled_count = len(received)
         begin_s = monotonic()
         while True:
             self._read()
@@ -169,8 +177,8 @@ class Follower:
             limit_s = self._folder_delay_s(status, was_interrupted=bool(received))
             if signal.SIGHUP in received:
                 raise DetachedError
-            if len(received) > handled or monotonic() - begin_s >= limit_s:
-                return self._without_code(status, was_interrupted=bool(received))
+            if len(received) > handled_count or monotonic() - begin_s >= limit_s:
+                return self._exit_code_without_file(status, was_interrupted=bool(received))
             self._callbacks.on_status(
                 f"job {self._job} has ended; waiting up to {limit_s:g} s for {self._folder} to show {self._code_file}"
             )
@@ -194,20 +202,20 @@ class Follower:
     def _folder_delay_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
         if status is not None and not status.node_list:
             return 0.0  # it never ran
-        return _SHORT_FOLDER_DELAY_S if was_interrupted or self._was_cut_short(status) else _FOLDER_DELAY_S
+        return _SHORT_FOLDER_DELAY_S if was_interrupted or self._was_ended_from_outside(status) else _FOLDER_DELAY_S
 
-    def _was_cut_short(self, status: JobStatus | None) -> bool:
+    def _was_ended_from_outside(self, status: JobStatus | None) -> bool:
         """True if the batch script was ended from outside, so that it may have written no exit code."""
         return status is not None and not status.has_run_to_its_end and self._files.has_log
 
-    def _without_code(self, status: JobStatus | None, *, was_interrupted: bool) -> int:
+    def _exit_code_without_file(self, status: JobStatus | None, *, was_interrupted: bool) -> int:
         """Returns the exit code of an ended job without an exit code file."""
         self._read(at_end=True)
         has_run = status is None or bool(status.node_list)
-        if has_run and not self._was_cut_short(status):
+        if has_run and not self._was_ended_from_outside(status):
             self.is_complete = False
             self._output.print_error(f"{self._folder} is kept; busbw launch attach {self._folder} shows later output")
-        shows_nothing = not self._files.has_log and not self._output.lines
+        shows_nothing = not self._files.has_log and not self._output.line_count
         if status is not None and status.node_list and shows_nothing and not was_interrupted:
             raise BusbwError(
                 f"job {self._job} has ended ({status.state}), but {self._folder} shows no file from {status.node_list}",
@@ -215,8 +223,8 @@ class Follower:
             )
         if self._output.recorded_exit_code == ExitCode.GOOD:
             return ExitCode.GOOD
-        down = commands.nodes_down(status.node_list) if status else ()
-        self._output.print_error(ended_message(self._job, status, down))
+        failed_nodes = commands.nodes_down(status.node_list) if status else ()
+        self._output.print_error(ended_message(self._job, status, failed_nodes))
         self._print_batch_log()
         return ExitCode.RANK_LOST if self._output.recorded_exit_code is None else self._output.recorded_exit_code
 
@@ -224,7 +232,7 @@ class Follower:
         """Prints the end of the batch script's log, where Slurm writes why it ended a job."""
         with suppress(OSError):
             for line in (self._folder / BATCH_LOG).read_text(errors="replace").splitlines()[-5:]:
-                self._output.print_error(line, by="")
+                self._output.print_error(line, prefix="")
 
 
 class SignalLog(list[int]):
@@ -236,8 +244,8 @@ class SignalLog(list[int]):
         for end in (self.read_end, self._write_end):
             os.set_blocking(end, False)
 
-    def take(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler: appends the signal."""
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Signal handler: appends the signal and ends the wait."""
         self.append(number)
         with suppress(BlockingIOError):
             os.write(self._write_end, b"!")
@@ -259,7 +267,7 @@ def signals() -> Iterator[SignalLog]:
     """Yields a log of signals, which have no other effect meanwhile."""
     received = SignalLog()
     try:
-        with termination_signals.handled_by(received.take):
+        with termination_signals.handled_by(received.on_signal):
             yield received
     finally:
         received.close()

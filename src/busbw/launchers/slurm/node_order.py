@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 
-_FIELD = re.compile(r"(\w+)=(\S*)")
+_TOPOLOGY_FIELD = re.compile(r"(\w+)=(\S*)")
 _DIGITS = re.compile(r"(\d+)")
 
 
 def parse_hostlist(text: str) -> list[str]:
     """Expands a host list of Slurm, such as `n[1-3,07],gpu-a[01-02]-x`."""
     names: list[str] = []
-    for item in _split_outside_brackets(text):
-        names += _expanded(item)
+    for name in _split_outside_brackets(text):
+        names += _expand_brackets(name)
     return names
 
 
@@ -26,22 +26,23 @@ def _split_outside_brackets(text: str) -> Iterable[str]:
         yield text[start:]
 
 
-def _expanded(item: str) -> list[str]:
-    before, bracket, rest = item.partition("[")
+def _expand_brackets(name: str) -> list[str]:
+    """Expands the first pair of brackets of a name, and then the text after it."""
+    prefix, bracket, after_bracket = name.partition("[")
     if not bracket:
-        return [item]
-    inside, _, after = rest.partition("]")
+        return [name]
+    ranges, _, suffix = after_bracket.partition("]")
     numbers: list[str] = []
-    for part in inside.split(","):
-        first, dash, last = part.partition("-")
+    for range_text in ranges.split(","):
+        first, dash, last = range_text.partition("-")
         if dash:
             numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
         else:
             numbers.append(first)
-    return [f"{before}{number}{tail}" for number in numbers for tail in _expanded(after)]
+    return [f"{prefix}{number}{expanded_suffix}" for number in numbers for expanded_suffix in _expand_brackets(suffix)]
 
 
-def by_switch(topology: str) -> list[str]:
+def order_by_switch(topology: str) -> list[str]:
     """Returns all nodes of the cluster, ordered by switch.
 
     Switches below the same switch are adjacent, and so are the nodes of a leaf switch. Within a switch, nodes are in
@@ -50,31 +51,31 @@ def by_switch(topology: str) -> list[str]:
     Args:
         topology: Output of `scontrol show topology`, or the lines of topology.conf. A block counts as a leaf switch.
     """
-    nodes: dict[str, list[str]] = {}
-    below: dict[str, list[str]] = {}
+    nodes: dict[str, list[str]] = {}  # by switch
+    child_switches: dict[str, list[str]] = {}
     for line in topology.splitlines():
-        fields = dict(_FIELD.findall(line.partition("#")[0]))
+        fields = dict(_TOPOLOGY_FIELD.findall(line.partition("#")[0]))
         name = fields.get("SwitchName") or fields.get("BlockName")
         if name:
-            below[name] = parse_hostlist(fields.get("Switches", ""))
+            child_switches[name] = parse_hostlist(fields.get("Switches", ""))
             nodes[name] = parse_hostlist(fields.get("Nodes", ""))
 
     order: dict[str, None] = {}
 
-    def walk(switch: str, path: frozenset[str]) -> None:
+    def visit(switch: str, path: frozenset[str]) -> None:
         if switch in path:
             return  # a cycle: invalid in a tree
-        for inner in sorted(below.get(switch, []), key=_natural_key):
-            walk(inner, path | {switch})
+        for child in sorted(child_switches.get(switch, []), key=_natural_key):
+            visit(child, path | {switch})
         order.update(dict.fromkeys(sorted(nodes.get(switch, []), key=_natural_key)))
 
-    inner = {name for names in below.values() for name in names}
-    for top in sorted(below.keys() - inner, key=_natural_key):
-        walk(top, frozenset())
+    inner_switches = {name for names in child_switches.values() for name in names}
+    for top_switch in sorted(child_switches.keys() - inner_switches, key=_natural_key):
+        visit(top_switch, frozenset())
     return list(order)
 
 
-def in_order(nodes: Sequence[str], order: Sequence[str]) -> list[str]:
+def sort_nodes(nodes: Sequence[str], order: Sequence[str]) -> list[str]:
     """Sorts the nodes by their position in the order. Nodes without a position come last."""
     position = {name: index for index, name in enumerate(order)}
     return sorted(nodes, key=lambda name: (position.get(name, len(position)), _natural_key(name)))

@@ -5,38 +5,40 @@ from collections.abc import Sequence
 
 from busbw.launchers.slurm.node_order import parse_hostlist
 
-NODES = ("sinfo", "--noheader", "--Node", "--format=%N %P")
+SINFO_COMMAND = ("sinfo", "--noheader", "--Node", "--format=%N %P")
 """Command that prints each node with each of its partitions. An asterisk marks the default partition."""
 
 
-def processors(nodes: str, partitions: str, options: Sequence[str]) -> list[int]:
+def processor_counts(nodes: str, partitions: str, options: Sequence[str]) -> list[int]:
     """Returns the processor count of each node available to a job with these options.
 
     Processors reserved for Slurm itself are not counted.
 
     Args:
         nodes: Output of `scontrol --oneliner show node`.
-        partitions: Output of NODES.
+        partitions: Output of SINFO_COMMAND.
         options: Options of the job. Only the partition and the node list are used.
     """
-    wanted = _value(options, "partition", "p").split(",")
-    allowed = {
-        name
-        for name, _, partition in (line.partition(" ") for line in partitions.splitlines())
-        if partition.rstrip("*") in wanted or (wanted == [""] and partition.endswith("*"))
-    }
-    if named := parse_hostlist(_value(options, "nodelist", "w")):
+    wanted_partitions = _option_value(options, "partition", "p").split(",")
+    uses_default = wanted_partitions == [""]
+    allowed = set()
+    for line in partitions.splitlines():
+        name, _, partition = line.partition(" ")
+        if partition.rstrip("*") in wanted_partitions or (uses_default and partition.endswith("*")):
+            allowed.add(name)
+    if named := parse_hostlist(_option_value(options, "nodelist", "w")):
         allowed &= set(named)
-    found = (dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line)) for line in nodes.splitlines())
-    return [_processor_count(node) for node in found if node.get("NodeName") in allowed]
+    node_fields = (dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line)) for line in nodes.splitlines())
+    return [_processor_count(fields) for fields in node_fields if fields.get("NodeName") in allowed]
 
 
-def _value(options: Sequence[str], name: str, letter: str) -> str:
-    """Value of an option; the last occurrence applies."""
-    found = [re.fullmatch(rf"(?:--{name}=|-{letter} ?)(.*)", option) for option in options]
-    return next((match[1] for match in reversed(found) if match), "")
+def _option_value(options: Sequence[str], name: str, letter: str) -> str:
+    """Value of an option; the last occurrence applies. Empty if the option is not given."""
+    matches = [re.fullmatch(rf"(?:--{name}=|-{letter} ?)(.*)", option) for option in options]
+    return next((match[1] for match in reversed(matches) if match), "")
 
 
 def _processor_count(node: dict[str, str]) -> int:
+    """Processors of a node: those that jobs can use, or all if Slurm does not print that. 0 if unknown."""
     text = node.get("CPUEfctv") or node.get("CPUTot", "")
     return int(text) if text.isdecimal() else 0

@@ -10,7 +10,7 @@ RESERVED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
 """Long names and letters of options that a user cannot set: RESERVED with sbatch, RESERVED_BY_SRUN with srun."""
 
 
-def refuse_reserved(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
+def reject_reserved(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
     """Checks the Slurm options that the user passed with the option `name`.
 
     Raises:
@@ -25,7 +25,7 @@ def refuse_reserved(name: str, options: Iterable[str], names: tuple[str, ...], l
 
 
 def _is_reserved(option: str, names: tuple[str, ...], letters: str) -> bool:
-    """True for a reserved option. Long names may be abbreviated, and letters without a value may precede a letter."""
+    """True for a reserved option. Slurm allows abbreviated names, and letters without a value before another letter."""
     if option.startswith("--"):
         name_part = option[2:].partition("=")[0]
         return any(name_part and name.startswith(name_part) for name in names)

@@ -1,4 +1,7 @@
-"""Renders command lines and batch scripts for Slurm: pure functions of the job and the target."""
+"""Renders command lines and batch scripts for Slurm: pure functions of the job and the target.
+
+A batch script runs one or more steps in sequence. Each step is one srun command, which starts all processes of a run.
+"""
 
 import re
 import shlex
@@ -16,8 +19,8 @@ _STEP_NAME = "step-{step}"
 BATCH_LOG = "batch.log"
 """Log of the batch script itself. Slurm creates it before the script starts."""
 _STDOUT_OF_PROCESS_0 = '[ "$SLURM_PROCID" = 0 ] || exec 1>&2'
-"""Redirects stdout of all processes but 0 to stderr. srun merges stdout in pieces of about 1 KiB, so other output would
-split the records of process 0."""
+"""Redirects stdout of all processes but 0 to stderr. srun merges the stdout of its tasks in pieces of about 1 KiB, so
+other output would split the records of process 0."""
 _TASK_WRAPPER = ("sh", "-c", f'trap : INT TERM HUP; {_STDOUT_OF_PROCESS_0}; "$@"; exit $?', "sh")
 """Shell around each process that turns a signal into an exit code. If a task dies by a signal, srun ends the step at
 once and drops the output of the others (seen with Slurm 22.05)."""
@@ -33,10 +36,11 @@ _SRUN_TASK_WRAPPER = (
     ),
     "sh",
 )
-"""The same wrapper if srun runs from this machine. srun forwards SIGUSR1 and SIGUSR2 to its tasks without the
-controller: SIGUSR1 interrupts the program, SIGUSR2 kills it. The shell runs the program in the background. So the
-program starts with SIGINT and SIGQUIT ignored, until it installs its handlers, and with /dev/null as its stdin."""
+"""The same wrapper if srun runs from this machine. srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's
+controller. SIGUSR1 then interrupts the program, and SIGUSR2 kills it. The shell runs the program in the background. So
+the program starts with SIGINT and SIGQUIT ignored, until it installs its handlers, and with /dev/null as its stdin."""
 _SET_BY_HOSTFILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
+"""Options that contradict a host file, which defines the nodes and the number of processes on each."""
 EXPORT = "--export=ALL"
 """Exports the environment with the token, even if a site disables that (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
 OUTPUT_VARIABLES = ("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE")
@@ -60,8 +64,11 @@ class SlurmTarget:
     step_options: tuple[str, ...] = ()
     """Options of srun for the step."""
     gpus_per_node: int | None = None
+    """None or 0: the job requests no GPUs by --gpus-per-node."""
     exclusive: bool = True
+    """True to request whole nodes."""
     mpi: str = "none"
+    """Value of srun's --mpi."""
     container_image: str = ""
     container_mounts: str = ""
     hosts: tuple[HostSlots, ...] = ()
@@ -69,10 +76,11 @@ class SlurmTarget:
     order: tuple[str, ...] = ()
     """Node names in the order of use. Empty: Slurm's order."""
     port: int = 0
-    """Port on which process 0 listens if `has_order`; Slurm then does not name the first node."""
+    """Port on which process 0 listens. Used only if `has_order`; Slurm's variables then do not name the first node."""
     scratch: Path = Path("/tmp")
     """Folder for temporary files of an srun from this machine."""
     steps: int = 1
+    """Number of steps in sequence, each with its own run."""
 
     @property
     def has_order(self) -> bool:
@@ -90,17 +98,20 @@ def option_name(option: str) -> str:
     return option.partition("=")[0]
 
 
-def merged(options: Iterable[str]) -> tuple[str, ...]:
+def merge_options(options: Iterable[str]) -> tuple[str, ...]:
     """Removes repeated options. An option keeps its first position and its last value."""
-    found: dict[str, str] = {}
+    last_by_name: dict[str, str] = {}
     for option in options:
-        found[option_name(option)] = option
-    return tuple(found.values())
+        last_by_name[option_name(option)] = option
+    return tuple(last_by_name.values())
 
 
-def sbatch(job: Job, target: SlurmTarget, script: Path) -> tuple[str, ...]:
-    """Returns the command that submits a script. Repeats its options, because SBATCH_... variables override those."""
-    return ("sbatch", "--parsable", *merged([EXPORT, *_sbatch_options(job, target)]), str(script))
+def sbatch_command(job: Job, target: SlurmTarget, script_path: Path) -> tuple[str, ...]:
+    """Returns the command that submits a script.
+
+    The command repeats the script's options, because variables such as SBATCH_PARTITION override those in the script.
+    """
+    return ("sbatch", "--parsable", *merge_options([EXPORT, *_sbatch_options(job, target)]), str(script_path))
 
 
 def _sbatch_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
@@ -110,7 +121,7 @@ def _sbatch_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     return (*job_options(job, target), "--no-requeue", f"--output={log}")
 
 
-def _user_export(target: SlurmTarget) -> tuple[str, ...]:
+def _export_options(target: SlurmTarget) -> tuple[str, ...]:
     """The user's --export options."""
     return tuple(option for option in target.job_options if option_name(option) == "--export")
 
@@ -127,55 +138,55 @@ def node_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 
 def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of the job. The user's override those of the machine type, which override our own."""
-    system = [one.option for one in job.system.slurm_job] if job.system else []
+    machine_type_options = [entry.option for entry in job.system.slurm_job] if job.system else []
     gpus = [f"--gpus-per-node={target.gpus_per_node}"] if target.gpus_per_node else []
     exclusive = ["--exclusive"] if target.exclusive else []
-    wanted = [f"--job-name={job.name}", *node_options(job, target), *exclusive, *gpus, *system]
+    options = [f"--job-name={job.name}", *node_options(job, target), *exclusive, *gpus, *machine_type_options]
     if not target.exclusive:
-        wanted = [option for option in wanted if option_name(option) != "--exclusive"]
-    return merged([*wanted, *target.job_options])
+        options = [option for option in options if option_name(option) != "--exclusive"]
+    return merge_options([*options, *target.job_options])
 
 
 def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of a step, started by the batch script or from this machine."""
-    system = [one.option for one in job.system.slurm_step] if job.system else []
-    placement = ["--distribution=arbitrary"] if target.has_order else []
+    machine_type_options = [entry.option for entry in job.system.slurm_step] if job.system else []
+    distribution = ["--distribution=arbitrary"] if target.has_order else []
     container = []
     if target.container_image:
         container.append(f"--container-image={target.container_image}")
         container += [f"--container-mounts={target.container_mounts}"] if target.container_mounts else []
     # After a lost rank the others report it and end by themselves, so Slurm must not kill them for 30 s.
-    wanted = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", "--wait=30", "--cpu-bind=none"]
-    return merged([*wanted, *placement, *system, *container, *target.step_options])
+    options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", "--wait=30", "--cpu-bind=none"]
+    return merge_options([*options, *distribution, *machine_type_options, *container, *target.step_options])
 
 
-def srun(job: Job, target: SlurmTarget) -> tuple[str, ...]:
+def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """The srun command without a batch job: a new step within an allocation, or a new job."""
     if target.in_allocation:
         overlap = ("--overlap",) if target.in_step else ()
-        words = (f"--job-name={job.name}", *node_options(job, target), *overlap, *step_options(job, target))
+        options = (f"--job-name={job.name}", *node_options(job, target), *overlap, *step_options(job, target))
     else:
         step = step_options(job, target)
-        if _user_export(target):
+        if _export_options(target):
             step = tuple(option for option in step if option != EXPORT)
-        words = (*job_options(job, target), *step)
+        options = (*job_options(job, target), *step)
     if target.hosts:  # the host file defines the nodes
-        words = tuple(option for option in words if option_name(option) not in _SET_BY_HOSTFILE)
-    return ("srun", *merged(words), *_SRUN_TASK_WRAPPER, *job.command)
+        options = tuple(option for option in options if option_name(option) not in _SET_BY_HOSTFILE)
+    return ("srun", *merge_options(options), *_SRUN_TASK_WRAPPER, *job.command)
 
 
-def variables(job: Job, target: SlurmTarget, *, first_host: str = "") -> dict[str, str]:
+def process_variables(job: Job, target: SlurmTarget, *, first_host: str = "") -> dict[str, str]:
     """Variables of every process, without Slurm's own and the token."""
-    store = {"BUSBW_RENDEZVOUS": f"tcp://{first_host}:{target.port}"} if first_host else {}
-    return {**dict(job.environment), "BUSBW_LAUNCHER": "slurm", **store}
+    rendezvous = {"BUSBW_RENDEZVOUS": f"tcp://{first_host}:{target.port}"} if first_host else {}
+    return {**dict(job.environment), "BUSBW_LAUNCHER": "slurm", **rendezvous}
 
 
-def step_file(step: int, end: str) -> str:
+def step_file(step: int, suffix: str) -> str:
     """Name of a step's file with the suffix `out`, `err`, or `code` (which appears when the step has ended)."""
-    return f"{_STEP_NAME.format(step=step)}.{end}"
+    return f"{_STEP_NAME.format(step=step)}.{suffix}"
 
 
-def script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slurm") -> str:
+def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slurm") -> str:
     """Returns the batch script, which creates the token, runs the steps, and stores their output in the folder.
 
     Args:
@@ -187,17 +198,17 @@ def script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slurm") -
         "#!/bin/bash",
         f"# {_title(job, target)}; made by:",
         f"#   {made_by}",
-        *(f"#SBATCH {_header(option)}" for option in _sbatch_options(job, target)),
+        *(f"#SBATCH {_quote_option(option)}" for option in _sbatch_options(job, target)),
         "",
         *_folder_lines(job, target),
         "",
         f"unset {' '.join(name for name in WORLD_VARIABLES if name != 'BUSBW_TOKEN')} {' '.join(OUTPUT_VARIABLES)}",
-        *(f"export {name}={shlex.quote(value)}" for name, value in variables(job, target).items()),
+        *(f"export {name}={shlex.quote(value)}" for name, value in process_variables(job, target).items()),
         "# The token is created here, so it is in no file and not in the scheduler. srun exports it to the processes.",
         "BUSBW_TOKEN=$(od -An -v -N32 -tx1 /dev/urandom | tr -d ' \\n')",
         "export BUSBW_TOKEN",
         "",
-        *_order_lines(job, target),
+        *_host_file_lines(job, target),
         *_step_lines(job, target),
     ]
     return "\n".join(lines) + "\n"
@@ -205,19 +216,19 @@ def script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slurm") -
 
 def _title(job: Job, target: SlurmTarget) -> str:
     nodes = len(target.hosts) or job.nodes
-    each = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
-    count = total(target.hosts) if target.hosts else job.processes
-    return (
-        f"{Path(job.program).name} on {count_text(nodes, 'node')}, {count_text(count, 'process', 'processes')} {each}"
-    )
+    distribution = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
+    process_count = total(target.hosts) if target.hosts else job.processes
+    processes = count_text(process_count, "process", "processes")
+    return f"{Path(job.program).name} on {count_text(nodes, 'node')}, {processes} {distribution}"
 
 
-def _header(option: str) -> str:
+def _quote_option(option: str) -> str:
     """Quotes an option for an #SBATCH line, where unquoted values end at a blank."""
     return option if re.fullmatch(r"[^\s\"'\\#]+", option) else '"' + re.sub(r'(["\\])', r"\\\1", option) + '"'
 
 
 def _folder_lines(job: Job, target: SlurmTarget) -> list[str]:
+    """Script lines that set $folder."""
     if not target.standalone:
         return [f"folder={shlex.quote(str(target.folder))}"]
     return [
@@ -229,24 +240,24 @@ def _folder_lines(job: Job, target: SlurmTarget) -> list[str]:
     ]
 
 
-def _order_lines(job: Job, target: SlurmTarget) -> list[str]:
+def _host_file_lines(job: Job, target: SlurmTarget) -> list[str]:
     """Script lines that write the host file of srun, with one line per process."""
     if not target.has_order:
         return []
     if target.hosts:
         names = [host.name for host in target.hosts for _ in range(host.processes)]
-        fill = [f"printf '%s\\n' {' '.join(map(shlex.quote, names))} >\"$folder/hosts\""]
+        write_hosts = [f"printf '%s\\n' {' '.join(map(shlex.quote, names))} >\"$folder/hosts\""]
     else:
-        repeat = f"awk '{{ for (i = 0; i < {job.processes_per_node}; i++) print }}' >\"$folder/hosts\""
-        fill = [
+        write_repeated = f"awk '{{ for (i = 0; i < {job.processes_per_node}; i++) print }}' >\"$folder/hosts\""
+        write_hosts = [
             "# Nodes of this job, ordered by switch. Nodes without a known switch come last.",
             f"printf '%s\\n' {' '.join(map(shlex.quote, target.order))} >\"$folder/order\"",
             'scontrol show hostnames "$SLURM_JOB_NODELIST" >"$folder/nodes"',
             '{ grep -Fx -f "$folder/nodes" "$folder/order"; grep -vFx -f "$folder/order" "$folder/nodes"; } |',
-            f"  {repeat}",
+            f"  {write_repeated}",
         ]
     return [
-        *fill,
+        *write_hosts,
         'export SLURM_HOSTFILE="$folder/hosts"',
         f'BUSBW_RENDEZVOUS=tcp://$(head -n 1 "$folder/hosts"):{target.port}',
         "export BUSBW_RENDEZVOUS",
@@ -255,24 +266,25 @@ def _order_lines(job: Job, target: SlurmTarget) -> list[str]:
 
 
 def _step_lines(job: Job, target: SlurmTarget) -> list[str]:
+    """Script lines that run the steps. The script's exit code is the first one that is not 0."""
     options = step_options(job, target)
     if target.has_order:  # the host file defines the number of nodes
         options = (f"--ntasks={total(target.hosts) or job.processes}", *options)
-    words = shlex.join(["srun", *options, *_TASK_WRAPPER, *job.command])
-    lines = [
-        f'  {words} >"$folder/$name.out" 2>"$folder/$name.err"',
+    command_line = shlex.join(["srun", *options, *_TASK_WRAPPER, *job.command])
+    loop_lines = [
+        f'  {command_line} >"$folder/$name.out" 2>"$folder/$name.err"',
         "  code=$?",
         '  echo "$code" >"$folder/$name.part" && mv "$folder/$name.part" "$folder/$name.code"',
         '  [ "$first" != 0 ] || first=$code',
     ]
     if target.standalone:  # copies the table, without record lines, to the job's log
-        lines.append('  grep -v "^{" "$folder/$name.out"; cat "$folder/$name.err" >&2')
+        loop_lines.append('  grep -v "^{" "$folder/$name.out"; cat "$folder/$name.err" >&2')
     # Later steps can succeed after wrong data (1) or too low bandwidth (5), but not after other errors.
     return [
         "first=0",
         f"for step in {' '.join(str(step) for step in range(1, target.steps + 1))}; do",
         f"  name={_STEP_NAME.format(step='$step')}",
-        *lines,
+        *loop_lines,
         "  case $code in 0 | 1 | 5) ;; *) break ;; esac",
         "done",
         'exit "$first"',

@@ -1,4 +1,8 @@
-"""Runs srun from this machine: as a step of the current allocation, or as a new job."""
+"""Runs srun from this machine: as a step of the current allocation, or as a new job.
+
+After an interrupt, srun itself is signaled if ranks run, because that works without Slurm's controller. Otherwise the
+step or the queued job is canceled through Slurm.
+"""
 
 import re
 import signal
@@ -15,7 +19,7 @@ from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
 from busbw.launchers.slurm.status import waiting_message
 
 _QUEUED = re.compile(rb"job (\d+) queued")
-_ASK_EVERY_S = 5.0
+_QUERY_INTERVAL_S = 5.0
 _ORDERLY_S = 10.0
 """How long ranks may take to end after an interrupt, before the step is canceled."""
 
@@ -31,7 +35,7 @@ def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callback
     """
     step = _SrunStep(name, callbacks)
     with processes.written_files(files):
-        filtered = replace(callbacks, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
+        step_callbacks = replace(callbacks, on_line=step.forward_line, on_wait=step.wait, on_error=step.forward_error)
         # srun ends the step at once on SIGTERM. After SIGKILL the step would keep running.
         policy = processes.TerminationPolicy(
             on_interrupt=step.interrupt,
@@ -40,7 +44,7 @@ def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callback
             first_end_signal=step.first_end_signal,
             signal_to_send=step.signal_to_send,
         )
-        code = processes.run_all([command], filtered, policy)[0].code
+        code = processes.run_all([command], step_callbacks, policy)[0].code
     if step.interrupted_code is None:
         return resolve_exit_code(code, step.output)
     step.end(is_orderly=code == ExitCode.INTERRUPTED)
@@ -61,27 +65,31 @@ class _SrunStep:
         self._name = name
         self._callbacks = callbacks
         self._queued_job = ""
-        self._ask_at_s = 0.0
+        """ID of the job while it waits. Empty otherwise."""
+        self._query_at_s = 0.0
+        """Time of the next query for the reason of the wait."""
         self._cancel_at_s: float | None = None
-        self._signal: int | None = None
+        """Time at which a step that is ending is canceled. None before an interrupt."""
+        self._pending_signal: int | None = None
+        """Signal that `signal_to_send` returns next."""
 
-    def take(self, line: bytes) -> None:
+    def forward_line(self, line: bytes) -> None:
         """Forwards a line of process 0's stdout."""
         try:
-            self.output.take(line)
+            self.output.forward_line(line)
         except BrokenPipeError:
             self.interrupted_code = ExitCode.OUTPUT_CLOSED
             self._start_ending()
-            self._signal = signal.SIGUSR1  # output shows that ranks run
+            self._pending_signal = signal.SIGUSR1  # output shows that ranks run
             raise
 
-    def take_error(self, line: bytes, _process: object) -> None:
+    def forward_error(self, line: bytes, _process: object) -> None:
         """Forwards a line of stderr, or shows it as a status if it is about waiting."""
         if not WAITS.search(line):
-            self.output.take_error(line)
+            self.output.forward_error(line)
             return
         if queued := _QUEUED.search(line):
-            self._queued_job, self._ask_at_s = queued[1].decode(), 0.0
+            self._queued_job, self._query_at_s = queued[1].decode(), 0.0
         elif b"allocated" in line or b"Step created" in line:
             self._queued_job = ""
         self._callbacks.on_status(line.decode(errors="replace").strip())
@@ -89,17 +97,25 @@ class _SrunStep:
     def wait(self) -> None:
         """Polls Slurm and enforces time limits. Called at least once a second."""
         now_s = monotonic()
-        if self._queued_job and not self.output.lines and now_s >= self._ask_at_s:
-            self._ask_at_s = now_s + _ASK_EVERY_S
-            self._show_reason()
+        if self._queued_job and not self.output.line_count and now_s >= self._query_at_s:
+            self._query_at_s = now_s + _QUERY_INTERVAL_S
+            self._show_wait_reason()
         if self._cancel_at_s is not None and now_s > self._cancel_at_s:
-            self._cancel_at_s = None if self._was_canceled else now_s + _ORDERLY_S
-            if slurm_error := "it did not end" if self._was_canceled else self._cancel():
-                self._end_srun(slurm_error)
-            self._was_canceled = True
+            self._cancel_or_end_srun(now_s)
         self._callbacks.on_wait()
 
-    def _show_reason(self) -> None:
+    def _cancel_or_end_srun(self, now_s: float) -> None:
+        """Cancels a step that does not end after an interrupt. If it was canceled before, ends srun."""
+        if self._was_canceled:
+            self._cancel_at_s = None
+            self._end_srun("it did not end")
+            return
+        self._cancel_at_s = now_s + _ORDERLY_S
+        if slurm_error := self._cancel():
+            self._end_srun(slurm_error)
+        self._was_canceled = True
+
+    def _show_wait_reason(self) -> None:
         try:
             status = commands.status(self._queued_job)
         except commands.SlurmUnreachableError as error:
@@ -110,8 +126,8 @@ class _SrunStep:
 
     def signal_to_send(self) -> int | None:
         """Returns SIGUSR1 once, to interrupt the ranks after the reader of the output closed."""
-        number, self._signal = self._signal, None
-        return number
+        signal_number, self._pending_signal = self._pending_signal, None
+        return signal_number
 
     def first_end_signal(self) -> int:
         """Returns the signal for an srun that does not end.
@@ -119,7 +135,7 @@ class _SrunStep:
         If ranks run, it is SIGUSR2: srun forwards it, and the wrapper shells kill the ranks. SIGTERM does not work
         while the controller is unreachable (seen with Slurm 22.05).
         """
-        return signal.SIGUSR2 if self.output.lines else signal.SIGTERM
+        return signal.SIGUSR2 if self.output.line_count else signal.SIGTERM
 
     def end(self, *, is_orderly: bool) -> None:
         """Cancels the step or job, so that nothing keeps running even if srun was killed."""
@@ -144,7 +160,7 @@ class _SrunStep:
         """
         self.interrupted_code = self.interrupted_code or ExitCode.INTERRUPTED
         self._start_ending()
-        if self.output.lines:
+        if self.output.line_count:
             return signal.SIGUSR1
         self._interrupt_by_slurm()
         return None
@@ -162,12 +178,12 @@ class _SrunStep:
     def _cancel(self, *, signal_name: str = "") -> str:
         """Cancels or signals the running step, or cancels the queued job. Returns the error, or the empty string."""
         try:
-            running = commands.step_named(self._name)
+            step_id = commands.find_step(self._name)
         except BusbwError as error:
             return error.what
-        self._found_target = bool(running or self._queued_job)
-        if running:
-            return commands.cancel(running, signal=signal_name)
+        self._found_target = bool(step_id or self._queued_job)
+        if step_id:
+            return commands.cancel(step_id, signal=signal_name)
         if self._queued_job:
             return commands.cancel(self._queued_job)
         return commands.cancel_named(self._name)

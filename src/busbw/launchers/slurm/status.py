@@ -1,4 +1,4 @@
-"""Job status in Slurm and messages about it: pure functions of the output of Slurm's commands."""
+"""Parses the status of a job in Slurm, and explains it: pure functions of the output of Slurm's commands."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ SQUEUE_FORMAT = "%T|%S|%D|%N|%r"
 _RUNNING_STATES = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"}
 _PENDING_STATES = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING"}
 _SELF_ENDED_STATES = {"COMPLETED", "FAILED"}
-_EMPTY_VALUES = {"", "N/A", "Unknown", "None", "(null)"}
+"""States of a job with a batch script that ended by itself."""
+_UNKNOWN_VALUES = {"", "N/A", "Unknown", "None", "(null)"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def parse_squeue(text: str) -> JobStatus | None:
     fields = text.strip().partition("\n")[0].split("|", 4)
     if len(fields) < 5:
         return None
-    state, starts, nodes, node_list, reason = (_value(part) for part in fields)
+    state, starts, nodes, node_list, reason = (_known_text(field) for field in fields)
     return JobStatus(state, reason, nodes, node_list, starts)
 
 
@@ -58,22 +59,26 @@ def parse_scontrol(text: str) -> JobStatus | None:
     if "JobState" not in fields:
         return None
     nodes = fields.get("NumNodes", "").partition("-")[0]
-    return JobStatus(fields["JobState"], _value(fields.get("Reason", "")), nodes, _value(fields.get("NodeList", "")))
+    return JobStatus(
+        fields["JobState"], _known_text(fields.get("Reason", "")), nodes, _known_text(fields.get("NodeList", ""))
+    )
 
 
-def _value(text: str) -> str:
-    return "" if text.strip() in _EMPTY_VALUES else text.strip()
+def _known_text(text: str) -> str:
+    return "" if text.strip() in _UNKNOWN_VALUES else text.strip()
 
 
 @dataclass(frozen=True)
 class _ReasonText:
+    """Explanation of one of Slurm's reasons for waiting. Empty texts if the reason is self-evident or unknown."""
+
     explanation: str
     remedy: str = ""
-    never_ends: bool = False
+    never_resolves: bool = False
     """True if waiting cannot help."""
 
 
-_MEANINGS = {
+_REASONS = {
     "Resources": _ReasonText("its nodes are in use"),
     "Priority": _ReasonText("other jobs are before it"),
     "Dependency": _ReasonText("another job must end first"),
@@ -98,22 +103,22 @@ _MEANINGS = {
     "JobHeldUser": _ReasonText("", "release it: `scontrol release {job}`"),
     "JobHeldAdmin": _ReasonText("an administrator holds it", "ask the administrator"),
     "BadConstraints": _ReasonText(
-        "no node satisfies the constraints", "change the requested resources", never_ends=True
+        "no node satisfies the constraints", "change the requested resources", never_resolves=True
     ),
     "DependencyNeverSatisfied": _ReasonText(
-        "the job that it depends on failed", "remove the dependency", never_ends=True
+        "the job that it depends on failed", "remove the dependency", never_resolves=True
     ),
-    "InvalidAccount": _ReasonText("the account is not valid", "set another --account", never_ends=True),
-    "InvalidQOS": _ReasonText("the quality of service is not valid", "set another --qos", never_ends=True),
-    "ReservationDeleted": _ReasonText("its reservation was deleted", "remove --reservation", never_ends=True),
+    "InvalidAccount": _ReasonText("the account is not valid", "set another --account", never_resolves=True),
+    "InvalidQOS": _ReasonText("the quality of service is not valid", "set another --qos", never_resolves=True),
+    "ReservationDeleted": _ReasonText("its reservation was deleted", "remove --reservation", never_resolves=True),
 }
 """Reasons of pending jobs (https://slurm.schedmd.com/job_reason_codes.html), explained unless self-evident."""
 
 
-def _meaning(reason: str) -> _ReasonText:
+def _explain_reason(reason: str) -> _ReasonText:
     name = reason.strip("()").partition(",")[0].strip()
-    if found := _MEANINGS.get(name) or _MEANINGS.get(reason.strip("()")):
-        return found
+    if explained := _REASONS.get(name) or _REASONS.get(reason.strip("()")):
+        return explained
     if name.startswith(("Assoc", "QOS")):
         return _ReasonText("a limit of the account or of the quality of service", "wait, or request less")
     return _ReasonText("")
@@ -127,7 +132,7 @@ def waiting_message(job: str, status: JobStatus) -> str:
     text = f"job {job} waits for {nodes}"
     reason = status.reason or (status.state if status.state != "PENDING" else "")
     if reason:
-        meaning = _meaning(reason)
+        meaning = _explain_reason(reason)
         text += f": {reason}" + (f" ({meaning.explanation})" if meaning.explanation else "")
         text += f"; {meaning.remedy.format(job=job)}" if meaning.remedy else ""
     if status.starts:
@@ -137,8 +142,8 @@ def waiting_message(job: str, status: JobStatus) -> str:
 
 def never_starts(status: JobStatus) -> tuple[str, str] | None:
     """Reason and remedy for a job that can never start. None if waiting may help."""
-    meaning = _meaning(status.reason)
-    if not status.is_pending or not meaning.never_ends:
+    meaning = _explain_reason(status.reason)
+    if not status.is_pending or not meaning.never_resolves:
         return None
     return f"{status.reason} ({meaning.explanation})", meaning.remedy
 
@@ -154,16 +159,18 @@ _END_REASONS = {
 }
 
 
-def ended_message(job: str, status: JobStatus | None, down: tuple[str, ...] = ()) -> str:
+def ended_message(job: str, status: JobStatus | None, failed_nodes: tuple[str, ...] = ()) -> str:
     """Message about a job that ended without an exit code of the program.
 
     Args:
         job: ID of the job.
         status: Final status. None if Slurm no longer knows the job.
-        down: Failed nodes of the job with Slurm's reasons.
+        failed_nodes: Failed nodes of the job with Slurm's reasons.
     """
     if status is None:
         return f"Slurm no longer knows job {job}, and its program left no exit code"
     reason = _END_REASONS.get(status.state, "its batch script ended")
-    nodes = f" ({', '.join(down)})" if down else f" on {status.node_list}" if status.node_list else ""
+    nodes = f" on {status.node_list}" if status.node_list else ""
+    if failed_nodes:
+        nodes = f" ({', '.join(failed_nodes)})"
     return f"Slurm ended job {job}: {status.state}{nodes}, {reason}"

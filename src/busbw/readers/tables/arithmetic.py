@@ -1,8 +1,8 @@
 """Interval arithmetic on printed figures: checks whether bytes, time and bandwidths agree.
 
 algbw = bytes / time and busbw = algbw x factor hold for the measured numbers, but the printed ones are rounded. So each
-figure is an interval given by its last digit, and a contradiction is two disjoint intervals. EPSILON is the only
-additional tolerance.
+figure stands for an interval: the values that round to it. Two figures contradict each other if their intervals are
+disjoint. EPSILON is the only additional tolerance.
 """
 
 from bisect import bisect_left
@@ -16,24 +16,28 @@ EPSILON = 1e-3
 """Relative tolerance beyond rounding, because some programs print a mean of rates next to a rate of means."""
 
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
-_NARROW = 0.02
+_MAX_INFORMATIVE_WIDTH = 0.02
+"""Width of a ratio's interval below which the ratio is precise enough to distinguish numbers of ranks."""
 _INFINITE = float("inf")
 
 
 class PlacementNumbers(NamedTuple):
-    """Figures of one placement, each with half the value of its last digit. None if no number is printed."""
+    """Figures of one placement, each with its half step: half the value of its last digit, the rounding error.
+
+    A figure is None if no number is printed. `time` is in the table's unit, bandwidths are in GB/s.
+    """
 
     time: float | None
-    time_step: float
+    time_half_step: float
     algbw: float | None
-    algbw_step: float
+    algbw_half_step: float
     busbw: float | None
-    busbw_step: float
+    busbw_half_step: float
 
 
-def placement_numbers(side: PlacementText) -> PlacementNumbers:
+def parse_numbers(texts: PlacementText) -> PlacementNumbers:
     """Converts the printed figures of one placement to numbers."""
-    time, algbw, busbw = side.time, side.algbw, side.busbw
+    time, algbw, busbw = texts.time, texts.algbw, texts.busbw
     return PlacementNumbers(
         None if time in NO_NUMBER else float(time),
         0.0 if time in NO_NUMBER else half_step(time),
@@ -59,48 +63,49 @@ class Interpretation(NamedTuple):
             return raw.size - raw.elements * ELEMENT_BYTES[raw.dtype]
         return raw.size
 
-    def rate(self, raw: RawRow, side: PlacementNumbers) -> tuple[float, float]:
-        """Returns the lower and upper bound of bytes / time in GB/s; (0, inf) if there is no time."""
-        time = side.time
+    def rate(self, raw: RawRow, numbers: PlacementNumbers) -> tuple[float, float]:
+        """Returns the lower and upper bound of bytes / time in GB/s; (0, inf) if the row has no usable time."""
+        time = numbers.time
         if time is None or not self.has_time:
             return (0.0, _INFINITE)
-        scale = self.data_bytes(raw) / (UNITS_US[self.unit] * 1e3)
-        low = scale / (time + side.time_step) if time + side.time_step > 0 else _INFINITE
-        high = scale / (time - side.time_step) if time > side.time_step else _INFINITE
+        scale = self.data_bytes(raw) / (UNITS_US[self.unit] * 1e3)  # bytes per us are 1e-3 GB/s
+        low = scale / (time + numbers.time_half_step) if time + numbers.time_half_step > 0 else _INFINITE
+        high = scale / (time - numbers.time_half_step) if time > numbers.time_half_step else _INFINITE
         return (low, high)
 
-    def agrees(self, raw: RawRow, side: PlacementNumbers) -> bool:
+    def is_consistent(self, raw: RawRow, numbers: PlacementNumbers) -> bool:
         """True if the printed algbw agrees with bytes / time."""
-        if side.algbw is None:
+        if numbers.algbw is None:
             return True
-        low, high = self.rate(raw, side)
-        return side.algbw + side.algbw_step >= low * (1 - EPSILON) and side.algbw - side.algbw_step <= high * (
-            1 + EPSILON
-        )
+        low, high = self.rate(raw, numbers)
+        min_algbw, max_algbw = numbers.algbw - numbers.algbw_half_step, numbers.algbw + numbers.algbw_half_step
+        return max_algbw >= low * (1 - EPSILON) and min_algbw <= high * (1 + EPSILON)
 
 
 def best_interpretation(
-    rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], first: Interpretation
+    rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], preferred: Interpretation
 ) -> tuple[Interpretation, int]:
-    """Returns the interpretation with the fewest contradictions and their number. On a tie, `first` wins."""
+    """Returns the interpretation with the fewest contradictions, and their number. On a tie, `preferred` wins."""
     rows = list(rows)
-    if not first.has_time:
-        return first, 0
-    best, fewest = first, contradictions(rows, first)
-    if fewest == 0:
+    if not preferred.has_time:
+        return preferred, 0
+    best, min_count = preferred, count_contradictions(rows, preferred)
+    if min_count == 0:
         return best, 0
     for unit in UNITS_US:
-        for excludes in (False, True):
-            interpretation = Interpretation(unit, excludes)
-            count = contradictions(rows, interpretation)
-            if count < fewest:
-                best, fewest = interpretation, count
-    return best, fewest
+        for excludes_own_share in (False, True):
+            interpretation = Interpretation(unit, excludes_own_share)
+            count = count_contradictions(rows, interpretation)
+            if count < min_count:
+                best, min_count = interpretation, count
+    return best, min_count
 
 
-def contradictions(rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], interpretation: Interpretation) -> int:
-    """Returns the number of placements that contradict the interpretation."""
-    return sum(not interpretation.agrees(raw, side) for raw, sides in rows for side in sides)
+def count_contradictions(
+    rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], interpretation: Interpretation
+) -> int:
+    """Returns the number of placements that the interpretation contradicts."""
+    return sum(not interpretation.is_consistent(raw, numbers) for raw, placements in rows for numbers in placements)
 
 
 class RatioInterval(NamedTuple):
@@ -119,7 +124,7 @@ class RatioInterval(NamedTuple):
         """Lower and upper bound of the interval, extended by EPSILON."""
         return self.low / (1 + EPSILON), self.high / (1 - EPSILON)
 
-    def meets(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         """True if the interval, extended by EPSILON, contains the value."""
         low, high = self.edges
         return low <= value <= high
@@ -130,16 +135,21 @@ class RatioInterval(NamedTuple):
         return low <= other.high and other.low <= high
 
 
-def ratio(raw: RawRow, side: PlacementNumbers, interpretation: Interpretation) -> RatioInterval | None:
+def ratio(raw: RawRow, numbers: PlacementNumbers, interpretation: Interpretation) -> RatioInterval | None:
     """Returns busbw / algbw of one placement; None if it is unknown or unbounded."""
-    if side.busbw is None or raw.size == 0:
+    if numbers.busbw is None or raw.size == 0:
         return None
-    low, high = interpretation.rate(raw, side)
-    if side.algbw is not None:
-        low, high = max(low, side.algbw - side.algbw_step), min(high, side.algbw + side.algbw_step)
+    low, high = interpretation.rate(raw, numbers)
+    if numbers.algbw is not None:
+        low, high = (
+            max(low, numbers.algbw - numbers.algbw_half_step),
+            min(high, numbers.algbw + numbers.algbw_half_step),
+        )
     if not 0 < low <= high < _INFINITE:
         return None
-    return RatioInterval(max(0.0, side.busbw - side.busbw_step) / high, (side.busbw + side.busbw_step) / low)
+    return RatioInterval(
+        max(0.0, numbers.busbw - numbers.busbw_half_step) / high, (numbers.busbw + numbers.busbw_half_step) / low
+    )
 
 
 class CommonRatio(NamedTuple):
@@ -156,16 +166,20 @@ class CommonRatio(NamedTuple):
 def common_ratio(intervals: Iterable[RatioInterval]) -> CommonRatio:
     """Returns the ratio with the most agreeing informative figures, so that a few wrong ones do not matter.
 
-    The maximum overlap of intervals always includes the lower edge of one of them. Of equal maxima, the higher wins.
+    The point that most intervals contain can always be the lower edge of one of them, so only lower edges are tried.
+    Among equally good edges, the highest wins.
     """
-    informative = [it for it in intervals if it.high - it.low < _NARROW]
+    informative = [interval for interval in intervals if interval.high - interval.low < _MAX_INFORMATIVE_WIDTH]
     if not informative:
         return CommonRatio(None, 0, 0)
-    begins = sorted(it.edges[0] for it in informative)
-    ends = sorted(it.edges[1] for it in informative)
-    _, shared_value = max((begun - bisect_left(ends, at), at) for begun, at in enumerate(begins, start=1))
-    agreeing = [it for it in informative if it.meets(shared_value)]
-    low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
+    begins = sorted(interval.edges[0] for interval in informative)
+    ends = sorted(interval.edges[1] for interval in informative)
+    # At the n-th lower edge, n intervals have begun. Those with an upper edge below it have ended.
+    _, shared_value = max(
+        (begun_count - bisect_left(ends, edge), edge) for begun_count, edge in enumerate(begins, start=1)
+    )
+    agreeing = [interval for interval in informative if interval.contains(shared_value)]
+    low, high = max(interval.low for interval in agreeing), min(interval.high for interval in agreeing)
     if low > high:  # the intervals overlap only within the tolerance
         low = high = (low + high) / 2
     return CommonRatio(RatioInterval(low, high), len(informative), len(informative) - len(agreeing))

@@ -1,6 +1,7 @@
-"""Assembles lines into tables: header, device list, rows, footer. Each process of the log has its own assembler.
+"""Assembles lines into tables: header, device list, rows, footer. text.py has one assembler per process of the log.
 
-The rows of a table are interpreted together when the table ends. A long table is interpreted in chunks.
+The rows of a table are interpreted together when the table ends (inference.py). A long table is interpreted in chunks.
+A row may be broken over several lines: its beginning waits until a later line completes it.
 """
 
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaim
 from busbw.readers.tables.fast_rows import SplitLine
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.inference import Entry, TableInference
-from busbw.readers.tables.layouts import ColumnLayout, NotARowError, needs_more, parse
+from busbw.readers.tables.layouts import ColumnLayout, NotARowError, is_incomplete, parse_row
 from busbw.units import count_text
 
 _MAX_CONTINUATIONS = 40
+"""Number of later lines for which an incomplete row waits."""
 _MAX_TEXT = 300
+"""Characters of a refused line that are kept."""
 
 
 class _PartialRow:
@@ -25,6 +28,7 @@ class _PartialRow:
     def __init__(self, line: int, text: str, words: list[str]) -> None:
         self.line, self.text, self.words = line, text, words
         self.continuations = 0
+        """Number of lines since the beginning, also of unrelated lines."""
 
 
 class TableAssembler:
@@ -37,6 +41,7 @@ class TableAssembler:
         self._facts: TableFacts | None = None
         self._inference: TableInference | None = None
         self._entries: list[Entry] = []
+        """Rows that are not interpreted yet."""
         self._pending: _PartialRow | None = None
         self._accepts_fast_rows = False
         self._has_rows = False
@@ -58,7 +63,7 @@ class TableAssembler:
         return self._pending is not None
 
     def add_fast_row(self, line: int, words: list[str]) -> bool:
-        """Adds a row of 13 words. Returns false if the table does not accept fast rows; inference checks the rest."""
+        """Adds a row of 13 words without parsing it. Returns false if the table does not accept such rows."""
         if not self._accepts_fast_rows:
             return False
         self._entries.append(SplitLine(line, words))
@@ -70,25 +75,25 @@ class TableAssembler:
         """True if enough rows for a chunk are waiting."""
         return len(self._entries) >= CHUNK_ROWS
 
-    def chunk(self) -> Iterator[Event]:
+    def yield_chunk(self) -> Iterator[Event]:
         """Yields the waiting rows as a chunk."""
-        yield from self._chunk(is_last=False)
+        yield from self._yield_chunk(is_last=False)
 
-    def row(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
+    def add_row(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
         """Adds words that begin like a row."""
         if self._pending:
             yield from self._refuse_pending()
         if self._facts is None or self._facts.has_footer:
-            yield from self._begin_headerless(line)
-        yield from self._try(line, text, words)
+            yield from self._begin_without_header(line)
+        yield from self._add_or_refuse(line, text, words)
         facts = self._facts
         self._accepts_fast_rows = (
             self._pending is None and facts is not None and facts.columns.is_classic and not facts.group_ranks
         )
         if self.is_full:
-            yield from self._chunk(is_last=False)
+            yield from self._yield_chunk(is_last=False)
 
-    def continues(self, words: list[str]) -> bool:
+    def continue_row(self, words: list[str]) -> bool:
         """Adds words to the incomplete row. Returns false if no row is incomplete."""
         pending = self._pending
         if pending is None:
@@ -96,17 +101,17 @@ class TableAssembler:
         pending.words += words
         pending.continuations += 1
         facts = self._facts
-        if facts is not None and not needs_more(pending.words, facts.columns):
+        if facts is not None and not is_incomplete(pending.words, facts.columns):
             self._pending = None
             try:
-                self._entries.append(parse(pending.line, pending.text, pending.words, facts.columns, facts.group))
+                self._entries.append(parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group))
                 self._has_rows = True
             except NotARowError:
                 self._pending = pending
-                pending.continuations = _MAX_CONTINUATIONS
+                pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
         return True
 
-    def wait(self) -> Iterator[Event]:
+    def count_unrelated_line(self) -> Iterator[Event]:
         """Counts an unrelated line. An incomplete row is refused after too many of them."""
         if self._pending:
             self._pending.continuations += 1
@@ -120,8 +125,8 @@ class TableAssembler:
             return False
         return headers.begins_run(text) or headers.is_column_header(text)
 
-    def header(self, line: int, text: str) -> bool:
-        """Adds a line of a header or a footer. Returns false if it is neither."""
+    def add_header_line(self, line: int, text: str) -> bool:
+        """Adds a line of a header or a footer. Returns false if the line is neither."""
         facts = self._facts
         if facts is None:
             facts = TableFacts(first_line=line)
@@ -136,17 +141,18 @@ class TableAssembler:
             self._facts = facts
         return True
 
-    def refuse(self, line: int, text: str, reason: str) -> Refusal:
+    def make_refusal(self, line: int, text: str, reason: str) -> Refusal:
         """Returns the refusal of a line that looks like a row of this table but is not one."""
         return Refusal(line=line, text=text.strip()[:_MAX_TEXT], reason=reason)
 
-    def end(self) -> Iterator[Event]:
+    def end_table(self) -> Iterator[Event]:
         """Ends the open table and yields its rest."""
         self._accepts_fast_rows = False
         if self._pending:
             yield from self._refuse_pending()
-        if self._facts is not None and (self._has_rows or self._facts.program or "nThread" in self._facts.settings):
-            yield from self._chunk(is_last=True)
+        facts = self._facts
+        if facts is not None and (self._has_rows or facts.program or "nThread" in facts.settings):
+            yield from self._yield_chunk(is_last=True)
         if self._facts is not None:
             self._last_columns = self._facts.columns
         self._facts = self._inference = None
@@ -157,58 +163,61 @@ class TableAssembler:
         self._facts = TableFacts(first_line=line)
         self._context.apply_to(self._facts)
 
-    def _begin_headerless(self, line: int) -> Iterator[Event]:
-        """Begins a table for rows without a header or after a footer, as in excerpts and mixed logs."""
-        before = self._facts
-        yield from self.end()
+    def _begin_without_header(self, line: int) -> Iterator[Event]:
+        """Begins a table for a row that has no header or follows a footer, as in excerpts and mixed logs."""
+        previous = self._facts
+        yield from self.end_table()
         self._begin(line)
         assert self._facts is not None
-        if before is not None:
-            self._facts.columns = before.columns
+        if previous is not None:
+            self._facts.columns = previous.columns
             self._facts.warnings.append(
                 "these rows follow the end of another table without a header of their own; tables may be mixed"
             )
         else:
             self._facts.columns = ColumnLayout()
 
-    def _try(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
+    def _add_or_refuse(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
+        """Adds a row to the open table, makes it the incomplete row, or yields its refusal."""
         facts = self._facts
         assert facts is not None
         columns = facts.columns
-        if needs_more(words, columns) and facts.has_header:
+        if is_incomplete(words, columns) and facts.has_header:
             self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
             return
         try:
-            self._entries.append(parse(line, text, words, columns, facts.group))
+            self._entries.append(parse_row(line, text, words, columns, facts.group))
             self._has_rows = True
         except NotARowError as error:
-            if needs_more(words, columns):
+            if is_incomplete(words, columns):
                 self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
             else:
-                yield self.refuse(line, text, str(error))
+                yield self.make_refusal(line, text, str(error))
 
     def _refuse_pending(self) -> Iterator[Event]:
         pending, self._pending = self._pending, None
         if pending is not None:
-            yield self.refuse(pending.line, pending.text, "the row is incomplete: some of its figures are missing")
+            yield self.make_refusal(
+                pending.line, pending.text, "the row is incomplete: some of its figures are missing"
+            )
 
-    def _chunk(self, *, is_last: bool) -> Iterator[Event]:
+    def _yield_chunk(self, *, is_last: bool) -> Iterator[Event]:
         facts = self._facts
         assert facts is not None
         self._inference = self._inference or TableInference(facts, self._claims.collective, self._source)
         rows, refused = self._inference.infer_rows(self._entries)
         self._entries = []
         for refusal in refused:
-            yield self.refuse(refusal.line, refusal.text, refusal.reason)
+            yield self.make_refusal(refusal.line, refusal.text, refusal.reason)
         warnings = [
             *facts.warnings,
             *(self._inference.closing_warnings() if is_last else []),
-            *_singleton_warning(facts, self._inference.identity.ranks),
+            *_singleton_warnings(facts, self._inference.identity.ranks),
         ]
         identity = self._inference.identity
         yield TableChunk(
             Table(
-                format=_format(facts),
+                format=_name_format(facts),
                 first_line=facts.first_line,
                 title=facts.title,
                 program=facts.program,
@@ -220,9 +229,9 @@ class TableAssembler:
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
                 rows=tuple(rows),
-                complete=_complete(facts),
+                complete=_is_complete(facts),
                 end_reason=facts.end_reason,
-                claimed_average_busbw_gbps=_number(facts.average),
+                claimed_average_busbw_gbps=_parse_finite(facts.average),
                 claimed_out_of_bounds=facts.out_of_bounds,
                 warnings=tuple(dict.fromkeys(warnings)),
             ),
@@ -230,16 +239,17 @@ class TableAssembler:
         )
 
 
-def _complete(facts: TableFacts) -> bool | None:
-    """True if the table has its footer. None for an excerpt, which has neither header nor footer."""
+def _is_complete(facts: TableFacts) -> bool | None:
+    """True if the table has its footer. False if it ends early. None for an excerpt without header and footer."""
     if facts.end_reason:
         return False
     if facts.has_footer:
         return True
-    return False if (facts.program and facts.stated_collective) or "nThread" in facts.settings else None
+    has_run_header = bool(facts.program and facts.stated_collective) or "nThread" in facts.settings
+    return False if has_run_header else None
 
 
-def _number(text: str | None) -> float | None:
+def _parse_finite(text: str | None) -> float | None:
     try:
         number = float(text) if text else None
     except ValueError:
@@ -247,18 +257,19 @@ def _number(text: str | None) -> float | None:
     return number if number is not None and number == number and abs(number) != float("inf") else None
 
 
-def _singleton_warning(facts: TableFacts, ranks: int | None) -> list[str]:
-    if len(facts.leaders) == 1 and ranks == 1:
+def _singleton_warnings(facts: TableFacts, ranks: int | None) -> list[str]:
+    process_count = len(facts.rank_zero_processes)
+    if process_count == 1 and ranks == 1:
         return ["one rank: no data crosses a link, so busbw is 0 and algbw does not describe the machine"]
-    if len(facts.leaders) > 1:
+    if process_count > 1:
         return [
-            f"{count_text(len(facts.leaders), 'process', 'processes')} report rank 0: the processes did not find each "
+            f"{count_text(process_count, 'process', 'processes')} report rank 0: the processes did not find each "
             "other, and each measured alone (the singleton trap); build nccl-tests with MPI=1 and use its mpirun"
         ]
     return []
 
 
-def _format(facts: TableFacts) -> str:
+def _name_format(facts: TableFacts) -> str:
     """Names the program and the versions that print these columns."""
     columns = facts.columns
     if columns.backends:
@@ -267,7 +278,7 @@ def _format(facts: TableFacts) -> str:
         return f"{facts.version.split()[0]} text"
     if not columns.has_type:
         return "mscclpp-test text"
-    if columns.single and facts.has_header:
+    if columns.has_one_placement and facts.has_header:
         return "nccom-test text"
     if facts.settings.get("time unit", "").startswith("ms") or columns.unit == "ms":
         return "nccl-tests text, 2.0 to 2.3"

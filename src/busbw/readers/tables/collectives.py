@@ -25,12 +25,12 @@ _SPELLINGS = (
 )
 """Longer names come before the names that they contain."""
 
-_ANY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SPELLINGS), re.IGNORECASE)
+_ANY_NAME = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SPELLINGS), re.IGNORECASE)
 
 
 def collectives_in(text: str) -> list[str]:
     """Returns the collectives in a text, each once, in order: "16x H100 + all2all" names alltoall."""
-    return list(dict.fromkeys(found.lastgroup for found in _ANY.finditer(text) if found.lastgroup))
+    return list(dict.fromkeys(match.lastgroup for match in _ANY_NAME.finditer(text) if match.lastgroup))
 
 
 def single_collective_in(text: str) -> str | None:
@@ -40,7 +40,7 @@ def single_collective_in(text: str) -> str | None:
 
 
 def factor(collective: str, ranks: int) -> float:
-    """Returns busbw / algbw."""
+    """Returns busbw / algbw of a collective on this number of ranks."""
     if collective == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if collective in _ONE_SHARE:
@@ -48,24 +48,25 @@ def factor(collective: str, ranks: int) -> float:
     return 1.0
 
 
-def ranks_for(collective: str, low: float, high: float) -> tuple[int, int] | None:
-    """Returns the minimum and maximum number of ranks with a factor within the bounds; None if no number fits.
+def rank_bounds(collective: str, low: float, high: float) -> tuple[int, int] | None:
+    """Returns the minimum and maximum number of ranks for a factor from `low` to `high`; None if no number fits.
 
     A maximum of 0 means unbounded. If the factor is always 1, the result is (2, 0): the number of ranks is unknown.
     """
     if collective == "hypercube" or collective in _WHOLE:
         return (2, 0) if low <= 1.0 <= high else None
-    ceiling = 2.0 if collective == "all_reduce" else 1.0
+    ceiling = 2.0 if collective == "all_reduce" else 1.0  # the factor approaches it with more ranks
     # factor = ceiling * (1 - 1/n), so n = ceiling / (ceiling - factor)
     if low >= ceiling or high < 0:
         return None
-    fewest = max(1, _ceil(ceiling / (ceiling - max(low, 0.0))))
+    min_ranks = max(1, _ceil(ceiling / (ceiling - max(low, 0.0))))
     if high >= ceiling:
-        return (fewest, 0)
-    most = _floor(ceiling / (ceiling - high))
-    return (fewest, most) if fewest <= most else None
+        return (min_ranks, 0)
+    max_ranks = _floor(ceiling / (ceiling - high))
+    return (min_ranks, max_ranks) if min_ranks <= max_ranks else None
 
 
+# Both tolerate a rounding error, so that 7.9999999999 counts as 8.
 def _ceil(value: float) -> int:
     return int(-(-(value - 1e-9) // 1))
 
@@ -75,15 +76,15 @@ def _floor(value: float) -> int:
 
 
 def has_shares(collective: str) -> bool:
-    """True if the size column covers one share per rank, so that size / count gives the number of ranks."""
+    """True if the size column covers one share per rank, so that size / (count x element bytes) is the rank count."""
     return collective in _ONE_SHARE or collective == "hypercube"
 
 
-def by_shape(reduces: bool, has_root: bool) -> tuple[str, ...]:
+def collectives_with_columns(has_operator: bool, has_root: bool) -> tuple[str, ...]:
     """Returns the collectives that match a row with or without an operator and a root."""
-    if reduces and has_root:
+    if has_operator and has_root:
         return ("reduce",)
-    if reduces:
+    if has_operator:
         return ("all_reduce", "sendrecv", "reduce_scatter")  # nccl-tests also prints an operator for sendrecv
     if has_root:
         return ("broadcast", "gather", "scatter")

@@ -20,14 +20,18 @@ class DocumentContext:
     """Headings and last command line before a table, collected while a document is read."""
 
     document: str = ""
+    """First heading of the document."""
     heading: str = ""
+    """Last heading, with a line about nodes and GPUs below it, if any."""
     command: str = ""
     program: str = ""
+    """Program in the last command line: `all_reduce_perf`."""
     in_place_only: bool = False
+    """True if the text says that all its figures are in place."""
     caption: tuple[str, ...] = ()
     """Words of the last line that has only words. Such a line may name columns that are side by side."""
 
-    def take(self, text: str) -> None:
+    def add_line(self, text: str) -> None:
         """Processes a line outside of tables."""
         words = text.strip("# ").split()
         if 1 < len(words) < 9 and all(word.isidentifier() for word in words):
@@ -36,8 +40,8 @@ class DocumentContext:
             (program,) = programs
             if collectives.single_collective_in(program):
                 self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
-        elif found := _HEADING.match(text):
-            self.heading = found[1][:200]
+        elif match := _HEADING.match(text):
+            self.heading = match[1][:200]
             self.document = self.document or self.heading
             self.command = self.program = ""
         elif "in-place" in text and re.search(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)", text):
@@ -60,7 +64,7 @@ class DocumentContext:
 
 def gpus_in(text: str) -> int | None:
     """Returns the number of GPUs in a heading: 32 for "32x H800 NVLink", 8 for "1 node, 8 gpus/node"."""
-    if found := _NODES_AND_GPUS.search(text):
-        return int(found[1]) * int(found[2])
-    found = _NUMBER_OF_GPUS.search(text)
-    return int(found[1]) if found else None
+    if match := _NODES_AND_GPUS.search(text):
+        return int(match[1]) * int(match[2])
+    match = _NUMBER_OF_GPUS.search(text)
+    return int(match[1]) if match else None

@@ -46,7 +46,8 @@ def collect(source: str, events: Iterable[Event]) -> Log:
             refused.append(event)
         else:
             notes.append(event.sentence)
-    tables = tuple(sorted(_joined(chunks), key=lambda table: table.first_line))  # several writers end together
+    # Tables of several processes are yielded in the order of their ends, not of their first lines.
+    tables = tuple(sorted(_join_chunks(chunks), key=lambda table: table.first_line))
     return Log(
         source=source,
         tables=tables,
@@ -56,24 +57,24 @@ def collect(source: str, events: Iterable[Event]) -> Log:
     )
 
 
-def _joined(chunks: list[TableChunk]) -> list[Table]:
-    """Joins the chunks of each table. The last chunk has the end of the table."""
+def _join_chunks(chunks: list[TableChunk]) -> list[Table]:
+    """Joins the chunks of each table. Facts about the end of a table are in its last chunk."""
     tables: list[Table] = []
-    begun: dict[int, tuple[int, list[Row]]] = {}
+    open_tables: dict[int, tuple[int, list[Row]]] = {}  # by first line: index in `tables`, and the rows so far
     for table, is_last in chunks:
-        if table.first_line in begun:
-            at, rows = begun[table.first_line]
+        if table.first_line in open_tables:
+            index, rows = open_tables[table.first_line]
             rows.extend(table.rows)
         elif is_last:
             tables.append(table)
             continue
         else:
-            at, rows = len(tables), list(table.rows)
-            begun[table.first_line] = (at, rows)
+            index, rows = len(tables), list(table.rows)
+            open_tables[table.first_line] = (index, rows)
             tables.append(table)
         if is_last:
-            del begun[table.first_line]
-            tables[at] = msgspec.structs.replace(table, rows=tuple(rows))
-    for at, rows in begun.values():
-        tables[at] = msgspec.structs.replace(tables[at], rows=tuple(rows))
+            del open_tables[table.first_line]
+            tables[index] = msgspec.structs.replace(table, rows=tuple(rows))
+    for index, rows in open_tables.values():
+        tables[index] = msgspec.structs.replace(tables[index], rows=tuple(rows))
     return tables

@@ -1,7 +1,8 @@
 """Fast parser for the most frequent row: 13 words, both placements checked, bandwidths with two decimals.
 
-It accepts a row only if the figures agree within their rounding to first order, which is slightly stricter than
-`arithmetic`. The full parser handles all other rows. Both produce the same result.
+It accepts a row only if the figures agree within their rounding. It estimates the effect of the rounding to first
+order, which is slightly stricter than `arithmetic`. The full parser (layouts.py) handles all other rows. A row that
+both accept gives equal results.
 """
 
 from msgspec import Struct
@@ -9,8 +10,10 @@ from msgspec import Struct
 from busbw.logs import Figure
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 
-WORDS = 13
-_TWO_DECIMALS = 0.005
+WORD_COUNT = 13
+"""Size, count, type, operator, root, then time, algbw, busbw and wrong elements of both placements."""
+_BANDWIDTH_HALF_STEP_GBPS = 0.005
+"""Rounding error in GB/s of a bandwidth with two decimals."""
 _MIN_TIME_US = 1.0
 """Below this time, rounding is a large part of the value and the first-order check is not valid."""
 
@@ -18,12 +21,12 @@ _MIN_TIME_US = 1.0
 class SplitLine(Struct, frozen=True, gc=False):
     """A row that is split into words but not parsed."""
 
-    number: int
+    line: int
     words: list[str]
 
 
 def is_fast_row(words: list[str]) -> bool:
-    """True if 13 words may be a row for the fast parser."""
+    """True if the first five of 13 words are those of a row. `parse_figure` checks the others."""
     root = words[4]
     return (
         words[2] in DTYPES
@@ -35,16 +38,25 @@ def is_fast_row(words: list[str]) -> bool:
     )
 
 
-def figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:
-    """Returns the figures of one placement; None if the full parser is needed."""
+def parse_figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:
+    """Parses the figures of one placement. Returns None if the full parser is needed.
+
+    Args:
+        size: Size in bytes.
+        time: Printed time in us.
+        algbw: Printed algbw in GB/s.
+        busbw: Printed busbw in GB/s.
+        wrong: Printed number of wrong elements.
+        factor: busbw / algbw of the table. None if unknown: busbw is not checked.
+    """
     if wrong != "0" or algbw[-3:-2] != "." or busbw[-3:-2] != ".":
         return None
     if time[-3:-2] == ".":
-        step = 0.005
+        time_half_step_us = 0.005
     elif time[-2:-1] == ".":
-        step = 0.05
+        time_half_step_us = 0.05
     elif time.isdecimal():
-        step = 0.5
+        time_half_step_us = 0.5
     else:
         return None
     try:
@@ -53,12 +65,14 @@ def figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: flo
         return None
     if time_us < _MIN_TIME_US:
         return None
-    rate = size / (time_us * 1e3)
-    slack = rate * step / time_us
-    if not -_TWO_DECIMALS - slack <= algbw_gbps - rate <= _TWO_DECIMALS + slack:
+    rate_gbps = size / (time_us * 1e3)  # GB/s
+    slack_gbps = rate_gbps * time_half_step_us / time_us  # effect of the rounded time on the rate
+    if not -_BANDWIDTH_HALF_STEP_GBPS - slack_gbps <= algbw_gbps - rate_gbps <= _BANDWIDTH_HALF_STEP_GBPS + slack_gbps:
         return None
     if factor is not None and not (
-        -_TWO_DECIMALS - factor * slack <= busbw_gbps - factor * rate <= _TWO_DECIMALS + factor * slack
+        -_BANDWIDTH_HALF_STEP_GBPS - factor * slack_gbps
+        <= busbw_gbps - factor * rate_gbps
+        <= _BANDWIDTH_HALF_STEP_GBPS + factor * slack_gbps
     ):
         return None
     return Figure(time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0)

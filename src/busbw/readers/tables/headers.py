@@ -1,4 +1,7 @@
-"""Parses the lines around the rows: header, device list, footer and warnings."""
+"""Parses the lines around the rows of a table: header, device list, footer and warnings.
+
+Each line adds to the `TableFacts` of its table. assembly.py decides which table a line belongs to.
+"""
 
 import re
 from collections.abc import Callable
@@ -19,8 +22,10 @@ _STARTING = re.compile(r"Collective test starting: ([a-z_]+?)(_perf[\w.-]*)?\s*$
 """A suffix after `_perf` names the build variant, as in all_reduce_perf_mpi."""
 _GROUP = re.compile(r"Group (\d+): (\d+) ranks")
 _AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
-_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
-_FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}")
+_OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
+_FAILURE = re.compile(
+    r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}"
+)
 
 MAX_RANKS = 100_000
 """Maximum number of ranks kept from a device list."""
@@ -35,25 +40,31 @@ class TableFacts:
     stated_collective: str | None = None
     """Collective that the program itself reports."""
     hint: str | None = None
-    """Collective according to a heading or a command line."""
+    """Collective named by a heading or a command line. It is less reliable than `stated_collective`."""
     title: str | None = None
     command: str | None = None
     version: str | None = None
     library: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     ranks: list[Rank] = field(default_factory=list)
+    """Entries of the device list."""
     list_is_cut: bool = False
+    """True if the device list omits ranks."""
     claimed_gpus: int | None = None
     """Number of GPUs according to `claimed_by`, for example "32x H800" or "1 node, 8 gpus/node" in a heading."""
     claimed_by: str = "the heading"
     columns: ColumnLayout = field(default_factory=ColumnLayout)
     has_header: bool = False
     group: int = 0
+    """Group (NCCL_TESTS_SPLIT) of the rows that follow."""
     group_ranks: dict[int, int] = field(default_factory=dict)
+    """Number of ranks by group."""
     warnings: list[str] = field(default_factory=list)
     average: str | None = None
+    """Average busbw of the footer, as printed."""
     out_of_bounds: int | None = None
     has_conclusion: bool = False
+    """True if the line "Collective test concluded" was read."""
     end_reason: str | None = None
 
     @property
@@ -62,162 +73,162 @@ class TableFacts:
         return self.average is not None or self.has_conclusion
 
     @property
-    def leaders(self) -> list[Rank]:
+    def rank_zero_processes(self) -> list[Rank]:
         """Processes that report rank 0. More than one means that the processes did not find each other."""
-        firsts = {(rank.pid, rank.host): rank for rank in self.ranks if rank.rank == 0}
-        return list(firsts.values())
+        processes = {(rank.pid, rank.host): rank for rank in self.ranks if rank.rank == 0}
+        return list(processes.values())
 
 
 def begins_run(text: str) -> bool:
     """True if a line begins the header of a run, so that earlier rows belong to another table."""
-    bare = text.lstrip("# ")
-    return bare.startswith(
+    content = text.lstrip("# ")
+    return content.startswith(
         ("nccl-tests version", "Collective test starting", "nThread", "Using devices", "rccl-tests:")
     )
 
 
 def parse_header_line(text: str, facts: TableFacts) -> bool:
     """Adds the content of a header or footer line to the facts. Returns false if the line is neither."""
-    bare = text.lstrip("# ")
-    if not bare:
+    content = text.lstrip("# ")
+    if not content:
         return True
-    for beginning, reader in _BY_WORD.get(bare.split(None, 1)[0], ()):
-        if bare.startswith(beginning) and reader(bare, facts):
+    for beginning, parse in _PARSERS_BY_FIRST_WORD.get(content.split(None, 1)[0], ()):
+        if content.startswith(beginning) and parse(content, facts):
             return True
-    if "CCL version" in text and (found := _LIBRARY.search(text)):
-        facts.library = f"{found[1]}CCL {found[2]}"
+    if "CCL version" in text and (match := _LIBRARY.search(text)):
+        facts.library = f"{match[1]}CCL {match[2]}"
         return True
-    if ("Test " in text or "Invalid number" in text) and (found := _FAILED.search(text)):
+    if ("Test " in text or "Invalid number" in text) and (match := _FAILURE.search(text)):
         # After the footer, the line only repeats that data were wrong or the run was slower than required.
         if not facts.has_footer:
-            facts.end_reason = facts.end_reason or found.group().strip()
+            facts.end_reason = facts.end_reason or match.group().strip()
         return True
     if text.startswith("#") and text.endswith("...") and facts.ranks:
         facts.list_is_cut = True
         return True
-    return _columns(text, facts)
+    return _parse_columns(text, facts)
 
 
-def _take_rank(text: str, facts: TableFacts) -> bool:
-    found = _RANK.match(text)
-    if found and len(facts.ranks) < MAX_RANKS:
-        facts.ranks.append(_rank(found))
-    elif not found and text.rstrip().endswith("..."):
+def _parse_rank(text: str, facts: TableFacts) -> bool:
+    match = _RANK.match(text)
+    if match and len(facts.ranks) < MAX_RANKS:
+        facts.ranks.append(_make_rank(match))
+    elif not match and text.rstrip().endswith("..."):
         facts.list_is_cut = True
         return True
-    return found is not None
+    return match is not None
 
 
-def _take_parameters(text: str, facts: TableFacts) -> bool:
-    found = _NTHREAD.match(text)
-    if found:
-        facts.settings["nThread"] = found[1]
-        for key, value in _PARAMETER.findall(found[2]):
+def _parse_parameters(text: str, facts: TableFacts) -> bool:
+    match = _NTHREAD.match(text)
+    if match:
+        facts.settings["nThread"] = match[1]
+        for key, value in _PARAMETER.findall(match[2]):
             facts.settings[key.strip()] = value
-    return found is not None
+    return match is not None
 
 
-def _take_version(text: str, facts: TableFacts) -> bool:
-    found = _VERSION.match(text)
-    if found:
-        facts.version = f"nccl-tests {found[1]}"
-        if library := re.search(r"nccl-library=(\d{1,9})\b", found[2]):
+def _parse_version(text: str, facts: TableFacts) -> bool:
+    match = _VERSION.match(text)
+    if match:
+        facts.version = f"nccl-tests {match[1]}"
+        if library := re.search(r"nccl-library=(\d{1,9})\b", match[2]):
             facts.library = library_text(int(library[1]))
-        if ours := re.search(r"\bbusbw=(\S+) backend=(\S+)", found[2]):
-            facts.version = f"busbw {ours[1]}"
-            facts.library = facts.library or ours[2]
-    return found is not None
+        if busbw_version := re.search(r"\bbusbw=(\S+) backend=(\S+)", match[2]):
+            facts.version = f"busbw {busbw_version[1]}"
+            facts.library = facts.library or busbw_version[2]
+    return match is not None
 
 
-def _take_rccl_version(text: str, facts: TableFacts) -> bool:
+def _parse_rccl_version(text: str, facts: TableFacts) -> bool:
     facts.version = f"rccl-tests {text.partition('Version')[2].strip()}"
     return True
 
 
-def _take_start(text: str, facts: TableFacts) -> bool:
-    found = _STARTING.match(text)
-    if found:
+def _parse_start(text: str, facts: TableFacts) -> bool:
+    match = _STARTING.match(text)
+    if match:
         facts.program, facts.stated_collective = (
-            f"{found[1]}{found[2] or '_perf'}",
-            collectives.single_collective_in(found[1]),
+            f"{match[1]}{match[2] or '_perf'}",
+            collectives.single_collective_in(match[1]),
         )
-    return found is not None
+    return match is not None
 
 
-def _take_end(_text: str, facts: TableFacts) -> bool:
+def _parse_conclusion(_text: str, facts: TableFacts) -> bool:
     facts.has_conclusion = True
     return True
 
 
-def _take_group(text: str, facts: TableFacts) -> bool:
-    found = _GROUP.match(text)
-    if found:
-        facts.group = int(found[1])
+def _parse_group(text: str, facts: TableFacts) -> bool:
+    match = _GROUP.match(text)
+    if match:
+        facts.group = int(match[1])
         if len(facts.group_ranks) < MAX_RANKS:
-            facts.group_ranks[facts.group] = int(found[2])
-    return found is not None
+            facts.group_ranks[facts.group] = int(match[2])
+    return match is not None
 
 
-def _take_average(text: str, facts: TableFacts) -> bool:
-    found = _AVERAGE.match(text)
-    if found:
-        facts.average = found[1]
-    return found is not None
+def _parse_average(text: str, facts: TableFacts) -> bool:
+    match = _AVERAGE.match(text)
+    if match:
+        facts.average = match[1]
+    return match is not None
 
 
-def _take_bounds(text: str, facts: TableFacts) -> bool:
-    found = _BOUNDS.match(text)
-    if found:
-        facts.out_of_bounds = int(found[1])
-    return found is not None
+def _parse_out_of_bounds(text: str, facts: TableFacts) -> bool:
+    match = _OUT_OF_BOUNDS.match(text)
+    if match:
+        facts.out_of_bounds = int(match[1])
+    return match is not None
 
 
-def _take_reason(text: str, facts: TableFacts) -> bool:
+def _parse_end_reason(text: str, facts: TableFacts) -> bool:
     facts.end_reason = facts.end_reason or text.partition(":")[2].strip()[:300]
     return True
 
 
-def _take_warning(text: str, facts: TableFacts) -> bool:
+def _parse_warning(text: str, facts: TableFacts) -> bool:
     if len(facts.warnings) < 100:
         facts.warnings.append(text.removeprefix("Warning: ").strip())
     return True
 
 
-def _ignore(_text: str, _facts: TableFacts) -> bool:
+def _accept_without_content(_text: str, _facts: TableFacts) -> bool:
     return True
 
 
-_READERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
-    ("Rank", _take_rank),
-    ("nThread", _take_parameters),
-    ("nccl-tests version", _take_version),
-    ("rccl-tests: Version", _take_rccl_version),
-    ("Collective test starting: ", _take_start),
-    ("Collective test concluded", _take_end),
-    ("Group ", _take_group),
-    ("Avg", _take_average),
-    ("Average bus", _take_average),
-    ("Out of bounds values", _take_bounds),
-    ("Run ended early:", _take_reason),
-    ("error: ", _take_reason),
-    ("Warning: ", _take_warning),
-    ("Reducing maxBytes", _take_warning),
-    ("Using devices", _ignore),
-    ("Writing JSON output", _ignore),
-    ("skipping json output", _ignore),
-    ("Blocking Enabled", _ignore),
-    ("Parallel Init Enabled", _ignore),
-    ("Per-Iteration Report", _ignore),
-    ("GPU memory usage", _ignore),
-    ("Wrong data: ", _ignore),
-    ("Check of ", _ignore),
-    ("Sum over ", _ignore),
+_LINE_PARSERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
+    ("Rank", _parse_rank),
+    ("nThread", _parse_parameters),
+    ("nccl-tests version", _parse_version),
+    ("rccl-tests: Version", _parse_rccl_version),
+    ("Collective test starting: ", _parse_start),
+    ("Collective test concluded", _parse_conclusion),
+    ("Group ", _parse_group),
+    ("Avg", _parse_average),
+    ("Average bus", _parse_average),
+    ("Out of bounds values", _parse_out_of_bounds),
+    ("Run ended early:", _parse_end_reason),
+    ("error: ", _parse_end_reason),
+    ("Warning: ", _parse_warning),
+    ("Reducing maxBytes", _parse_warning),
+    ("Using devices", _accept_without_content),
+    ("Writing JSON output", _accept_without_content),
+    ("skipping json output", _accept_without_content),
+    ("Blocking Enabled", _accept_without_content),
+    ("Parallel Init Enabled", _accept_without_content),
+    ("Per-Iteration Report", _accept_without_content),
+    ("GPU memory usage", _accept_without_content),
+    ("Wrong data: ", _accept_without_content),
+    ("Check of ", _accept_without_content),
+    ("Sum over ", _accept_without_content),
 )
-"""Beginning of a line after its '#', and the function that parses it."""
+"""Beginning of a line after its '#', and the function that parses it. The function returns false for another line."""
 
-_BY_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
-for _entry in _READERS:
-    _BY_WORD.setdefault(_entry[0].split()[0], []).append(_entry)
+_PARSERS_BY_FIRST_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
+for _line_parser in _LINE_PARSERS:
+    _PARSERS_BY_FIRST_WORD.setdefault(_line_parser[0].split()[0], []).append(_line_parser)
 
 
 def library_text(code: int) -> str:
@@ -229,15 +240,15 @@ def library_text(code: int) -> str:
     return f"a library with version code {code}"
 
 
-def _rank(found: "re.Match[str]") -> Rank:
+def _make_rank(match: "re.Match[str]") -> Rank:
     return Rank(
-        rank=int(found[1]),
-        group=int(found[2] or 0),
-        pid=int(found[3]),
-        host=found[4],
-        device=int(found[5]),
-        bus_id=found[6],
-        device_name=found[7].strip() or None,
+        rank=int(match[1]),
+        group=int(match[2] or 0),
+        pid=int(match[3]),
+        host=match[4],
+        device=int(match[5]),
+        bus_id=match[6],
+        device_name=match[7].strip() or None,
     )
 
 
@@ -249,30 +260,46 @@ def is_column_header(text: str) -> bool:
     return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
 
 
-def _columns(text: str, facts: TableFacts) -> bool:
+def _parse_columns(text: str, facts: TableFacts) -> bool:
+    """Parses a line above the rows that names placements, columns or units."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
         return False
     words = text.lower().replace("(", " (").split()
     if is_column_header(text):
         facts.has_header = True
-        sides = words.count("algbw")
+        placement_count = words.count("algbw")
+        placements: tuple[Placement, ...] = BOTH
+        if placement_count == 2:  # an earlier line may have named them
+            placements = facts.columns.placements
+        elif placement_count == 1:
+            placements = ("unstated",)
         facts.columns = facts.columns._replace(
             has_type="type" in words,
-            cpu_time="cputime" in words,
+            has_cpu_time="cputime" in words,
             shows_error="error" in words or "res" in words,
-            single=sides == 1,
-            placements=facts.columns.placements if sides == 2 else ("unstated",) if sides == 1 else BOTH,
-            unit="us" if "(us)" in words else "ms" if "(ms)" in words else "",
+            has_one_placement=placement_count == 1,
+            placements=placements,
+            unit=_time_unit(words),
         )
-        if sides > 1 and words.count("#wrong") == 1:  # one check for all backends side by side
-            facts.columns = facts.columns._replace(backends=tuple(f"backend {at + 1}" for at in range(sides)))
+        has_backends = placement_count > 1 and words.count("#wrong") == 1
+        if has_backends:  # side by side, with one wrong column for all
+            facts.columns = facts.columns._replace(
+                backends=tuple(f"backend {number}" for number in range(1, placement_count + 1))
+            )
         return True
-    placements = re.findall(r"in-place|out-of-place", text)
-    if len(placements) == 2 and len(set(placements)) == 2 and not re.search(r"\d", text):
-        order: tuple[Placement, ...] = BOTH if placements[0] == "out-of-place" else ("in_place", "out_of_place")
+    names = re.findall(r"in-place|out-of-place", text)
+    if len(names) == 2 and len(set(names)) == 2 and not re.search(r"\d", text):
+        order: tuple[Placement, ...] = BOTH if names[0] == "out-of-place" else ("in_place", "out_of_place")
         facts.columns = facts.columns._replace(placements=order)
         return True
-    if "(gb/s)" in words and ("(us)" in words or "(ms)" in words):
-        facts.columns = facts.columns._replace(unit="us" if "(us)" in words else "ms")
+    if "(gb/s)" in words and (unit := _time_unit(words)):
+        facts.columns = facts.columns._replace(unit=unit)
         return True
     return False
+
+
+def _time_unit(header_words: list[str]) -> str:
+    """Unit of the times in a header. Empty if it names none."""
+    if "(us)" in header_words:
+        return "us"
+    return "ms" if "(ms)" in header_words else ""

@@ -1,4 +1,8 @@
-"""Determines the collective and the number of ranks of a table from the log's text and the table's figures."""
+"""Determines the collective and the number of ranks of a table from the log's text and the table's figures.
+
+Two ratios are evidence: busbw / algbw, and size / (count x element bytes). The second one is the number of shares in
+the size: for some collectives the count is the share of one rank, and the size is that of the shares of all ranks.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,10 +22,10 @@ class TableIdentity(NamedTuple):
     ranks: int | None
     warnings: tuple[str, ...] = ()
     ranks_from: str = ""
-    """Source of the number of ranks; empty for a device list."""
+    """Source of the number of ranks, as text. Empty if it is the device list or no number is known."""
 
 
-class _ShapeEvidence(NamedTuple):
+class _ColumnEvidence(NamedTuple):
     names: frozenset[str]
     """Collectives that match the columns of all rows."""
     shares: int | None
@@ -29,137 +33,156 @@ class _ShapeEvidence(NamedTuple):
 
 
 def identify(
-    raws: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claim: str | None, source: str
+    rows: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claimed_collective: str | None, source: str
 ) -> TableIdentity:
     """Combines the evidence of program name, headings, columns and arithmetic.
+
+    Args:
+        rows: Rows without contradictions.
+        ratio: busbw / algbw of the table. None if unknown.
+        facts: Text of the log.
+        claimed_collective: Collective that the user states.
+        source: Name of the log for errors.
 
     Raises:
         UsageError: The user claims a collective that the log contradicts.
     """
-    shape = _shape(raws, facts)
-    possible = frozenset(name for name in shape.names if _fits(name, ratio, shape.shares))
-    if claim:
-        _require_claim(claim, possible, ratio, facts, source)
+    evidence = _evaluate_columns(rows, facts)
+    possible = frozenset(name for name in evidence.names if _is_possible(name, ratio, evidence.shares))
+    if claimed_collective:
+        _require_possible_claim(claimed_collective, possible, ratio, facts, source)
     warnings = []
-    collective = claim or facts.stated_collective or _single_possible(raws, possible, facts.hint)
-    if facts.stated_collective and facts.stated_collective not in possible and not claim:
+    collective = claimed_collective or facts.stated_collective or _only_possible(rows, possible, facts.hint)
+    if facts.stated_collective and facts.stated_collective not in possible and not claimed_collective:
         warnings.append(
-            f"the log states {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit {_list(possible)}; "
-            "check if two logs are mixed"
+            f"the log states {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit "
+            f"{_names_text(possible)}; check if two logs are mixed"
         )
-    ranks, ranks_from, rank_warnings = _ranks(collective, possible, ratio, shape.shares, facts)
+    ranks, ranks_from, rank_warnings = _infer_ranks(collective, possible, ratio, evidence.shares, facts)
     return TableIdentity(collective, ranks, (*warnings, *rank_warnings), ranks_from)
 
 
-def _shape(raws: Sequence[RawRow], facts: TableFacts) -> _ShapeEvidence:
-    shares = {share for raw in raws if (share := share_count(raw)) is not None}
-    share = shares.pop() if len(shares) == 1 else None
-    if share is not None and (share < 1 or share != int(share)):
-        share = None
-    kinds = {(raw.redop is not None, raw.root is not None) for raw in raws}
-    if facts.columns.single or not facts.columns.has_type:
-        kinds = {(reduces, has_root) for reduces in (True, False) for has_root in (True, False)}  # no such columns
-        names = frozenset().union(*(collectives.by_shape(*kind) for kind in kinds))
+def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvidence:
+    """Evaluates which columns the rows have, and their size / count."""
+    share_counts = {count for raw in rows if (count := share_count(raw)) is not None}
+    shares = share_counts.pop() if len(share_counts) == 1 else None
+    if shares is not None and (shares < 1 or shares != int(shares)):
+        shares = None
+    if facts.columns.has_one_placement or not facts.columns.has_type:
+        names = frozenset(collectives.ALL)  # such logs have no columns for operator and root
     else:
-        names = frozenset(collectives.ALL).intersection(*(collectives.by_shape(*kind) for kind in kinds))
-    return _ShapeEvidence(names, None if share is None else int(share))
+        columns = {(raw.redop is not None, raw.root is not None) for raw in rows}
+        names = frozenset(collectives.ALL).intersection(
+            *(collectives.collectives_with_columns(has_operator, has_root) for has_operator, has_root in columns)
+        )
+    return _ColumnEvidence(names, None if shares is None else int(shares))
 
 
-def _fits(name: str, ratio: RatioInterval | None, share: int | None) -> bool:
+def _is_possible(name: str, ratio: RatioInterval | None, shares: int | None) -> bool:
     """True if the arithmetic allows a collective."""
     has_shares = collectives.has_shares(name)
-    if share is not None and share > 1 and not has_shares:
+    if shares is not None and shares > 1 and not has_shares:
         return False
-    if ratio is None or ratio.meets(0.0):
-        return True  # no bandwidth to judge by, or one rank
-    if share is not None and has_shares:
-        return ratio.meets(collectives.factor(name, share))
-    return collectives.ranks_for(name, *_widened(ratio)) is not None
+    if ratio is None or ratio.contains(0.0):
+        return True  # no bandwidth is known, or there is one rank
+    if shares is not None and has_shares:
+        return ratio.contains(collectives.factor(name, shares))
+    return collectives.rank_bounds(name, *_widen(ratio)) is not None
 
 
-def _widened(ratio: RatioInterval) -> tuple[float, float]:
+def _widen(ratio: RatioInterval) -> tuple[float, float]:
     """Extends the interval slightly, so that it includes an exact factor at its edge."""
     return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
 
 
-def _single_possible(raws: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
-    """Returns the only possible collective, or None. A hint selects among several possible ones."""
+def _only_possible(rows: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
+    """Returns the collective if only one is possible, or if the hint names a possible one. None otherwise."""
     if hint:
         return hint if hint in possible else None
-    left = possible - {"alltoallv", "hypercube"}  # older programs, which do not print their name, had neither
-    if left == {"all_gather", "alltoall"}:
+    candidates = possible - {"alltoallv", "hypercube"}  # older programs, which do not print their name, had neither
+    if candidates == {"all_gather", "alltoall"}:
         # alltoall has no check in place: its in-place column has N/A while the out-of-place one is checked.
         checks = {
-            (raw.sides[0].wrong != "N/A", raw.sides[1].wrong != "N/A")
-            for raw in raws
-            if len(raw.sides) == 2 and raw.sides[0].wrong
+            (raw.placement_texts[0].wrong != "N/A", raw.placement_texts[1].wrong != "N/A")
+            for raw in rows
+            if len(raw.placement_texts) == 2 and raw.placement_texts[0].wrong
         }
-        left = frozenset(
-            {"alltoall"} if checks == {(True, False)} else {"all_gather"} if checks == {(True, True)} else left
-        )
-    return next(iter(left)) if len(left) == 1 else None
+        if checks == {(True, False)}:
+            return "alltoall"
+        return "all_gather" if checks == {(True, True)} else None
+    return next(iter(candidates)) if len(candidates) == 1 else None
 
 
-def _ranks(
+def _infer_ranks(
     collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None, facts: TableFacts
 ) -> tuple[int | None, str, list[str]]:
-    listed = None if facts.list_is_cut or not facts.ranks else len({(r.rank, r.group) for r in facts.ranks})
-    if len(facts.leaders) > 1:
-        listed = 1
+    """Returns the number of ranks, its source (see `TableIdentity.ranks_from`) and warnings.
+
+    The device list has priority if the figures allow it. Then follow the figures, and then a number in the text.
+    """
+    listed = None  # number of ranks in the device list
+    if facts.ranks and not facts.list_is_cut:
+        listed = len({(entry.rank, entry.group) for entry in facts.ranks})
+    if len(facts.rank_zero_processes) > 1:
+        listed = 1  # each process measured alone
     if facts.group_ranks or len({rank.group for rank in facts.ranks}) > 1:
         return listed, "", []  # each group has its own ratio
-    low, high = _bounds(collective, possible, ratio, shares)
-    by_figures = low if low == high else None
+    low, high = _rank_bounds(collective, possible, ratio, shares)
+    from_figures = low if low == high else None
     if listed is not None:
         if low <= listed and (listed <= high or high == 0):
             return listed, "", []
         return (
-            by_figures,
+            from_figures,
             "busbw / algbw",
             [
                 f"the device list has {count_text(listed, 'rank')}, but {_ratio_text(ratio)} the figures fit "
-                f"{_range(low, high)}; the list may be cut"
+                f"{_rank_range_text(low, high)}; the list may be cut"
             ],
         )
     claimed = facts.claimed_gpus
-    if by_figures is not None:
+    if from_figures is not None:
         rank_warnings = []
-        if claimed is not None and claimed != by_figures:
+        if claimed is not None and claimed != from_figures:
             rank_warnings.append(
                 f"{facts.claimed_by} states {claimed} GPUs, but {_ratio_text(ratio)} the figures fit "
-                f"{count_text(by_figures, 'rank')}; busbw uses this number"
+                f"{count_text(from_figures, 'rank')}; busbw uses this number"
             )
-        return by_figures, "size / count" if (shares or 0) > 1 else "busbw / algbw", rank_warnings
+        ranks_from = "size / count" if shares is not None and shares > 1 else "busbw / algbw"
+        return from_figures, ranks_from, rank_warnings
     if claimed is not None and low <= claimed and (claimed <= high or high == 0):
         return claimed, facts.claimed_by, []
     return None, "", []
 
 
-def _bounds(
+def _rank_bounds(
     collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None
 ) -> tuple[int, int]:
-    """Returns the minimum and maximum number of ranks. A maximum of 0 means unbounded."""
-    if ratio is not None and ratio.meets(0.0) and ratio.high < 0.02:
+    """Returns the minimum and maximum number of ranks that the figures allow. A maximum of 0 means unbounded."""
+    if ratio is not None and ratio.contains(0.0) and ratio.high < 0.02:  # one rank transfers nothing
         return (1, 1)
     if shares is not None and shares > 1:
         return (shares, shares)
     names = [collective] if collective else sorted(possible)
     if ratio is None or not names:
         return (1, 0)
-    found = [bounds for name in names if (bounds := collectives.ranks_for(name, *_widened(ratio))) is not None]
-    if not found:
+    bounds_by_name = [bounds for name in names if (bounds := collectives.rank_bounds(name, *_widen(ratio))) is not None]
+    if not bounds_by_name:
         return (1, 0)
-    return (min(low for low, _ in found), 0 if any(high == 0 for _, high in found) else max(high for _, high in found))
+    is_unbounded = any(high == 0 for _, high in bounds_by_name)
+    return (min(low for low, _ in bounds_by_name), 0 if is_unbounded else max(high for _, high in bounds_by_name))
 
 
-def _require_claim(
-    claim: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, source: str
+def _require_possible_claim(
+    claimed_collective: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, source: str
 ) -> None:
-    if facts.stated_collective and facts.stated_collective != claim:
-        raise UsageError(f"{source} states {facts.stated_collective}, not {claim}", remedy="leave out --collective")
-    if claim not in possible:
+    if facts.stated_collective and facts.stated_collective != claimed_collective:
         raise UsageError(
-            f"{source} cannot be {claim}: {_ratio_text(ratio)} its columns fit {_list(possible)}",
+            f"{source} states {facts.stated_collective}, not {claimed_collective}", remedy="leave out --collective"
+        )
+    if claimed_collective not in possible:
+        raise UsageError(
+            f"{source} cannot be {claimed_collective}: {_ratio_text(ratio)} its columns fit {_names_text(possible)}",
             remedy="correct --collective or leave it out",
         )
 
@@ -168,11 +191,11 @@ def _ratio_text(ratio: RatioInterval | None) -> str:
     return f"with busbw / algbw = {ratio.middle:.4g}" if ratio else "by type, operator and root"
 
 
-def _list(names: frozenset[str]) -> str:
+def _names_text(names: frozenset[str]) -> str:
     return " or ".join(sorted(names)) or "no collective"
 
 
-def _range(low: int, high: int) -> str:
+def _rank_range_text(low: int, high: int) -> str:
     if low == high:
         return count_text(low, "rank")
     return f"{low} to {high} ranks" if high else f"{low} ranks or more"

@@ -1,4 +1,7 @@
-"""Infers a table's time unit, factor, collective and ranks by arithmetic, and refuses rows that contradict them."""
+"""Infers a table's time unit, factor, collective and ranks by arithmetic, and refuses rows that contradict them.
+
+The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
+"""
 
 from collections.abc import Sequence
 
@@ -7,29 +10,32 @@ from busbw.readers.tables import arithmetic, collectives, fast_rows
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity, identify
-from busbw.readers.tables.layouts import NotARowError, RawRow, parse
+from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
 from busbw.readers.tables.quantities import half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
 _MAX_CONTRADICTING = 0.2
-"""Maximum share of informative figures that may contradict. Above it, the rows are taken for those of several runs."""
-_ONE_ROW = 2
-"""Number of figures in one row. One wrong size makes both figures of its row contradict."""
-_SAMPLE = 2
+"""Maximum share of informative figures that may contradict. Above it, the rows count as those of several runs."""
+_FIGURES_PER_ROW = 2
+"""Number of placements in one row. A single row with a wrong size does not make a table mixed."""
+_SAMPLE_ROWS = 2
+"""Number of rows with precise figures that decide about a table first."""
 
 Entry = RawRow | fast_rows.SplitLine
-_Numbered = tuple[RawRow, tuple[PlacementNumbers, ...]]
+"""A row to interpret: parsed, or a candidate for the fast parser."""
+_NumberedRow = tuple[RawRow, tuple[PlacementNumbers, ...]]
+"""A row with the numbers of each placement."""
 
 
 class TableInference:
     """Inference for one table. The result of the first chunk of a long table applies to the later chunks."""
 
-    def __init__(self, facts: TableFacts, claim: str | None, source: str) -> None:
+    def __init__(self, facts: TableFacts, claimed_collective: str | None, source: str) -> None:
         self.facts = facts
         self.identity = TableIdentity(None, None)
         self.warnings: list[str] = []
-        self._claim = claim
+        self._claimed_collective = claimed_collective
         self._source = source
         self._interpretation = Interpretation()
         self._factor: RatioInterval | None = None
@@ -38,35 +44,37 @@ class TableInference:
     def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
         """Returns the valid rows and the refused ones.
 
-        In a longer chunk a few informative rows decide first. If then a row is refused, all rows decide together.
+        In a longer chunk a few precise rows decide about the table first, which is faster. If a row is then refused or
+        the number of ranks is unknown, all rows decide together.
         """
         if self._row_builder is not None:
-            return self._judge(entries, self._row_builder)
+            return self._build_rows(entries, self._row_builder)
         settings = dict(self.facts.settings)
-        if len(entries) > 4 * _SAMPLE:
-            builder = self._decide(_informative(entries))
-            rows, refused = self._judge(entries, builder)
+        if len(entries) > 4 * _SAMPLE_ROWS:
+            builder = self._infer_facts(_select_precise_rows(entries))
+            rows, refused = self._build_rows(entries, builder)
             if not refused and self.identity.ranks is not None:
                 self._row_builder = builder
                 return rows, refused
         self.facts.settings = settings
         self.warnings = []
-        self._row_builder = self._decide(entries)
-        return self._judge(entries, self._row_builder)
+        self._row_builder = self._infer_facts(entries)
+        return self._build_rows(entries, self._row_builder)
 
     def closing_warnings(self) -> list[str]:
         """Returns all warnings, including those about a footer that contradicts the rows."""
         warnings = list(self.warnings)
-        builder, claimed = self._row_builder, self.facts.average
+        builder, footer_average = self._row_builder, self.facts.average
         if builder is None:
             return warnings
-        if claimed is not None and builder.busbw_count and is_number(claimed):
-            mean = builder.busbw_sum / builder.busbw_count
-            tolerance = builder.busbw_steps / builder.busbw_count + half_step(claimed) + abs(mean) * 1e-4
-            if abs(mean - float(claimed)) > tolerance:
+        if footer_average is not None and builder.busbw_count and is_number(footer_average):
+            mean_busbw = builder.busbw_sum / builder.busbw_count
+            rounding = builder.busbw_half_steps / builder.busbw_count + half_step(footer_average)
+            tolerance = rounding + abs(mean_busbw) * 1e-4
+            if abs(mean_busbw - float(footer_average)) > tolerance:
                 warnings.append(
-                    f"the footer's average is {claimed} GB/s, but the rows above average {mean:.6g} GB/s: rows are "
-                    "missing or were changed; do not use the footer's figure"
+                    f"the footer's average is {footer_average} GB/s, but the rows above average {mean_busbw:.6g} GB/s: "
+                    "rows are missing or were changed; do not use the footer's figure"
                 )
         if self.facts.out_of_bounds == 0 and builder.wrong_figures:
             warnings.append(
@@ -75,7 +83,8 @@ class TableInference:
             )
         return warnings
 
-    def _judge(self, entries: Sequence[Entry], builder: RowBuilder) -> tuple[list[Row], list[Refusal]]:
+    def _build_rows(self, entries: Sequence[Entry], builder: RowBuilder) -> tuple[list[Row], list[Refusal]]:
+        """Returns the rows that agree with the inferred facts, and the refused ones."""
         rows: list[Row] = []
         refused: list[Refusal] = []
         may_be_fast = self._interpretation == Interpretation() and builder.accepts_fast_rows
@@ -84,68 +93,58 @@ class TableInference:
             if may_be_fast and isinstance(entry, fast_rows.SplitLine):
                 words = entry.words
                 size = int(words[0])
-                first = fast_rows.figure(size, words[5], words[6], words[7], words[8], factor)
-                if first is not None:
-                    second = fast_rows.figure(size, words[9], words[10], words[11], words[12], factor)
-                    if second is not None:
-                        rows.append(builder.fast_row(entry.number, size, words, first, second))
+                # Words 5 to 8 are time, algbw, busbw and wrong out of place, words 9 to 12 in place.
+                out_of_place = fast_rows.parse_figure(size, words[5], words[6], words[7], words[8], factor)
+                if out_of_place is not None:
+                    in_place = fast_rows.parse_figure(size, words[9], words[10], words[11], words[12], factor)
+                    if in_place is not None:
+                        rows.append(builder.fast_row(entry.line, size, words, out_of_place, in_place))
                         continue
+                # Otherwise the full parser decides.
             try:
-                raw = self._raw(entry)
+                raw = self._parse_entry(entry)
             except NotARowError as error:
-                refused.append(
-                    Refusal(
-                        line=entry.number if isinstance(entry, fast_rows.SplitLine) else entry.line,
-                        text=_text(entry),
-                        reason=str(error),
-                    )
-                )
+                refused.append(Refusal(line=entry.line, text=_entry_text(entry), reason=str(error)))
                 continue
-            sides = tuple(map(arithmetic.placement_numbers, raw.sides))
-            if reason := self._contradiction(raw, sides):
+            placements = tuple(map(arithmetic.parse_numbers, raw.placement_texts))
+            if reason := self._find_contradiction(raw, placements):
                 refused.append(Refusal(line=raw.line, text=raw.text, reason=reason))
             else:
-                rows += builder.rows(raw, sides)
+                rows += builder.rows(raw, placements)
         return rows, refused
 
-    def _raw(self, entry: Entry) -> RawRow:
+    def _parse_entry(self, entry: Entry) -> RawRow:
         if isinstance(entry, RawRow):
             return entry
-        return parse(entry.number, " ".join(entry.words), entry.words, self.facts.columns, self.facts.group)
+        return parse_row(entry.line, " ".join(entry.words), entry.words, self.facts.columns, self.facts.group)
 
-    def _decide(self, entries: Sequence[Entry]) -> RowBuilder:
-        numbered: list[_Numbered] = []
-        for entry in entries:
-            try:
-                raw = self._raw(entry)
-            except NotARowError:
-                continue
-            numbered.append((raw, tuple(map(arithmetic.placement_numbers, raw.sides))))
-        self._choose_interpretation(numbered)
-        ratios = [
-            ratio
-            for raw, sides in numbered
-            for side in sides
-            if self._interpretation.agrees(raw, side) and (ratio := arithmetic.ratio(raw, side, self._interpretation))
-        ]
-        common = arithmetic.common_ratio(ratios)
-        has_one_ratio = len(self.facts.group_ranks) < 2
-        is_mixed = has_one_ratio and common.contradicting > max(_ONE_ROW, common.informative * _MAX_CONTRADICTING)
+    def _infer_facts(self, entries: Sequence[Entry]) -> RowBuilder:
+        """Infers all facts of the table from these rows, and adds warnings."""
+        numbered_rows = self._parse_numbers(entries)
+        self._select_interpretation(numbered_rows)
+        common = self._common_ratio(numbered_rows)
+        has_one_ratio = len(self.facts.group_ranks) < 2  # groups may differ in their number of ranks
+        max_contradicting = max(_FIGURES_PER_ROW, common.informative * _MAX_CONTRADICTING)
+        is_mixed = has_one_ratio and common.contradicting > max_contradicting
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs within the table: rows of different runs are mixed, and the collective and the "
                 "ranks are unknown; put each run into its own file"
             )
-        known = common.ratio if has_one_ratio and not is_mixed else None
-        self._factor = known
-        fitting = [raw for raw, sides in numbered if all(self._interpretation.agrees(raw, side) for side in sides)]
+        shared_ratio = common.ratio if has_one_ratio and not is_mixed else None
+        self._factor = shared_ratio
+        consistent_rows = [
+            raw
+            for raw, placements in numbered_rows
+            if all(self._interpretation.is_consistent(raw, numbers) for numbers in placements)
+        ]
         self.identity = (
-            identify(fitting, known, self.facts, self._claim, self._source)
-            if fitting
-            else TableIdentity(self._claim or self.facts.stated_collective, None)
+            identify(consistent_rows, shared_ratio, self.facts, self._claimed_collective, self._source)
+            if consistent_rows
+            else TableIdentity(self._claimed_collective or self.facts.stated_collective, None)
         )
         if is_mixed:
-            self.identity = TableIdentity(self._claim, None, self.identity.warnings)
+            self.identity = TableIdentity(self._claimed_collective, None, self.identity.warnings)
         self.warnings += self.identity.warnings
         if self.identity.ranks_from:
             self.facts.settings["ranks from"] = self.identity.ranks_from
@@ -154,17 +153,39 @@ class TableInference:
                 "algbw counts only the shares of the other ranks, as nccl-tests did until 2019: it is (n-1)/n of the "
                 "value in newer logs; compare busbw"
             )
-        self._use_exact_factor(known)
+        self._replace_by_exact_factor(shared_ratio)
         return RowBuilder(self.facts, self.identity, self._interpretation)
 
-    def _choose_interpretation(self, numbered: list[_Numbered]) -> None:
+    def _parse_numbers(self, entries: Sequence[Entry]) -> list[_NumberedRow]:
+        """Parses the rows and their figures. Omits those that are no valid rows."""
+        numbered_rows: list[_NumberedRow] = []
+        for entry in entries:
+            try:
+                raw = self._parse_entry(entry)
+            except NotARowError:
+                continue
+            numbered_rows.append((raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))))
+        return numbered_rows
+
+    def _common_ratio(self, numbered_rows: list[_NumberedRow]) -> arithmetic.CommonRatio:
+        """Returns busbw / algbw of the consistent figures."""
+        ratios: list[RatioInterval] = []
+        for raw, placements in numbered_rows:
+            for numbers in placements:
+                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
+                if ratio is not None and self._interpretation.is_consistent(raw, numbers):
+                    ratios.append(ratio)
+        return arithmetic.common_ratio(ratios)
+
+    def _select_interpretation(self, numbered_rows: list[_NumberedRow]) -> None:
+        """Selects the time unit and the data that algbw counts."""
         columns = self.facts.columns
-        first = Interpretation(columns.unit or "us", has_time=not columns.cpu_time)
-        self._interpretation, contradicting = arithmetic.best_interpretation(numbered, first)
-        figures = sum(len(sides) for _, sides in numbered)
-        if contradicting * 2 >= figures:
-            self._interpretation = first  # no interpretation fits; rows are refused by the unit of the header
-        elif self._interpretation.unit != first.unit:
+        stated = Interpretation(columns.unit or "us", has_time=not columns.has_cpu_time)
+        self._interpretation, contradicting = arithmetic.best_interpretation(numbered_rows, stated)
+        figure_count = sum(len(placements) for _, placements in numbered_rows)
+        if contradicting * 2 >= figure_count:
+            self._interpretation = stated  # none fits: the rows that contradict the header's unit are refused
+        elif self._interpretation.unit != stated.unit:
             unit = self._interpretation.unit
             if columns.unit:
                 self.warnings.append(
@@ -172,43 +193,42 @@ class TableInference:
                 )
             self.facts.settings["time unit"] = f"{unit}, by bytes / algbw"
 
-    def _use_exact_factor(self, ratio: RatioInterval | None) -> None:
+    def _replace_by_exact_factor(self, ratio: RatioInterval | None) -> None:
         """Replaces the measured factor by the exact one if the collective and the ranks are known."""
         identity = self.identity
         if identity.collective and identity.ranks and ratio:
             exact = collectives.factor(identity.collective, identity.ranks)
-            if ratio.meets(exact):
+            if ratio.contains(exact):
                 self._factor = RatioInterval(exact, exact)
 
-    def _contradiction(self, raw: RawRow, sides: tuple[PlacementNumbers, ...]) -> str:
+    def _find_contradiction(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> str:
         """Returns the contradiction in a row's figures; empty if they agree."""
-        for side, words in zip(sides, raw.sides, strict=True):
-            if not self._interpretation.agrees(raw, side):
-                low, high = self._interpretation.rate(raw, side)
+        for numbers, texts in zip(placements, raw.placement_texts, strict=True):
+            if not self._interpretation.is_consistent(raw, numbers):
+                low, high = self._interpretation.rate(raw, numbers)
                 rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
-                data = self._interpretation.data_bytes(raw)
-                return (
-                    f"algbw {words.algbw} is not {data} bytes / {words.time} {self._interpretation.unit} = {rate} GB/s"
-                )
-            if self._factor is not None and side.busbw is not None:
-                ratio = arithmetic.ratio(raw, side, self._interpretation)
+                data_bytes = self._interpretation.data_bytes(raw)
+                unit = self._interpretation.unit
+                return f"algbw {texts.algbw} is not {data_bytes} bytes / {texts.time} {unit} = {rate} GB/s"
+            if self._factor is not None and numbers.busbw is not None:
+                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
                 if ratio is not None and not ratio.overlaps(self._factor):
                     return (
-                        f"busbw {words.busbw} is not algbw {words.algbw} x {self._factor.middle:.4g}, "
+                        f"busbw {texts.busbw} is not algbw {texts.algbw} x {self._factor.middle:.4g}, "
                         "as in the rest of the table"
                     )
         return ""
 
 
-def _informative(entries: Sequence[Entry]) -> list[Entry]:
+def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the first row and the rows with the most digits of busbw, which determine the factor best."""
-    most = sorted(range(len(entries)), key=lambda at: _digits(entries[at]), reverse=True)[:_SAMPLE]
-    return [entries[at] for at in sorted({0, *most})]
+    by_precision = sorted(range(len(entries)), key=lambda index: _count_busbw_digits(entries[index]), reverse=True)
+    return [entries[index] for index in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
 
 
-def _digits(entry: Entry) -> int:
-    return len(entry.words[7]) if isinstance(entry, fast_rows.SplitLine) else len(entry.sides[0].busbw)
+def _count_busbw_digits(entry: Entry) -> int:
+    return len(entry.words[7]) if isinstance(entry, fast_rows.SplitLine) else len(entry.placement_texts[0].busbw)
 
 
-def _text(entry: Entry) -> str:
+def _entry_text(entry: Entry) -> str:
     return " ".join(entry.words) if isinstance(entry, fast_rows.SplitLine) else entry.text

@@ -1,6 +1,7 @@
-"""Plausibility limits for figures. A row outside them is refused as damaged.
+"""Plausibility limits for figures of busbw's records. A placement with a figure outside them is refused as damaged.
 
-The schema checks the type of a figure, this module its value. Every accepted row can be plotted, averaged and stored.
+The schema checks the types of figures, and this module checks their values. Every accepted row can then be plotted,
+averaged and stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,19 +23,25 @@ def refuse_implausible(events: Iterable[Event]) -> Iterator[Event]:
         if not isinstance(event, TableChunk):
             yield event
             continue
-        kept: list[Row] = []
-        is_whole = True
+        plausible_rows: list[Row] = []
+        are_all_plausible = True
         for row in event.table.rows:
             reasons = _implausible_reasons(row)
             if not reasons:
-                kept.append(row)
+                plausible_rows.append(row)
                 continue
-            is_whole = False
+            are_all_plausible = False
             yield from (Refusal(line=row.line, text="", reason=reason) for reason in reasons.values())
-            # The other placement is kept, because it may be the one with wrong data.
-            if rest := {name: figure for name, figure in row.figures.items() if reasons.keys().isdisjoint({name, ""})}:
-                kept.append(msgspec.structs.replace(row, figures=rest))
-        yield event if is_whole else TableChunk(msgspec.structs.replace(event.table, rows=tuple(kept)), event.is_last)
+            # A plausible other placement is kept, because it may report wrong data.
+            if "" not in reasons:
+                figures = {placement: figure for placement, figure in row.figures.items() if placement not in reasons}
+                if figures:
+                    plausible_rows.append(msgspec.structs.replace(row, figures=figures))
+        yield (
+            event
+            if are_all_plausible
+            else TableChunk(msgspec.structs.replace(event.table, rows=tuple(plausible_rows)), event.is_last)
+        )
 
 
 def _implausible_reasons(row: Row) -> dict[str, str]:

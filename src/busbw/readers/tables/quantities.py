@@ -1,4 +1,4 @@
-"""Printed numbers with their precision, sizes, and element types."""
+"""Parses printed numbers with their precision, sizes, and the names of element types and operators."""
 
 import re
 from typing import NamedTuple
@@ -83,21 +83,21 @@ _QUANTITY = re.compile(
 
 def parse_number(text: str) -> PrintedNumber | None:
     """Returns the number in a cell; None if the cell has other text."""
-    found = _QUANTITY.match(text) if len(text) < 64 else None
-    if not found:
+    match = _QUANTITY.match(text) if len(text) < 64 else None
+    if not match:
         return None
-    digits = found[1].replace(",", "")
-    return PrintedNumber(float(digits), half_step(digits), found[2])
+    digits = match[1].replace(",", "")
+    return PrintedNumber(float(digits), half_step(digits), match[2])
 
 
 _SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)\s*(?:([KMGT])(?:i?B)?|B|bytes?)?[*_`\s]*$", re.IGNORECASE)
-_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_UNIT_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
-def size_bytes(text: str) -> int | None:
+def parse_size(text: str) -> int | None:
     """Parses a size with binary units, as in nccl-tests ("1MB" is 1,048,576 bytes); None if it is not a size."""
-    found = _SIZE.match(text) if len(text) < 40 else None
-    if not found:
+    match = _SIZE.match(text) if len(text) < 40 else None
+    if not match:
         return None
-    size = float(found[1].replace(",", "")) * 2.0 ** _POWERS[(found[2] or "").upper()]
+    size = float(match[1].replace(",", "")) * 2.0 ** _UNIT_POWERS[(match[2] or "").upper()]
     return int(size) if size == int(size) and size < 2**63 else None

@@ -1,4 +1,6 @@
-"""Converts printed rows to `logs.Row`, after the inference of the table."""
+"""Converts printed rows to `logs.Row` after inference.py has determined the collective, the ranks and the time unit."""
+
+from typing import Literal
 
 from busbw.logs import Figure, Placement, Row
 from busbw.readers.tables.arithmetic import UNITS_US, Interpretation, PlacementNumbers
@@ -14,32 +16,41 @@ class RowBuilder:
     """Builds the rows of one table in order. Counts the passes of -N and sums busbw to check the footer."""
 
     def __init__(self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation) -> None:
-        self.busbw_sum = self.busbw_steps = 0.0
+        self.busbw_sum = 0.0
+        self.busbw_half_steps = 0.0
+        """Sum of the rounding errors of all busbw figures."""
         self.busbw_count = 0
         self.wrong_figures = 0
+        """Number of figures with wrong elements."""
         self._facts = facts
         self._identity = identity
-        self._scale_us = UNITS_US[interpretation.unit]
-        self._cpu_time = facts.columns.cpu_time
-        self._may_repeat = len(facts.leaders) < 2
-        self._cycle: dict[int, int] = {}
-        self._first: dict[int, tuple[object, ...]] = {}
+        self._us_per_unit = UNITS_US[interpretation.unit]
+        self._has_cpu_time = facts.columns.has_cpu_time
+        self._may_have_passes = (
+            len(facts.rank_zero_processes) < 2
+        )  # sizes of several separate jobs would look like passes
+        # By group:
+        self._cycles: dict[int, int] = {}
+        self._first_configuration: dict[int, tuple[object, ...]] = {}
         self._last_size: dict[int, int] = {}
 
-    def rows(self, raw: RawRow, sides: tuple[PlacementNumbers, ...]) -> list[Row]:
+    def rows(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> list[Row]:
         """Returns one row, or one per backend if the line has several side by side."""
         columns = self._facts.columns
-        figures = [self._figure(words, side, at) for at, (words, side) in enumerate(zip(raw.sides, sides, strict=True))]
+        figures = [
+            self._make_figure(texts, numbers, index)
+            for index, (texts, numbers) in enumerate(zip(raw.placement_texts, placements, strict=True))
+        ]
         if columns.backends:
             return [
-                self._row(raw, {"unstated": figure} if figure else {}, variant)
+                self._make_row(raw, {"unstated": figure} if figure else {}, variant)
                 for variant, figure in zip(columns.backends, figures, strict=False)
             ]
         names: tuple[Placement, ...] = columns.placements if len(figures) == len(columns.placements) else ("unstated",)
         named: dict[Placement, Figure] = {
             name: figure for name, figure in zip(names, figures, strict=False) if figure is not None
         }
-        return [self._row(raw, named, None)]
+        return [self._make_row(raw, named, None)]
 
     @property
     def accepts_fast_rows(self) -> bool:
@@ -47,10 +58,10 @@ class RowBuilder:
         columns = self._facts.columns
         return columns.is_classic and not self._facts.group_ranks
 
-    def fast_row(self, line: int, size: int, words: list[str], first: Figure, second: Figure) -> Row:
+    def fast_row(self, line: int, size: int, words: list[str], out_of_place: Figure, in_place: Figure) -> Row:
         """Returns a row from the figures of the fast parser."""
-        self.busbw_sum += first.busbw_gbps + second.busbw_gbps  # type: ignore[operator]
-        self.busbw_steps += 0.01
+        self.busbw_sum += out_of_place.busbw_gbps + in_place.busbw_gbps  # type: ignore[operator]
+        self.busbw_half_steps += 0.01  # two figures with a half step of 0.005
         self.busbw_count += 2
         dtype, root = DTYPES[words[2]], int(words[4])
         redop = None if words[3] == "none" else words[3]
@@ -63,12 +74,13 @@ class RowBuilder:
             redop=redop,
             root=root if root >= 0 else None,
             ranks=self._identity.ranks,
-            cycle=self._cycle_of(0, size, (dtype, redop, root)) if self._may_repeat else 0,
-            figures={"out_of_place": first, "in_place": second},
+            cycle=self._next_cycle(0, size, (dtype, redop, root)) if self._may_have_passes else 0,
+            figures={"out_of_place": out_of_place, "in_place": in_place},
         )
 
-    def _row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:
+    def _make_row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:
         identity, groups = self._identity, self._facts.group_ranks
+        configuration = (raw.dtype, raw.redop, -1 if raw.root is None else raw.root)
         return Row(
             line=raw.line,
             collective=identity.collective,
@@ -79,64 +91,68 @@ class RowBuilder:
             root=raw.root,
             ranks=groups.get(raw.group, identity.ranks) if groups else identity.ranks,
             group=raw.group,
-            cycle=self._cycle_of(raw.group, raw.size, (raw.dtype, raw.redop, -1 if raw.root is None else raw.root))
-            if self._may_repeat
-            else 0,
+            cycle=self._next_cycle(raw.group, raw.size, configuration) if self._may_have_passes else 0,
             variant=variant,
             figures=figures,
             timestamp=raw.timestamp,
         )
 
-    def _cycle_of(self, group: int, size: int, configuration: tuple[object, ...]) -> int:
-        """Returns the pass of a row. A pass begins if the first configuration returns with a size that is not larger.
+    def _next_cycle(self, group: int, size: int, configuration: tuple[object, ...]) -> int:
+        """Returns the pass of a row.
 
-        Collectives with shares round small sizes down to 0, so several consecutive zeros belong to one pass.
+        A new pass begins if the first configuration appears again with a size that is not larger than that of the row
+        before. Some collectives round small sizes down to 0, so consecutive zeros belong to one pass.
         """
-        last = self._last_size.get(group, -1)
+        last_size = self._last_size.get(group, -1)
         self._last_size[group] = size
-        if last < 0:
-            self._first[group] = configuration
-        elif size <= last and last > 0 and configuration == self._first[group]:
-            self._cycle[group] = self._cycle.get(group, 0) + 1
-        return self._cycle.get(group, 0)
+        if last_size < 0:
+            self._first_configuration[group] = configuration
+        elif size <= last_size and last_size > 0 and configuration == self._first_configuration[group]:
+            self._cycles[group] = self._cycles.get(group, 0) + 1
+        return self._cycles.get(group, 0)
 
-    def _figure(self, words: PlacementText, side: PlacementNumbers, at: int) -> Figure | None:
+    def _make_figure(self, texts: PlacementText, numbers: PlacementNumbers, index: int) -> Figure | None:
         """Returns the figures of one placement; None if nothing was measured."""
-        if side.time is None and side.algbw is None and side.busbw is None:
+        if numbers.time is None and numbers.algbw is None and numbers.busbw is None:
             return None
-        if side.busbw is not None:
-            self.busbw_sum += side.busbw
-            self.busbw_steps += side.busbw_step
+        if numbers.busbw is not None:
+            self.busbw_sum += numbers.busbw
+            self.busbw_half_steps += numbers.busbw_half_step
             self.busbw_count += 1
-        time_us = None if side.time is None else side.time * self._scale_us
-        wrong = words.wrong
-        if wrong == "0" and not words.per_iteration and not self._cpu_time:  # the most frequent case
+        time_us = None if numbers.time is None else numbers.time * self._us_per_unit
+        wrong = texts.wrong
+        if wrong == "0" and not texts.per_iteration and not self._has_cpu_time:  # the most frequent case
             return Figure(
-                time_us=time_us, algbw_gbps=side.algbw, busbw_gbps=side.busbw, check="checked", wrong_elements=0
+                time_us=time_us, algbw_gbps=numbers.algbw, busbw_gbps=numbers.busbw, check="checked", wrong_elements=0
             )
-        elements, warnings = self._wrong(wrong)
+        elements, warnings = self._parse_wrong(wrong)
         self.wrong_figures += bool(elements)
         return Figure(
-            time_us=None if self._cpu_time else time_us,
-            cpu_time_us=time_us if self._cpu_time else None,
-            algbw_gbps=side.algbw,
-            busbw_gbps=side.busbw,
-            check=(
-                "unstated"
-                if not wrong
-                else "checked"
-                if wrong not in NO_NUMBER
-                else "not_applicable"
-                if at == 1 and self._identity.collective in ("alltoall", "alltoallv")
-                else "not_checked"
-            ),
+            time_us=None if self._has_cpu_time else time_us,
+            cpu_time_us=time_us if self._has_cpu_time else None,
+            algbw_gbps=numbers.algbw,
+            busbw_gbps=numbers.busbw,
+            check=self._check_state(wrong, index),
             wrong_elements=elements,
             warnings=warnings,
-            per_iteration=_per_iteration(words.per_iteration),
+            per_iteration=_parse_per_iteration(texts.per_iteration),
         )
 
-    def _wrong(self, wrong: str) -> tuple[int | None, tuple[str, ...]]:
-        """Returns the wrong elements and warnings. Until 2022 the last column was the largest error, not a count."""
+    def _check_state(self, wrong: str, index: int) -> Literal["checked", "not_checked", "not_applicable", "unstated"]:
+        if not wrong:
+            return "unstated"
+        if wrong not in NO_NUMBER:
+            return "checked"
+        is_in_place = index == 1
+        if is_in_place and self._identity.collective in ("alltoall", "alltoallv"):
+            return "not_applicable"
+        return "not_checked"
+
+    def _parse_wrong(self, wrong: str) -> tuple[int | None, tuple[str, ...]]:
+        """Returns the number of wrong elements (None if unknown) and warnings.
+
+        Until 2022 the last column was the largest error. Then only the footer states if elements were wrong.
+        """
         if not wrong or wrong in NO_NUMBER:
             return None, ()
         value = float(wrong)
@@ -147,5 +163,5 @@ class RowBuilder:
         return None, (f"the largest error is {wrong}; the log does not count the wrong elements",)
 
 
-def _per_iteration(words: tuple[str, ...]) -> dict[str, float]:
+def _parse_per_iteration(words: tuple[str, ...]) -> dict[str, float]:
     return {name: float(word) for name, word in zip(_PER_ITERATION, words, strict=False) if word not in NO_NUMBER}

@@ -13,8 +13,8 @@ import pytest
 from conftest import BUSBW, GOLDEN_RECORD
 from polling import HANG_GUARD_S, wait_until
 
-from busbw.launchers.kubernetes.pods import INSTANCE
-from busbw.launchers.kubernetes.status import INDEX
+from busbw.launchers.kubernetes.pods import INSTANCE_LABEL
+from busbw.launchers.kubernetes.status import INDEX_ANNOTATION
 
 ANSWERS = Path(__file__).resolve().parents[3] / "golden" / "launch" / "kubernetes" / "answers"
 
@@ -74,7 +74,11 @@ LOG = (
 
 def pod(index: int, state: dict[str, Any], phase: str) -> dict[str, Any]:
     return {
-        "metadata": {"name": f"job-{index}-x", "annotations": {INDEX: str(index)}, "labels": {INSTANCE: "job"}},
+        "metadata": {
+            "name": f"job-{index}-x",
+            "annotations": {INDEX_ANNOTATION: str(index)},
+            "labels": {INSTANCE_LABEL: "job"},
+        },
         "spec": {"nodeName": "n"},
         "status": {"phase": phase, "containerStatuses": [{"name": "busbw", "state": state}]},
     }

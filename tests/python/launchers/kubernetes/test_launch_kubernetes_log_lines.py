@@ -27,12 +27,12 @@ def test_each_line_comes_once_and_in_order(times: list[int], cuts: list[int]) ->
     joiner = LogDeduplicator()
     found: list[bytes] = []
     for cut in [*cuts, len(log)]:
-        joiner.reconnected()
+        joiner.on_reconnect()
         # Every connection is cut after some lines, but brings at least one more than it has to repeat.
         pieces = served(log, joiner.since)
-        found += [line for piece in pieces[: cut or 1] if (line := joiner.take(piece)) is not None]
-    joiner.reconnected()
-    found += [line for piece in served(log, joiner.since) if (line := joiner.take(piece)) is not None]
+        found += [line for piece in pieces[: cut or 1] if (line := joiner.deduplicate(piece)) is not None]
+    joiner.on_reconnect()
+    found += [line for piece in served(log, joiner.since) if (line := joiner.deduplicate(piece)) is not None]
     assert found == [line for _, line in log]
 
 
@@ -40,24 +40,26 @@ def test_each_line_comes_once_and_in_order(times: list[int], cuts: list[int]) ->
 def test_lines_with_equal_timestamps_are_counted(count: int, taken: int) -> None:
     log = [(10**9, b"same\n")] * count
     joiner = LogDeduplicator()
-    first = [joiner.take(piece) for piece in served(log, "")[:taken]]
-    joiner.reconnected()
-    second = [line for piece in served(log, joiner.since) if (line := joiner.take(piece)) is not None]
+    first = [joiner.deduplicate(piece) for piece in served(log, "")[:taken]]
+    joiner.on_reconnect()
+    second = [line for piece in served(log, joiner.since) if (line := joiner.deduplicate(piece)) is not None]
     assert len(first) + len(second) == count
 
 
 def test_lines_keep_their_bytes() -> None:
     joiner = LogDeduplicator()
-    assert joiner.take(b"2026-11-21T10:00:00.5Z  8  \xff {\n") == b" 8  \xff {\n"
-    assert joiner.take(b"2026-11-21T10:00:01Z \n") == b"\n"
+    assert joiner.deduplicate(b"2026-11-21T10:00:00.5Z  8  \xff {\n") == b" 8  \xff {\n"
+    assert joiner.deduplicate(b"2026-11-21T10:00:01Z \n") == b"\n"
     assert joiner.since == "2026-11-21T10:00:01Z"
 
 
 def test_zones_other_than_utc() -> None:
     joiner = LogDeduplicator()
-    assert joiner.take(b"2026-11-21T18:00:00.123456789+08:00 a\n") == b"a\n"
+    assert joiner.deduplicate(b"2026-11-21T18:00:00.123456789+08:00 a\n") == b"a\n"
     assert joiner.since == "2026-11-21T18:00:00.123456789+08:00"
 
 
 def test_a_line_without_a_timestamp_is_the_servers() -> None:
-    assert LogDeduplicator().take(b"unable to retrieve container logs\n") == b"unable to retrieve container logs\n"
+    assert (
+        LogDeduplicator().deduplicate(b"unable to retrieve container logs\n") == b"unable to retrieve container logs\n"
+    )

@@ -34,11 +34,11 @@ def test_pauses_grow_until_a_line_comes(tmp_path: Path, monkeypatch: pytest.Monk
         """When, in seconds from now."""
         start_s, found = clock.now_s, []
         while clock.now_s < start_s + for_s:
-            if log_reading.is_due():
+            if log_reading.is_reconnect_due():
                 found.append(clock.now_s - start_s)
                 log_reading.connect(follow=True)
                 while log_reading.is_connected:
-                    log_reading.lines(STEP_S)
+                    log_reading.read_lines(STEP_S)
             clock.now_s += STEP_S
         return found
 

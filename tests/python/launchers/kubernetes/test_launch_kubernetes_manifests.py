@@ -18,7 +18,7 @@ from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.launchers.kubernetes import KubernetesPlan, KubernetesTarget, render
 from busbw.launchers.kubernetes.machine_type import with_machine_type
-from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended
+from busbw.launchers.kubernetes.manifests import resume_patch, suspended_workload, with_owner
 from busbw.launchers.kubernetes.target import Kind, Toleration
 from busbw.launchers.machine_types import machine_type
 
@@ -176,9 +176,9 @@ def test_the_objects_match_the_golden_files(name: str) -> None:
 @pytest.mark.parametrize("name", RENDERED)
 def test_every_object_is_what_its_kind_demands(name: str) -> None:
     job_manifests = RENDERED[name].job_manifests
-    for manifest in (job_manifests.workload, suspended(job_manifests), *job_manifests.owned):
+    for manifest in (job_manifests.workload, suspended_workload(job_manifests), *job_manifests.owned):
         check(manifest)
-        check(owned_by(manifest, job_manifests.workload, "0a1b2c3d-0000-4000-8000-000000000000"))
+        check(with_owner(manifest, job_manifests.workload, "0a1b2c3d-0000-4000-8000-000000000000"))
 
 
 @pytest.mark.parametrize("name", RENDERED)
@@ -237,10 +237,10 @@ def test_a_label_selects_the_pods_of_one_job_alone() -> None:
 
 def test_it_starts_suspended_and_is_resumed() -> None:
     job_manifests = RENDERED["cpu"].job_manifests
-    assert suspended(job_manifests)["spec"]["suspend"] is True
-    assert resumption(job_manifests) == {"spec": {"suspend": False}}
+    assert suspended_workload(job_manifests)["spec"]["suspend"] is True
+    assert resume_patch(job_manifests) == {"spec": {"suspend": False}}
     assert "suspend" not in job_manifests.workload["spec"]
-    assert resumption(RENDERED["mpijob"].job_manifests) == {}
+    assert resume_patch(RENDERED["mpijob"].job_manifests) == {}
 
 
 def expanded(text: str, variables: dict[str, str]) -> str:
@@ -301,12 +301,12 @@ def test_fields_at_creation_are_shown(name: str) -> None:
     job_manifests = plan.job_manifests
     first, rest = [line for line in plan.text().splitlines() if " create -f - " in line]
     added = json.loads(first.partition(", with ")[2] or "{}")
-    sent = suspended(job_manifests)
+    sent = suspended_workload(job_manifests)
     assert added.get("spec", {}).items() <= sent["spec"].items()
     assert ("suspend" in sent["spec"]) == bool(added)
     owned = json.loads(rest.partition(" each with ")[2])
     for one in job_manifests.owned:
-        wanted = owned_by(one, job_manifests.workload, "<uid>")["metadata"]["ownerReferences"]
+        wanted = with_owner(one, job_manifests.workload, "<uid>")["metadata"]["ownerReferences"]
         assert owned == {"metadata": {"ownerReferences": wanted}}
 
 

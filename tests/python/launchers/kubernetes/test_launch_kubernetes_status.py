@@ -19,7 +19,7 @@ def answer(form: type[Form], name: str) -> Any:
 
 def pod(name: str = "job-0-abcde", *, index: str = "0", node: str = "n1", **changes: Any) -> objects.Pod:
     body = {
-        "metadata": {"name": name, "annotations": {status.INDEX: index}},
+        "metadata": {"name": name, "annotations": {status.INDEX_ANNOTATION: index}},
         "spec": {"nodeName": node},
         "status": {"phase": "Pending", **changes},
     }
@@ -104,7 +104,7 @@ def test_a_certain_problem_has_no_time_limit(reason: str, is_certain: bool) -> N
 
 
 def fits(requests: dict[str, str], selector: dict[str, str] | None = None, wanted: int = 1, **more: Any) -> str:
-    found = status.never_fits(requests, selector or {}, NODES, wanted=wanted, scheduler="0/3 nodes", **more)
+    found = status.find_fit_problem(requests, selector or {}, NODES, node_count=wanted, scheduler="0/3 nodes", **more)
     return found.text if found else ""
 
 
@@ -149,10 +149,10 @@ def test_how_pods_end() -> None:
     assert status.exit_code(evicted) is None
     assert status.end_message(evicted) == "Evicted: The node was low on resource: memory"
     unstarted = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'}
-    problem = status.never_ran(pod(phase="Failed", containerStatuses=container(terminated=unstarted)))
+    problem = status.find_start_problem(pod(phase="Failed", containerStatuses=container(terminated=unstarted)))
     assert problem
     assert '"x": not found' in problem.text
-    assert status.never_ran(killed) is None
+    assert status.find_start_problem(killed) is None
 
 
 def event(reason: str, when: str, *, kind: str = "Job", message: str = "no") -> objects.Event:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.launchers.kubernetes.target import Toleration, pair, quantity, toleration
+from busbw.launchers.kubernetes.target import Toleration, parse_pair, parse_quantity, parse_toleration
 
 
 @pytest.mark.parametrize(
@@ -15,19 +15,19 @@ from busbw.launchers.kubernetes.target import Toleration, pair, quantity, tolera
     [("8", 8), ("500m", 0.5), ("1k", 1000), ("5120Mi", 5120 * 2**20), ("1.5Gi", 1.5 * 2**30), ("2T", 2e12)],
 )
 def test_quantities(text: str, number: float) -> None:
-    assert quantity(text) == number
+    assert parse_quantity(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "x", "8 Gi", "-1", "8GiB", "Gi", "1e", "½"])
 def test_invalid_quantities(text: str) -> None:
     with pytest.raises(UsageError, match="is not a quantity"):
-        quantity(text)
+        parse_quantity(text)
 
 
 @given(st.text())
 def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     with suppress(UsageError):
-        assert quantity(text) >= 0
+        assert parse_quantity(text) >= 0
 
 
 @pytest.mark.parametrize(
@@ -40,21 +40,21 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     ],
 )
 def test_tolerations(text: str, expected: dict[str, str]) -> None:
-    assert toleration(text).manifest() == expected
+    assert parse_toleration(text).manifest() == expected
 
 
 @pytest.mark.parametrize("text", ["", "=b", "a=", ":NoSchedule", "a:b:NoSchedule", "a:Never", "a:"])
 def test_invalid_tolerations(text: str) -> None:
     with pytest.raises(UsageError, match="is not a toleration"):
-        toleration(text)
+        parse_toleration(text)
 
 
 def test_a_toleration_in_a_manifest() -> None:
-    assert toleration("a=b:NoSchedule") == Toleration("a", "b", "NoSchedule")
+    assert parse_toleration("a=b:NoSchedule") == Toleration("a", "b", "NoSchedule")
 
 
 def test_pairs() -> None:
-    assert pair("a=b=c", "x=y") == ("a", "b=c")
+    assert parse_pair("a=b=c", "x=y") == ("a", "b=c")
     for text in ("", "a", "=b"):
         with pytest.raises(UsageError, match="write it like x=y"):
-            pair(text, "x=y")
+            parse_pair(text, "x=y")

@@ -17,7 +17,7 @@ from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.machine_types.machine_type import load
 from busbw.launchers.slurm import SlurmPlan
-from busbw.launchers.slurm.script import SlurmTarget, job_options, merged, script, step_options
+from busbw.launchers.slurm.script import SlurmTarget, batch_script, job_options, merge_options, step_options
 
 BATCH = SlurmTarget(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))
 CONTAINER = SlurmTarget(
@@ -80,11 +80,15 @@ def test_the_token_is_on_no_command_line_and_in_no_file(name: str) -> None:
 
 
 def test_a_script_by_hand_makes_its_folder_itself() -> None:
-    expect_golden("slurm/standalone.sbatch", script(JOB, SlurmTarget(standalone=True, steps=2)).rstrip("\n"))
+    expect_golden("slurm/standalone.sbatch", batch_script(JOB, SlurmTarget(standalone=True, steps=2)).rstrip("\n"))
 
 
 def test_each_option_once_with_its_last_value() -> None:
-    assert merged(["--nodes=2", "--exclusive", "--nodes=3", "--mem=0"]) == ("--nodes=3", "--exclusive", "--mem=0")
+    assert merge_options(["--nodes=2", "--exclusive", "--nodes=3", "--mem=0"]) == (
+        "--nodes=3",
+        "--exclusive",
+        "--mem=0",
+    )
 
 
 def test_user_options_override_the_machine_type() -> None:
@@ -203,7 +207,7 @@ def variables(folder: Path, name: str) -> list[str]:
 
 def test_the_script_runs_the_program_and_stores_its_output(tmp_path: Path) -> None:
     where = SlurmTarget(folder=tmp_path / "job")
-    done = run_script(tmp_path, script(JOB, where), "0\n")
+    done = run_script(tmp_path, batch_script(JOB, where), "0\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     files = {path.name: path.read_text() for path in (tmp_path / "job").iterdir()}
     assert files == {"step-1.out": '# table\n{"kind":"row"}\n', "step-1.err": "said on stderr\n", "step-1.code": "0\n"}
@@ -227,14 +231,14 @@ def test_the_script_runs_the_program_and_stores_its_output(tmp_path: Path) -> No
     ],
 )
 def test_steps_continue_after_wrong_or_slow_data(tmp_path: Path, codes: str, steps: int, code: int) -> None:
-    done = run_script(tmp_path, script(JOB, SlurmTarget(folder=tmp_path / "job", steps=3)), codes)
+    done = run_script(tmp_path, batch_script(JOB, SlurmTarget(folder=tmp_path / "job", steps=3)), codes)
     assert done.returncode == code
     assert len(list((tmp_path / "job").glob("step-*.code"))) == steps
 
 
 def test_the_nodes_of_the_job_in_the_order_of_the_switches(tmp_path: Path) -> None:
     where = SlurmTarget(folder=tmp_path / "job", order=("n3", "n4", "n1", "n2"), port=23456)
-    assert run_script(tmp_path, script(JOB, where), "0\n").returncode == 0
+    assert run_script(tmp_path, batch_script(JOB, where), "0\n").returncode == 0
     hosts = (tmp_path / "job" / "hosts").read_text().split()
     assert hosts == ["n3", "n3", "n1", "n1", "n2", "n2", "n9", "n9"]
     assert variables(tmp_path, "store") == ["tcp://n3:23456"]
@@ -243,12 +247,12 @@ def test_the_nodes_of_the_job_in_the_order_of_the_switches(tmp_path: Path) -> No
 
 def test_a_host_file_is_written_as_srun_reads_it(tmp_path: Path) -> None:
     where = SlurmTarget(folder=tmp_path / "job", hosts=(HostSlots("n3", 2), HostSlots("n1", 1)), port=23456)
-    assert run_script(tmp_path, script(JOB, where), "0\n").returncode == 0
+    assert run_script(tmp_path, batch_script(JOB, where), "0\n").returncode == 0
     assert (tmp_path / "job" / "hosts").read_text().split() == ["n3", "n3", "n1"]
 
 
 def test_a_manual_script_shows_the_table_and_can_be_attached(tmp_path: Path) -> None:
-    done = run_script(tmp_path, script(JOB, SlurmTarget(standalone=True)), "5\n")
+    done = run_script(tmp_path, batch_script(JOB, SlurmTarget(standalone=True)), "5\n")
     assert (done.returncode, done.stdout, done.stderr) == (5, "# table\n", "said on stderr\n")
     found = slurm.load_submitted(tmp_path / "busbw-12")
     assert (found.job, found.steps, found.collective) == ("12", 1, "all_reduce")

@@ -76,14 +76,14 @@ def test_scontrol_knows_a_job_after_squeue(fake: FakeSlurm) -> None:
 
 def test_a_step_by_name(fake: FakeSlurm) -> None:
     fake.says("squeue", "12.0 other\n12.1 busbw-all-reduce-1a2b3c\n12.batch batch\n\n")
-    assert commands.step_named("busbw-all-reduce-1a2b3c") == "12.1"
-    assert commands.step_named("busbw") == ""
+    assert commands.find_step("busbw-all-reduce-1a2b3c") == "12.1"
+    assert commands.find_step("busbw") == ""
 
 
 def test_a_step_query_that_fails(fake: FakeSlurm) -> None:
     fake.says("squeue", error="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
     with pytest.raises(commands.SlurmUnreachableError, match="Unable to contact slurm controller"):
-        commands.step_named("busbw")
+        commands.find_step("busbw")
 
 
 def test_whether_a_cancel_worked(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ class Run:
             LaunchCallbacks(self.lines.append, lambda: None, on_error=lambda line, _who: self.errors.append(line))
         )
         for line in out or []:
-            self.heard.take(line)
+            self.heard.forward_line(line)
         for line in errors or []:
-            self.heard.take_error(line)
+            self.heard.forward_error(line)
 
 
 @pytest.mark.parametrize(

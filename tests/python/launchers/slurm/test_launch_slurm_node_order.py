@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launch_jobs import GOLDEN
 
-from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
+from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, sort_nodes
 
 TOPOLOGY = (GOLDEN / "slurm" / "said" / "topology.txt").read_text()
 
 
 def test_real_topologies() -> None:
-    assert by_switch(TOPOLOGY) == ["n1", "n3", "n2", "n4"]
+    assert order_by_switch(TOPOLOGY) == ["n1", "n3", "n2", "n4"]
 
 
 def test_leaves_of_one_switch_follow_each_other() -> None:
@@ -28,33 +28,35 @@ def test_leaves_of_one_switch_follow_each_other() -> None:
     SwitchName=right Switches=s2
     SwitchName=top Switches=left,right
     """
-    assert by_switch(topology) == ["c1", "a01", "a02", "b1", "b2", "b3"]
+    assert order_by_switch(topology) == ["c1", "a01", "a02", "b1", "b2", "b3"]
 
 
 def test_blocks_count_like_leaves() -> None:
-    assert by_switch("BlockName=b1 Nodes=n[5-6]\nBlockName=b2 Nodes=n[1-2]\n") == ["n5", "n6", "n1", "n2"]
+    assert order_by_switch("BlockName=b1 Nodes=n[5-6]\nBlockName=b2 Nodes=n[1-2]\n") == ["n5", "n6", "n1", "n2"]
 
 
 def test_a_cycle_ends() -> None:
-    assert by_switch("SwitchName=a Switches=b Nodes=x\nSwitchName=b Switches=a Nodes=y\n") == []
-    assert by_switch("SwitchName=top Switches=a\nSwitchName=a Switches=b Nodes=x\nSwitchName=b Switches=a Nodes=y") == [
+    assert order_by_switch("SwitchName=a Switches=b Nodes=x\nSwitchName=b Switches=a Nodes=y\n") == []
+    assert order_by_switch(
+        "SwitchName=top Switches=a\nSwitchName=a Switches=b Nodes=x\nSwitchName=b Switches=a Nodes=y"
+    ) == [
         "y",
         "x",
     ]
 
 
 def test_no_topology() -> None:
-    assert by_switch("") == []
-    assert by_switch("error: something else\n") == []
+    assert order_by_switch("") == []
+    assert order_by_switch("error: something else\n") == []
 
 
 def test_nodes_that_no_switch_has_come_last() -> None:
-    assert in_order(["n10", "n9", "n2", "n1"], ["n2", "n3", "n1"]) == ["n2", "n1", "n9", "n10"]
+    assert sort_nodes(["n10", "n9", "n2", "n1"], ["n2", "n3", "n1"]) == ["n2", "n1", "n9", "n10"]
 
 
 @given(st.permutations([f"n{number}" for number in range(1, 9)]))
 def test_the_order_does_not_depend_on_how_nodes_are_named_before(names: list[str]) -> None:
-    assert in_order(names, by_switch(TOPOLOGY)) == ["n1", "n3", "n2", "n4", "n5", "n6", "n7", "n8"]
+    assert sort_nodes(names, order_by_switch(TOPOLOGY)) == ["n1", "n3", "n2", "n4", "n5", "n6", "n7", "n8"]
 
 
 @pytest.mark.parametrize(
