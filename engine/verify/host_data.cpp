@@ -21,7 +21,7 @@ void for_each_block(const DataStream& stream, std::uint64_t first, std::size_t e
   }
 }
 
-/// Compares block by block, and element by element in blocks that differ. The element size `size` is known memory
+/// Compares block by block, and element by element in blocks that differ. The element size `size` is known at
 /// compile time, which speeds up counting if the whole result is wrong.
 template <std::size_t size>
 void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
