@@ -67,23 +67,23 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       member_(*rank.launch_group, rank.group_index, issuer_, world) {}
 
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank) {
-  memory_.buffers_made();
+  memory_.record_buffer_step();
   return NcclComm(library, rank.flags, world_, group_, where_, *rank.live);
 }
 
 std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclLibrary& library,
                                                                      const NcclOptions& flags) {
-  memory_.library_joined();
+  memory_.record_library_step();
   if (flags.registration == RegistrationMode::none) return nullptr;
   auto created = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
-  memory_.buffers_made();
+  memory_.record_buffer_step();
   return created;
 }
 
 std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclOptions& flags) {
   if (!flags.kernel) return nullptr;
   auto created = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
-  memory_.library_joined();
+  memory_.record_library_step();
   return created;
 }
 
