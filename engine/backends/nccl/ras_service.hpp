@@ -20,7 +20,7 @@ struct RasAddress {
 /// invalid.
 std::optional<RasAddress> ras_address(Environment environment);
 
-/// Returns at most kMaxRasLines lines: the service's errors and warnings, or a line that there are none, or a line that
+/// Returns at most kMaxRasLines lines: the service's errors and warnings, or a line that it has none, or a line that
 /// the answer came too late. Empty if the service does not answer. Takes at most `ticks`.
 inline constexpr std::size_t kMaxRasLines = 24;
 std::vector<std::string> query_ras(const RasAddress& address, int ticks = 6 * kTicksPerS);
