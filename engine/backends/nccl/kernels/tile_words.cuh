@@ -117,7 +117,7 @@ __device__ void visit_range(const DeviceRange& range, std::size_t thread, std::s
   }
 }
 
-/// Writes the expected bytes of one thread's part of the range. Nothing is read.
+/// Writes the expected bytes of one thread's part of the range. The memory is not read.
 __device__ inline void fill_range(const DeviceRange& range, std::size_t thread, std::size_t threads) {
   visit_range(
       range, thread, threads, [](unsigned char* address, unsigned char expected) { *address = expected; },
