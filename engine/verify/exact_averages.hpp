@@ -1,5 +1,5 @@
 #pragma once
-// Finds input numbers for floating-point averages (Redop::avg) that have the same bits however a library computes them.
+// Finds inputs of floating-point averages (Redop::avg) for which every library computes a result with the same bits.
 //
 // If the number of ranks is not a power of two, an average is rounded, and libraries round in different places. NCCL
 // multiplies by 1/ranks before or after it sums, in the type or in a wider one. Other libraries divide. For most
@@ -57,9 +57,9 @@ bool gives_mean_in(double x, int contributors, int ranks, double mean) {
          contributors * round_through<T, Compute>(x * inverse_in_compute) == mean;
 }
 
-/// As gives_mean_in, for every type that libraries compute in: T, double, float, and half for 8-bit types.
-/// T itself needs no test. Computing in double gives the same result, because double holds each product exactly and
-/// shows on which side of a midpoint each quotient is.
+/// As gives_mean_in, for every type that libraries compute in: T, double, float, and half for 8-bit types. T itself
+/// needs no test. Computing in double gives the same result, because double holds each product exactly and shows on
+/// which side of a midpoint each quotient is.
 template <class T>
 bool has_unique_average(double x, int contributors, int ranks, double mean) {
   bool is_unique = gives_mean_in<T, double>(x, contributors, ranks, mean);
