@@ -91,7 +91,7 @@ bool measure(std::size_t bytes) {
       print_row("fill", gbps(bytes, stream, [&] { return launch_fill(range, stream); }), set);
       const ComparisonResult right = compare(range, stream);
       print_row("compare", right.gbps, copy);
-      check_cuda(cudaMemsetAsync(range.at + bytes / 2, 0, 1024, stream), kWhere, "making it wrong");
+      check_cuda(cudaMemsetAsync(range.memory + bytes / 2, 0, 1024, stream), kWhere, "making it wrong");
       if (!right.differs && compare(range, stream).differs) continue;
       fmt::print(stderr, "device_data: comparing found {}\n",
                  right.differs ? "right data wrong" : "nothing in wrong data");

@@ -1,3 +1,5 @@
+// One process of a launched run, in this order: join the job, agree on memory and element types, open the outputs in
+// process 0, run the local ranks, report the result. LaunchedJob connects the processes.
 #include "run/launched_run.hpp"
 
 #include <fmt/format.h>
@@ -25,8 +27,8 @@ constexpr double kMaxSilenceS = 30;
 
 int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
 
-Membership membership_of(const Options& options, const World& world) {
-  const double limit = limit_s(options);
+Membership make_membership(const Options& options, const World& world) {
+  const double limit = no_progress_limit_s(options);
   return {world.rank,
           world.size,
           ranks_per_process(options),
@@ -37,8 +39,8 @@ Membership membership_of(const Options& options, const World& world) {
           std::min(kMaxSilenceS, limit)};
 }
 
-/// Index of this process's first GPU. As in nccl-tests, the variable applies to the process. A launcher may show each
-/// process only its own GPUs.
+/// Index of this process's first GPU. As in nccl-tests, NCCL_TESTS_DEVICE gives it for each process. A launcher may
+/// show each process only its own GPUs.
 int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
   if (options.first_device) return *options.first_device;
   const int ranks = ranks_per_process(options);
@@ -50,20 +52,20 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
   if (runs_on_host(options, survey)) {
-    require_host_supports(options, survey);
+    require_host_backend_supports(options, survey);
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
   const NcclBackendConfig config{
       .ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)};
-  return watched_call("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, config); });
+  return watched_call("opening NCCL and its GPUs", [&] { return make_nccl_backend_for(options, survey, config); });
 }
 
-/// Returns the variables that change what is measured, without those that differ by process.
-NamedValues tuning() {
+/// Returns the variables that change what is measured and must be equal in all processes.
+NamedValues common_tuning_environment() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
-    constexpr std::array<std::string_view, 4> kept{"NCCL_", "FI_", "UCX_", "CUDA_LAUNCH_BLOCKING"};
-    return std::ranges::none_of(kept, [&](auto prefix) { return entry.first.starts_with(prefix); }) ||
+    constexpr std::array<std::string_view, 4> prefixes{"NCCL_", "FI_", "UCX_", "CUDA_LAUNCH_BLOCKING"};
+    return std::ranges::none_of(prefixes, [&](auto prefix) { return entry.first.starts_with(prefix); }) ||
            entry.first == "NCCL_TESTS_DEVICE";
   });
   return values;
@@ -71,28 +73,29 @@ NamedValues tuning() {
 
 ProcessInfo describe_process(const Options& options, const Backend& backend, const LaunchedJob& job,
                              const MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
-  ProcessInfo facts;
-  facts.host = host_name();
-  facts.host_identity = host_identity();
-  for (const std::string& argument : options.args) facts.arguments += (facts.arguments.empty() ? "" : " ") + argument;
-  facts.version = version();
-  facts.backend = backend.name();
-  facts.library = backend.version();
+  ProcessInfo process;
+  process.host = host_name();
+  process.host_identity = host_identity();
+  for (const std::string& argument : options.args)
+    process.arguments += (process.arguments.empty() ? "" : " ") + argument;
+  process.version = version();
+  process.backend = backend.name();
+  process.library = backend.version();
   if (const auto library = backend.library()) {
-    facts.library_path = library->path;
-    facts.library_sha256 = library->sha256.value_or("");
+    process.library_path = library->path;
+    process.library_sha256 = library->sha256.value_or("");
   }
-  facts.store_address = job.store_address_text();
-  facts.max_bytes = memory.max_bytes;
-  facts.tuning = tuning();
-  facts.unsupported = unsupported;
-  if (facts.backend == "host") facts.processors = allowed_processors();
+  process.store_address = job.store_address_text();
+  process.max_bytes = memory.max_bytes;
+  process.tuning = common_tuning_environment();
+  process.unsupported = unsupported;
+  if (process.backend == "host") process.processors = allowed_processors();
   for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
-    facts.gpus.push_back(backend.device(i).bus_id);
-  return facts;
+    process.gpus.push_back(backend.device(i).bus_id);
+  return process;
 }
 
-/// This process in a complete job. Throws Error, which ends the job.
+/// This process, after all processes have joined the job. Its methods throw Error, which ends the job.
 class LaunchedProcess {
  public:
   LaunchedProcess(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
@@ -100,39 +103,39 @@ class LaunchedProcess {
         world_(world),
         survey_(survey),
         job_(job),
-        watched_call_(options, [this](const CallFailure& end) { abort_and_exit(end); }),
+        watched_call_(options, [this](const CallFailure& failure) { abort_and_exit(failure); }),
         collective_(make_collective(options.collective, options.collective_settings)),
         backend_(make_backend(options, world, survey, watched_call_)) {}
 
   JobResult run() {
     const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
-    const int sharing = world_.local_size * ranks_per_process(options_);
-    MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing), backend_->least_free_device());
+    const int ranks_on_host = world_.local_size * ranks_per_process(options_);
+    MemoryPlan memory = plan_memory(options_.settings, ranks_on_host, backend_->available_bytes(ranks_on_host),
+                                    backend_->work_bytes(ranks_on_host), backend_->least_free_device());
     require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
-    const DataChoice data = agree(memory, unsupported);
+    const DataChoice data = agree_on_memory_and_types(memory, unsupported);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();
     backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
 
     std::optional<Reporter> reporter;
     if (world_.rank == 0) {
-      reporter.emplace(info(plan, memory), options_.min_busbw_bytes_per_s);
+      reporter.emplace(make_launched_run_info(plan, memory), options_.min_busbw_bytes_per_s);
       open_sinks(options_, job_, *reporter);
     }
     const RunCallbacks callbacks = make_run_callbacks(job_, *backend_, reporter ? &*reporter : nullptr);
-    const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
-                                     [&](const std::optional<Failure>& failure) {
-                                       if (reporter) return reporter->finish(failure);
-                                       // Process 0 writes the table, so details that only this process knows go to
-                                       // stderr.
-                                       if (failure)
-                                         for (const std::string& detail : failure->details)
-                                           print_stderr(options_.program, job_.with_rank_name(plan.first_rank, detail));
-                                       return failure ? static_cast<int>(failure->exit) : 0;
-                                     },
+    const auto finish = [&](const std::optional<Failure>& failure) {
+      if (reporter) return reporter->finish(failure);
+      if (!failure) return 0;
+      // Process 0 writes the table, so details that only this process knows go to stderr.
+      for (const std::string& detail : failure->details)
+        print_stderr(options_.program, job_.with_rank_name(plan.first_rank, detail));
+      return static_cast<int>(failure->exit);
+    };
+    const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); }, finish,
                                      [&] { return backend_->diagnosis(); }};
-    const JobLayout layout{1, plan.ranks_per_process(), limit_s(options_), options_.collective};
+    const JobLayout layout{/*processes=*/1, plan.ranks_per_process(), no_progress_limit_s(options_),
+                           options_.collective};
     const JobResult result = run_process_of_job(job_, plan.first_rank, layout, job_callbacks);
     print_early_end(options_, result.outcome.message, result.outcome.exit_code);
     if (result.abandoned) {
@@ -143,19 +146,21 @@ class LaunchedProcess {
   }
 
  private:
-  /// Ends the job for this reason, so that the others need not detect a lost process. If another process failed first,
-  /// its reason is reported here.
-  void abort_and_exit(const CallFailure& end) {
-    job_.abort(end.exit, job_.with_rank_name(world_.rank * ranks_per_process(options_), end.sentence));
-    const Failure failure = *job_.failure();
-    print_stderr(options_.program, failure.message);
+  /// Ends the job with the failure of a driver call, so that the other processes need not detect a lost process. Prints
+  /// the first failure of the job, which may be that of another process.
+  void abort_and_exit(const CallFailure& call_failure) {
+    const int first_rank = world_.rank * ranks_per_process(options_);
+    job_.abort(call_failure.exit, job_.with_rank_name(first_rank, call_failure.sentence));
+    const Failure first_failure = *job_.failure();
+    print_stderr(options_.program, first_failure.message);
     job_.leave();
-    _exit(static_cast<int>(failure.exit));
+    _exit(static_cast<int>(first_failure.exit));
   }
 
-  /// Agrees with all processes on the memory, which goes into `memory`, and on the element types, which are returned.
-  DataChoice agree(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
-    const auto decide = [&](const std::vector<Bytes>& messages) {
+  /// Agrees with all processes on the largest size, which is stored in `memory`, and on the element types, which are
+  /// returned. Process 0 compares the processes and throws if they are incompatible.
+  DataChoice agree_on_memory_and_types(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
+    const auto compare_and_decide = [&](const std::vector<Bytes>& messages) {
       std::vector<ProcessInfo> processes;
       for (const Bytes& message : messages) processes.push_back(ProcessInfo::unpack(message));
       agreement_ = compare_processes(processes, ranks_per_process(options_));
@@ -165,7 +170,7 @@ class LaunchedProcess {
       return writer.bytes();
     };
     const Bytes decision =
-        job_.agree(describe_process(options_, *backend_, job_, memory, unsupported).packed(), decide);
+        job_.agree(describe_process(options_, *backend_, job_, memory, unsupported).packed(), compare_and_decide);
     MessageReader reader(decision);
     memory = limit_plan(std::move(memory), reader.take<std::uint64_t>());
     std::vector<Dtype> excluded(reader.take<std::size_t>());
@@ -173,13 +178,13 @@ class LaunchedProcess {
     return exclude_types(options_.data, excluded);
   }
 
-  RunInfo info(const RunPlan& plan, const MemoryPlan& memory) const {
-    RunInfo info = run_info(options_, plan.settings, *backend_, memory);
+  RunInfo make_launched_run_info(const RunPlan& plan, const MemoryPlan& memory) const {
+    RunInfo info = make_run_info(options_, plan.settings, *backend_, memory);
     info.machine.emplace_back("launcher", world_.launcher);
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
-    for (const std::string& note : backend_notes(options_, survey_)) info.notes.push_back(note);
+    for (const std::string& note : host_backend_notes(options_, survey_)) info.notes.push_back(note);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
     for (const std::string& note : excluded_type_notes(agreement_.unsupported)) info.notes.push_back(note);
     info.warnings = agreement_.warnings;
@@ -202,16 +207,17 @@ class LaunchedProcess {
 
 JobResult run_launched(const Options& options, const World& world) {
   const SignalMask mask;
-  const WatchedCall watched_call(options, [&](const CallFailure& end) {
+  const WatchedCall watched_call(options, [&](const CallFailure& failure) {
     print_stderr(options.program,
-                 fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), end.sentence));
+                 fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.sentence));
   });
-  const GpuSurvey survey = watched_call("looking for GPUs", [&] { return survey_gpus_for(options, false); });
+  const GpuSurvey survey =
+      watched_call("looking for GPUs", [&] { return survey_gpus_if_needed(options, /*forks_follow=*/false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_group_sizes(options, *collective);
 
   LaunchedJob job(
-      membership_of(options, world),
+      make_membership(options, world),
       {[&](const std::string& sentence) { print_stderr(options.program, sentence); }, throw_if_interrupted});
   try {
     return LaunchedProcess(options, world, survey, job).run();

@@ -1,3 +1,4 @@
+// Combines the ranks' samples, clocks and check results into the measurements, warnings and comments of a row.
 #include "run/make_row.hpp"
 
 #include <fmt/format.h>
@@ -15,8 +16,8 @@
 namespace busbw {
 namespace {
 
-CheckResult check_result(const RunPlan& plan, Placement placement, const std::vector<RankReport>& ranks,
-                         const std::string& policy) {
+CheckResult combine_check_results(const RunPlan& plan, Placement placement, const std::vector<RankReport>& ranks,
+                                  const std::string& policy) {
   CheckResult result;
   if (plan.settings.check_iterations == 0) return result;
   if (placement == Placement::in_place && !plan.collective.in_place_defined()) {
@@ -34,7 +35,7 @@ CheckResult check_result(const RunPlan& plan, Placement placement, const std::ve
   return result;
 }
 
-DeviceClock device_clock(const Samples& samples) {
+DeviceClock make_device_clock(const Samples& samples) {
   DeviceClock clock;
   if (samples.before) clock.before_hz = samples.before->clock_hz;
   if (!samples.after) return clock;
@@ -44,11 +45,12 @@ DeviceClock device_clock(const Samples& samples) {
   return clock;
 }
 
-std::vector<DeviceClock> device_clocks(const std::vector<RankReport>& ranks) {
+/// Clocks of all ranks' devices, or empty if no device reports its clock.
+std::vector<DeviceClock> make_device_clocks(const std::vector<RankReport>& ranks) {
   const auto has_clock = [](const RankReport& rank) { return rank.samples.before || rank.samples.after; };
   std::vector<DeviceClock> clocks;
   if (std::ranges::any_of(ranks, has_clock))
-    for (const RankReport& rank : ranks) clocks.push_back(device_clock(rank.samples));
+    for (const RankReport& rank : ranks) clocks.push_back(make_device_clock(rank.samples));
   return clocks;
 }
 
@@ -57,61 +59,66 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
-  const auto average = static_cast<RankAverage>(settings.average);
+  const auto rank_average = static_cast<RankAverage>(settings.average);
   measurement.rank_times_s = rank_times_s(report.ranks);
-  measurement.time_s = combine_ranks(measurement.rank_times_s, average);
+  measurement.time_s = combine_ranks(measurement.rank_times_s, rank_average);
   const std::vector<double> launch_s = rank_launch_times_s(report.ranks);
-  if (settings.report_cputime) measurement.cpu_time_s = combine_ranks(launch_s, average);
+  if (settings.report_cputime) measurement.cpu_time_s = combine_ranks(launch_s, rank_average);
   if (report.ranks.front().samples.on_device) {
     measurement.rank_launch_times_s = launch_s;
-    measurement.launch_time_s = combine_ranks(launch_s, average);
+    measurement.launch_time_s = combine_ranks(launch_s, rank_average);
   }
   measurement.rank_device_times_s = rank_device_times_s(report.ranks);
   if (!measurement.rank_device_times_s.empty())
-    measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, average);
+    measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, rank_average);
   // If ranks do not wait for each other, wait times do not identify the late rank.
   if (plan.collective.synchronizes_all_ranks())
     measurement.rank_arrivals_s =
         rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
-  measurement.rank_clocks = device_clocks(report.ranks);
-  const Bandwidth reached = bandwidth(traffic, measurement.time_s);
-  measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
-  measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;
-  // A graph has no sample of its first iteration, which -K would skip as well.
-  const int skipped_first = report.ranks.front().samples.skipped_iterations > 0;
-  const auto skipped = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - skipped_first));
-  measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped));
+  measurement.rank_clocks = make_device_clocks(report.ranks);
+  const Bandwidth achieved = bandwidth(traffic, measurement.time_s);
+  measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
+  measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
+  // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
+  const int first_is_missing = report.ranks.front().samples.skipped_iterations > 0;
+  const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - first_is_missing));
+  measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped_samples));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
   for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
   measurement.stopped_by = report.stopped_by;
-  measurement.check = check_result(plan, placement, report.ranks, policy);
+  measurement.check = combine_check_results(plan, placement, report.ranks, policy);
   return measurement;
 }
 
 void add_warnings(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements,
-                  const std::vector<int>& members, Row& row) {
-  const auto operations = [&](Placement placement) {
+                  const std::vector<int>& job_ranks, Row& row) {
+  const auto operation_count = [&](Placement placement) {
     return static_cast<double>(placements.at(placement).ranks.front().samples.total.operations);
   };
   std::optional<TimedMeasurement> out_of_place;
   std::optional<TimedMeasurement> in_place;
-  if (row.out_of_place) out_of_place.emplace(TimedMeasurement{*row.out_of_place, operations(Placement::out_of_place)});
-  if (row.in_place) in_place.emplace(TimedMeasurement{*row.in_place, operations(Placement::in_place)});
-  const auto other = [](std::optional<TimedMeasurement>& measured) { return measured ? &*measured : nullptr; };
+  if (row.out_of_place)
+    out_of_place.emplace(TimedMeasurement{*row.out_of_place, operation_count(Placement::out_of_place)});
+  if (row.in_place) in_place.emplace(TimedMeasurement{*row.in_place, operation_count(Placement::in_place)});
+  const auto pointer_or_null = [](std::optional<TimedMeasurement>& measured) {
+    return measured ? &*measured : nullptr;
+  };
   if (out_of_place)
-    row.out_of_place->warnings = measurement_warnings(settings, *out_of_place, other(in_place), members);
-  if (in_place) row.in_place->warnings = measurement_warnings(settings, *in_place, other(out_of_place), members);
+    row.out_of_place->warnings = measurement_warnings(settings, *out_of_place, pointer_or_null(in_place), job_ranks);
+  if (in_place)
+    row.in_place->warnings = measurement_warnings(settings, *in_place, pointer_or_null(out_of_place), job_ranks);
 }
 
-/// Notes iterations without samples, if -I shows per-iteration figures.
+/// Adds a comment about iterations without samples, if -I shows per-iteration figures.
 void add_skipped_note(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements, Row& row) {
-  const auto skips_first = [](const auto& each) { return each.second.ranks.front().samples.skipped_iterations > 0; };
+  const auto skips_first = [](const auto& entry) { return entry.second.ranks.front().samples.skipped_iterations > 0; };
   if (settings.per_iteration && std::ranges::any_of(placements, skips_first))
     row.comments.push_back(
         "Iterations: without the first of each graph launch, because ranks wait for each other's launches in it");
 }
 
+/// Adds the sent and received bytes of each rank, if NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY requests them.
 void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, Row& row) {
   const auto summary = plan.collective.rank_summary(shape, element_bytes, row.group_ranks);
   if (!summary) return;
@@ -123,10 +130,10 @@ void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t eleme
     for (std::size_t rank = 0; rank < summary->ranks.size(); ++rank) {
       const auto& bytes = summary->ranks[rank];
       const Traffic traffic{static_cast<double>(std::max(bytes.sent, bytes.received)), summary->bus_factor};
-      const Bandwidth reached = bandwidth(traffic, time_s);
+      const Bandwidth achieved = bandwidth(traffic, time_s);
       row.comments.push_back(fmt::format("  rank={} send_bytes={} recv_bytes={} alg_bw={:.2f} bus_bw={:.2f}", rank,
-                                         bytes.sent, bytes.received, reached.algbw_bytes_per_s / 1e9,
-                                         reached.busbw_bytes_per_s / 1e9));
+                                         bytes.sent, bytes.received, achieved.algbw_bytes_per_s / 1e9,
+                                         achieved.busbw_bytes_per_s / 1e9));
     }
   }
 }
@@ -156,7 +163,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
     auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
     measurement = make_measurement(plan, placement, report, traffic, policy);
   }
-  add_warnings(plan.settings, placements, label.members, row);
+  add_warnings(plan.settings, placements, label.job_ranks, row);
   add_rank_summary(plan, shape, element_bytes, row);
   add_skipped_note(plan.settings, placements, row);
   row.timestamp = wall_time().local;

@@ -1,5 +1,6 @@
 #pragma once
-// Makes a row from the reports of a group's ranks.
+// Makes a row of the table from the reports of a group's ranks. rank_runner calls it on rank 0 after each case. A group
+// is the ranks of one communicator; there are several under NCCL_TESTS_SPLIT.
 #include <map>
 #include <vector>
 
@@ -8,7 +9,8 @@
 
 namespace busbw {
 
-/// One placement of one group: its ranks' reports in rank order, and the reason that ended sampling.
+/// One placement (in-place or out-of-place) of one group: its ranks' reports in rank order, and the reason that ended
+/// sampling.
 struct PlacementReport {
   std::vector<RankReport> ranks;
   StopReason stopped_by = StopReason::iterations;
@@ -18,12 +20,12 @@ struct PlacementReport {
 struct CaseLabel {
   const Configuration& configuration;
   std::uint64_t requested_bytes = 0;
-  int group = 0;
-  int cycle = 0;
-  std::vector<int> members;  // the group's ranks, numbered in the job
+  int group = 0;               // color of the group, 0 without NCCL_TESTS_SPLIT
+  int cycle = 0;               // repetition of the sweep (-N)
+  std::vector<int> job_ranks;  // the group's ranks, numbered in the job
 };
 
-/// `policy` is "exact", or states what exact data cannot show.
+/// `policy` is that of ReductionValues: "exact", or errors that the data cannot show.
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
              const std::string& policy);
 

@@ -1,3 +1,4 @@
+// Arithmetic and messages of the memory plan.
 #include "run/memory_plan.hpp"
 
 #include <fmt/format.h>
@@ -12,15 +13,16 @@
 namespace busbw {
 namespace {
 
-constexpr double kUsableShare = 0.9;
-constexpr std::uint64_t kReducedToMultipleOf = 4096;
-// A sample is a double. Between a rank's clock and the row it exists in up to eight places, counting both placements.
+constexpr double kUsableShare = 0.9;  // of the free memory; the rest is for other programs and allocations
+constexpr std::uint64_t kReducedMultipleBytes = 4096;  // a reduced size is a multiple of this
+// A sample is a double of 8 bytes. On its way from a rank's clock to the row, up to eight copies exist at the same
+// time, counting both placements.
 constexpr double kSampleBytes = 64;
 
 /// Converts to whole bytes, limited to the largest 64-bit number.
 std::uint64_t whole_bytes(double bytes) {
-  constexpr double kTooMany = 0x1p64;
-  return bytes >= kTooMany ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(bytes);
+  constexpr double kFirstTooLarge = 0x1p64;
+  return bytes >= kFirstTooLarge ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(bytes);
 }
 
 std::string reduced_note(std::uint64_t max_bytes) {
@@ -31,40 +33,42 @@ std::string reduced_note(std::uint64_t max_bytes) {
 
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
                        const std::string& least_free_device) {
-  const auto needed = [&](std::uint64_t max_bytes) {
+  const auto needed_bytes = [&](std::uint64_t max_bytes) {
     return 2.0 * ranks * static_cast<double>(buffer_bytes(max_bytes, settings.unalign_elements)) +
            static_cast<double>(work_bytes);
   };
-  const double usable = kUsableShare * static_cast<double>(available_bytes);
-  if (needed(settings.max_bytes) <= usable) return {settings.max_bytes, {}};
+  const double usable_bytes = kUsableShare * static_cast<double>(available_bytes);
+  if (needed_bytes(settings.max_bytes) <= usable_bytes) return {settings.max_bytes, {}};
 
   const std::string situation = fmt::format(
       "2 buffers of {} for each of {} ranks need {}; of {} free memory{}, {} may be used",
-      size_text(settings.max_bytes), ranks, size_text(whole_bytes(needed(settings.max_bytes))),
+      size_text(settings.max_bytes), ranks, size_text(whole_bytes(needed_bytes(settings.max_bytes))),
       size_text(available_bytes), least_free_device.empty() ? "" : " (counted by " + least_free_device + ")",
-      size_text(whole_bytes(usable)));
-  const double left = (usable - needed(0)) / (2.0 * ranks);
-  const auto fits = left > 0 ? static_cast<std::uint64_t>(left) / kReducedToMultipleOf * kReducedToMultipleOf : 0;
-  if (fits < settings.min_bytes || !settings.sizes_bytes.empty())
+      size_text(whole_bytes(usable_bytes)));
+  const double bytes_per_buffer = (usable_bytes - needed_bytes(0)) / (2.0 * ranks);
+  const auto fitting_bytes = bytes_per_buffer > 0 ? static_cast<std::uint64_t>(bytes_per_buffer) /
+                                                        kReducedMultipleBytes * kReducedMultipleBytes
+                                                  : 0;
+  if (fitting_bytes < settings.min_bytes || !settings.sizes_bytes.empty())
     throw EnvironmentError(
-        fmt::format("{}: use sizes up to {} (-e, --sizes) or fewer ranks", situation, size_text(fits)));
-  return {fits, {reduced_note(fits), situation}};
+        fmt::format("{}: use sizes up to {} (-e, --sizes) or fewer ranks", situation, size_text(fitting_bytes)));
+  return {fitting_bytes, {reduced_note(fitting_bytes), situation}};
 }
 
-MemoryPlan limit_plan(MemoryPlan own, std::uint64_t agreed_bytes) {
-  if (agreed_bytes >= own.max_bytes) return own;
+MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes) {
+  if (agreed_bytes >= plan.max_bytes) return plan;
   return {agreed_bytes, {reduced_note(agreed_bytes), "another process does not have memory for more"}};
 }
 
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes) {
-  const double needed = kSampleBytes * settings.iterations * ranks;
-  const double usable = kUsableShare * static_cast<double>(available_bytes);
-  if (needed <= usable) return;
+  const double needed_bytes = kSampleBytes * settings.iterations * ranks;
+  const double usable_bytes = kUsableShare * static_cast<double>(available_bytes);
+  if (needed_bytes <= usable_bytes) return;
   throw EnvironmentError(
       fmt::format("-n {} (--iters): the samples of {} ranks need {}; of {} free memory, {} may be used; use up "
                   "to {} iterations or fewer ranks",
-                  settings.iterations, ranks, size_text(whole_bytes(needed)), size_text(available_bytes),
-                  size_text(whole_bytes(usable)), whole_bytes(usable / (kSampleBytes * ranks))));
+                  settings.iterations, ranks, size_text(whole_bytes(needed_bytes)), size_text(available_bytes),
+                  size_text(whole_bytes(usable_bytes)), whole_bytes(usable_bytes / (kSampleBytes * ranks))));
 }
 
 }  // namespace busbw

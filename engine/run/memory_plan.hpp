@@ -1,6 +1,6 @@
 #pragma once
-// Plans the memory of a run before anything is allocated. Sizes that do not fit are reduced or refused, with the
-// figures.
+// Plans the memory of a run before anything is allocated. Sizes that do not fit are reduced or refused, with a message
+// that has the figures.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,20 +12,20 @@ namespace busbw {
 
 struct MemoryPlan {
   std::uint64_t max_bytes = 0;  // largest size that fits, at most the requested one
-  std::vector<std::string> notes;  // '#' lines if it was reduced
+  std::vector<std::string> notes;  // '#' lines of the table, if the size was reduced
 };
 
-/// Two buffers for each of `ranks` ranks and `work_bytes` must fit into 90 % of `available_bytes`. A list of sizes is
-/// never reduced. `least_free_device` is that of Backend, named in messages. Throws EnvironmentError if the smallest
-/// size does not fit.
+/// Plans the largest size so that two buffers for each of `ranks` ranks, and `work_bytes`, fit into 90 % of
+/// `available_bytes`. A list of sizes (--sizes) is not reduced. `least_free_device` is that of Backend, for messages.
+/// Throws EnvironmentError if the smallest size, or a listed size, does not fit.
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
                        const std::string& least_free_device = {});
 
 /// Limits this process's plan to `agreed_bytes`, the maximum of the process with the least memory.
-MemoryPlan limit_plan(MemoryPlan own, std::uint64_t agreed_bytes);
+MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes);
 
-/// Checks the memory for samples, which are kept until their row is written. Throws EnvironmentError if one batch of -n
-/// does not fit into 90 % of `available_bytes`.
+/// Throws EnvironmentError if the samples of -n iterations on `ranks` ranks do not fit into 90 % of `available_bytes`.
+/// Samples are kept until their row is written.
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes);
 
 }  // namespace busbw

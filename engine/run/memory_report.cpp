@@ -1,3 +1,4 @@
+// Sends each rank's memory use to rank 0. An unknown amount is sent as a flag and a 0.
 #include "run/memory_report.hpp"
 
 #include <optional>
@@ -7,14 +8,14 @@
 namespace busbw {
 namespace {
 
-Bytes message_of(const MemoryUse& use) {
+Bytes pack_memory_use(const MemoryUse& use) {
   MessageWriter writer;
   for (const auto& amount : {use.context_bytes, use.library_bytes, use.buffer_bytes, use.collective_bytes})
     writer.add(amount.has_value()).add(amount.value_or(0));
   return writer.bytes();
 }
 
-std::optional<std::int64_t> take_amount(MessageReader& reader) {
+std::optional<std::int64_t> read_amount(MessageReader& reader) {
   const bool is_known = reader.take<bool>();
   const auto bytes = reader.take<std::int64_t>();
   if (!is_known) return std::nullopt;
@@ -24,15 +25,15 @@ std::optional<std::int64_t> take_amount(MessageReader& reader) {
 }  // namespace
 
 std::vector<RankMemory> gather_memory(Team& world, Communicator& communicator) {
-  const auto all = world.gather(message_of(communicator.memory().value_or(MemoryUse{})));
+  const auto messages = world.gather(pack_memory_use(communicator.memory().value_or(MemoryUse{})));
   std::vector<RankMemory> ranks;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    MessageReader reader(all[rank]);
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    MessageReader reader(messages[rank]);
     RankMemory memory;
     memory.rank = static_cast<int>(rank);
     for (auto amount : {&RankMemory::context_bytes, &RankMemory::library_bytes, &RankMemory::buffer_bytes,
                         &RankMemory::collective_bytes})
-      memory.*amount = take_amount(reader);
+      memory.*amount = read_amount(reader);
     ranks.push_back(memory);
   }
   return ranks;

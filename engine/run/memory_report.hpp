@@ -1,5 +1,5 @@
 #pragma once
-// -M: memory use of every rank's device.
+// Gathers the memory use of every rank's device, for the report of -M at the end of a run.
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// Memory use of all ranks, by rank; on rank 0 only. All ranks call it.
+/// Returns the memory use of all ranks, by rank, on rank 0, and an empty list on others. All ranks must call it.
 std::vector<RankMemory> gather_memory(Team& world, Communicator& communicator);
 
 }  // namespace busbw

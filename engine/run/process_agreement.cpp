@@ -1,3 +1,4 @@
+// Packs the facts about a process into a message, and compares the facts of all processes.
 #include "run/process_agreement.hpp"
 
 #include <fmt/format.h>
@@ -15,17 +16,19 @@
 namespace busbw {
 namespace {
 
-std::string name_of(const std::vector<ProcessInfo>& processes, std::size_t process) {
+std::string process_name(const std::vector<ProcessInfo>& processes, std::size_t process) {
   return fmt::format("process {} on {}", process, processes[process].host);
 }
 
-/// Throws UsageError if a process differs from process 0 in a member that must be the same everywhere.
-void require_same(const std::vector<ProcessInfo>& all, std::string ProcessInfo::* member, const char* label,
+/// Throws UsageError if a process differs from process 0 in `member`, which must be the same everywhere. `label` names
+/// the member in the message.
+void require_same(const std::vector<ProcessInfo>& processes, std::string ProcessInfo::* member, const char* label,
                   const char* remedy) {
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    if (all[i].*member == all[0].*member) continue;
-    throw UsageError(fmt::format("{} has a different {} than {}: \"{}\" and \"{}\"; {}", name_of(all, i), label,
-                                 name_of(all, 0), all[i].*member, all[0].*member, remedy));
+  for (std::size_t i = 1; i < processes.size(); ++i) {
+    if (processes[i].*member == processes[0].*member) continue;
+    throw UsageError(fmt::format("{} has a different {} than {}: \"{}\" and \"{}\"; {}", process_name(processes, i),
+                                 label, process_name(processes, 0), processes[i].*member, processes[0].*member,
+                                 remedy));
   }
 }
 
@@ -36,15 +39,18 @@ std::string library_text(const ProcessInfo& process) {
                      process.library_sha256.empty() ? "unknown" : process.library_sha256);
 }
 
-/// Compares hashes too, because the same version may be built in two ways.
-void require_same_library(const std::vector<ProcessInfo>& all) {
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    const bool both_known = !all[i].library_sha256.empty() && !all[0].library_sha256.empty();
-    if (all[i].library == all[0].library && (!both_known || all[i].library_sha256 == all[0].library_sha256)) continue;
-    throw UsageError(fmt::format(
-        "{} measures a different library than {}: {} and {}; name the same one with --library, or install it on all "
-        "hosts",
-        name_of(all, i), name_of(all, 0), library_text(all[i]), library_text(all[0])));
+/// Compares versions and hashes, because the same version may be built in two ways.
+void require_same_library(const std::vector<ProcessInfo>& processes) {
+  for (std::size_t i = 1; i < processes.size(); ++i) {
+    const bool both_known = !processes[i].library_sha256.empty() && !processes[0].library_sha256.empty();
+    if (processes[i].library == processes[0].library &&
+        (!both_known || processes[i].library_sha256 == processes[0].library_sha256))
+      continue;
+    throw UsageError(
+        fmt::format("{} measures a different library than {}: {} and {}; name the same one with --library, or install "
+                    "it on all hosts",
+                    process_name(processes, i), process_name(processes, 0), library_text(processes[i]),
+                    library_text(processes[0])));
   }
 }
 
@@ -55,27 +61,28 @@ bool allows_shared_gpus(const ProcessInfo& process) {
   });
 }
 
-void require_own_gpus(const std::vector<ProcessInfo>& all, int ranks_per_process) {
-  if (std::ranges::all_of(all, allows_shared_gpus)) return;
-  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id) to rank
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t j = 0; j < all[i].gpus.size(); ++j) {
+/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow that.
+void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
+  if (std::ranges::all_of(processes, allows_shared_gpus)) return;
+  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // rank by (host, bus id)
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    for (std::size_t j = 0; j < processes[i].gpus.size(); ++j) {
       const std::size_t rank = i * static_cast<std::size_t>(ranks_per_process) + j;
-      const auto [owner, is_first] = owners.try_emplace({all[i].host_identity, all[i].gpus[j]}, rank);
+      const auto [owner, is_first] = owners.try_emplace({processes[i].host_identity, processes[i].gpus[j]}, rank);
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
           "ranks {} and {} would share GPU {} of {} (its MIG parts count as one GPU); start one process per GPU, or "
           "assign GPUs with CUDA_VISIBLE_DEVICES or NCCL_TESTS_DEVICE; NCCL 2.30 and later can share a GPU: set "
           "NCCL_MULTI_RANK_GPU_ENABLE=1",
-          owner->second, rank, all[i].gpus[j], all[i].host));
+          owner->second, rank, processes[i].gpus[j], processes[i].host));
     }
   }
 }
 
 /// Names of the variables in which two processes differ: "NCCL_ALGO, NCCL_PROTO".
-std::string differing_variables(const NamedValues& one, const NamedValues& other) {
+std::string differing_variables(const NamedValues& first, const NamedValues& second) {
   std::set<std::pair<std::string, std::string>> differences;
-  std::ranges::set_symmetric_difference(one, other, std::inserter(differences, differences.end()));
+  std::ranges::set_symmetric_difference(first, second, std::inserter(differences, differences.end()));
   std::set<std::string> names;
   for (const auto& [variable, value] : differences) names.insert(variable);
   std::string text;
@@ -84,9 +91,10 @@ std::string differing_variables(const NamedValues& one, const NamedValues& other
 }
 
 /// Addresses at which the processes reached the store: "10.0.0.1:4711" alone, or with process numbers if they differ.
-std::string store_text(const std::vector<ProcessInfo>& all) {
+std::string store_text(const std::vector<ProcessInfo>& processes) {
   std::map<std::string, std::vector<int>> by_address;
-  for (std::size_t i = 1; i < all.size(); ++i) by_address[all[i].store_address].push_back(static_cast<int>(i));
+  for (std::size_t i = 1; i < processes.size(); ++i)
+    by_address[processes[i].store_address].push_back(static_cast<int>(i));
   if (by_address.size() == 1) return by_address.begin()->first;
   std::string text;
   for (const auto& [address, processes] : by_address)
@@ -94,14 +102,15 @@ std::string store_text(const std::vector<ProcessInfo>& all) {
   return text;
 }
 
+/// True if the process does not support the type for the same reason.
 bool has_same_limitation(const ProcessInfo& process, const UnsupportedType& type) {
-  return std::ranges::any_of(process.unsupported, [&](const UnsupportedType& other) {
-    return other.dtype == type.dtype && other.limitation.why == type.limitation.why;
+  return std::ranges::any_of(process.unsupported, [&](const UnsupportedType& candidate) {
+    return candidate.dtype == type.dtype && candidate.limitation.why == type.limitation.why;
   });
 }
 
 /// Warning for the host with the most ranks per processor. None if no host has more ranks than processors.
-std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>& all, int ranks_per_process) {
+std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   struct HostLoad {
     std::string name;
     int ranks = 0;
@@ -111,24 +120,26 @@ std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>
     double ranks_per_processor() const { return processors.empty() ? 0 : double(ranks) / double(processors.size()); }
   };
   std::map<std::string, HostLoad> hosts;
-  for (const ProcessInfo& process : all) {
+  for (const ProcessInfo& process : processes) {
     HostLoad& host = hosts[process.host_identity];
     host.name = process.host;
     host.ranks += ranks_per_process;
     host.processors.insert(process.processors.begin(), process.processors.end());
   }
   const auto& [identity, worst] =
-      *std::ranges::max_element(hosts, {}, [](const auto& one) { return one.second.ranks_per_processor(); });
+      *std::ranges::max_element(hosts, {}, [](const auto& host) { return host.second.ranks_per_processor(); });
   return oversubscription_warning(worst.ranks, static_cast<int>(worst.processors.size()), worst.name);
 }
 
 /// Types that at least one process does not support, each with the reason of the first such process.
-std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& all) {
+std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& processes) {
   std::map<Dtype, UnsupportedType> unsupported;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (UnsupportedType type : all[i].unsupported) {
-      if (!std::ranges::all_of(all, [&](const ProcessInfo& process) { return has_same_limitation(process, type); }))
-        type.limitation.why = fmt::format("{}: {}", name_of(all, i), type.limitation.why);
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    for (UnsupportedType type : processes[i].unsupported) {
+      // Name the process in the reason, unless all processes have the same one.
+      if (!std::ranges::all_of(processes,
+                               [&](const ProcessInfo& process) { return has_same_limitation(process, type); }))
+        type.limitation.why = fmt::format("{}: {}", process_name(processes, i), type.limitation.why);
       unsupported.try_emplace(type.dtype, type);
     }
   }
@@ -165,26 +176,27 @@ Bytes ProcessInfo::packed() const {
 
 ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
   MessageReader reader(bytes);
-  ProcessInfo facts;
+  ProcessInfo info;
   for (auto field : {&ProcessInfo::host, &ProcessInfo::host_identity, &ProcessInfo::arguments, &ProcessInfo::version,
                      &ProcessInfo::backend, &ProcessInfo::library, &ProcessInfo::library_path,
                      &ProcessInfo::library_sha256, &ProcessInfo::store_address})
-    facts.*field = reader.take_text();
-  facts.max_bytes = reader.take<std::uint64_t>();
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.processors.push_back(reader.take<int>());
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+    info.*field = reader.take_text();
+  info.max_bytes = reader.take<std::uint64_t>();
+  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) info.gpus.push_back(reader.take_text());
+  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining)
+    info.processors.push_back(reader.take<int>());
+  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {
     std::string name = reader.take_text();
-    facts.tuning.emplace_back(std::move(name), reader.take_text());
+    info.tuning.emplace_back(std::move(name), reader.take_text());
   }
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {
     UnsupportedType type;
     type.dtype = reader.take<Dtype>();
     type.limitation.why = reader.take_text();
     type.limitation.remedy = reader.take_text();
-    facts.unsupported.push_back(std::move(type));
+    info.unsupported.push_back(std::move(type));
   }
-  return facts;
+  return info;
 }
 
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
@@ -206,9 +218,9 @@ Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks
                      {"store", store_text(processes)}};
   for (std::size_t i = 1; i < processes.size(); ++i) {
     if (processes[i].tuning == processes[0].tuning) continue;
-    agreement.warnings.push_back(
-        fmt::format("{} has different values of {} than {}; set the same values on all hosts", name_of(processes, i),
-                    differing_variables(processes[i].tuning, processes[0].tuning), name_of(processes, 0)));
+    agreement.warnings.push_back(fmt::format(
+        "{} has different values of {} than {}; set the same values on all hosts", process_name(processes, i),
+        differing_variables(processes[i].tuning, processes[0].tuning), process_name(processes, 0)));
     break;  // one difference is enough to report
   }
   if (auto warning = worst_oversubscription(processes, ranks_per_process))

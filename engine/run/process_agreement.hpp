@@ -1,5 +1,6 @@
 #pragma once
-// Facts that the processes of a launched job send to process 0 before anything is measured, and their comparison.
+// Facts that the processes of a launched job send to process 0 before anything is measured, and their comparison in
+// process 0 (LaunchedJob::agree). Incompatible processes, such as two versions of a library, end the job.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -21,27 +22,29 @@ struct ProcessInfo {
   std::string library;         // version of the library to measure
   std::string library_path;    // file of the library; empty if it has none
   std::string library_sha256;  // hash of that file; empty if unknown
-  std::string store_address;
+  std::string store_address;   // address at which it reached the rendezvous store of process 0
   std::vector<std::string> gpus;  // bus ids of its ranks' GPUs
   std::vector<int> processors;  // processors its ranks run on, if those are measured; else empty
   std::uint64_t max_bytes = 0;  // largest size that it has memory for
-  NamedValues tuning;  // variables that change what is measured
+  NamedValues tuning;  // environment variables that change what is measured
   std::vector<UnsupportedType> unsupported;  // requested types that it does not support
 
+  /// The facts as a message.
   Bytes packed() const;
-  /// Throws BrokenMessage.
+  /// Throws BrokenMessage if `bytes` is not a complete message of `packed`.
   static ProcessInfo unpack(const Bytes& bytes);
 };
 
-/// Common settings of all processes. compare_processes throws UsageError or EnvironmentError if two processes are
-/// incompatible; the message names them or their ranks.
+/// Settings and facts that hold for all processes together.
 struct Agreement {
   std::uint64_t max_bytes = 0;  // minimum over processes
   int hosts = 0;
   NamedValues facts;                         // for the record
-  std::vector<std::string> warnings;         // differing variables, shared processors
-  std::vector<UnsupportedType> unsupported;  // types that a process does not support
+  std::vector<std::string> warnings;         // about different variables, and ranks that share processors
+  std::vector<UnsupportedType> unsupported;  // types that at least one process does not support
 };
+
+/// Throws UsageError or EnvironmentError if two processes are incompatible; the message names them or their ranks.
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process);
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// One rank's run: join_and_run connects the rank, RankRun executes the cases of the sweep.
 #include "run/rank_runner.hpp"
 
 #include <fmt/format.h>
@@ -21,9 +22,9 @@
 namespace busbw {
 namespace {
 
-Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceClockState>& condition,
+Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceClockState>& clock_state,
                         int rank) {
-  const bool has_max_clock = condition && condition->max_clock_hz;
+  const bool has_max_clock = clock_state && clock_state->max_clock_hz;
   const int process = rank / plan.ranks_per_process();
   const Device device = backend.device(rank - plan.first_rank);
   const std::optional<LibraryInfo> library = backend.library();
@@ -36,7 +37,7 @@ Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::
       .add(device.bus_id)
       .add(device.name)
       .add(has_max_clock)
-      .add(has_max_clock ? *condition->max_clock_hz : 0.0)
+      .add(has_max_clock ? *clock_state->max_clock_hz : 0.0)
       .add(library.has_value());
   if (library)
     writer.add(library->version).add(library->path).add(library->sha256.has_value()).add(library->sha256.value_or(""));
@@ -67,7 +68,7 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
   return info;
 }
 
-/// One rank during the sweep.
+/// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
   RankRun(const RunPlan& plan, Team& world, Communicator& communicator, const RunCallbacks& callbacks)
@@ -80,7 +81,7 @@ class RankRun {
       ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
   }
 
-  void sweep() {
+  void run_sweep() {
     for (const Configuration& configuration : plan_.sweep.configurations) {
       ReductionValues values(configuration.dtype, configuration.redop, communicator_.size());
       fill_buffers(configuration, values);
@@ -92,18 +93,18 @@ class RankRun {
   }
 
  private:
-  bool reports() const { return world_.rank() == 0; }
+  bool makes_rows() const { return world_.rank() == 0; }
 
   void enter(Phase phase) {
     world_.enter(phase);
     communicator_.enter(phase);
   }
 
-  /// Fills both buffers before timing, to exclude first-touch costs and to have ordinary numbers everywhere.
+  /// Fills both buffers before timing, so that times include no first access to memory, and no operation meets NaN.
   void fill_buffers(const Configuration& configuration, ReductionValues& values) {
-    const std::pair content{configuration.dtype, configuration.redop};
-    if (filled_for_ == content) return;
-    filled_for_ = content;
+    const std::pair data_kind{configuration.dtype, configuration.redop};
+    if (filled_for_ == data_kind) return;
+    filled_for_ = data_kind;
     enter(Phase::warmup);
     for (const auto buffer : {communicator_.send_buffer(), communicator_.recv_buffer()})
       fill_numbers(buffer, configuration.dtype, values);
@@ -115,30 +116,31 @@ class RankRun {
                        memory.size() / size_bytes(dtype));
   }
 
+  /// Measures and checks each placement of one case, then reports a row per group on rank 0.
   void run_case(const Configuration& configuration, ReductionValues& values, std::uint64_t requested_bytes, int cycle) {
     const std::size_t element_bytes = size_bytes(configuration.dtype);
     const Shape shape = plan_.collective.shape(requested_bytes / element_bytes, element_bytes, communicator_.size());
     const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes,
                               plan_.settings.unalign_elements);
-    std::map<Placement, std::vector<RankReport>> world_reports;
+    std::map<Placement, std::vector<RankReport>> reports_by_placement;  // of all ranks, on rank 0
     std::map<Placement, StopReason> stopped_by;
     for (const Placement placement : plan_.placements) {
-      world_reports[placement].resize(reports() ? world_.size() : 0);
+      reports_by_placement[placement].resize(makes_rows() ? world_.size() : 0);
       stopped_by[placement] = sample_placement(world_, communicator_,
                                                {plan_.collective, buffers, configuration.dtype, configuration.redop,
                                                 configuration.root, placement, ranks_of_largest_group_},
-                                               plan_.settings, world_reports[placement]);
-      check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values,
-            placement, world_reports[placement]);
+                                               plan_.settings, reports_by_placement[placement]);
+      check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
+                      buffers, values, placement, reports_by_placement[placement]);
       // The check leaves patterns in the buffers, which must not be timed.
       fill_numbers(buffers.send_region(), configuration.dtype, values);
       fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
     }
-    if (!reports()) return;
+    if (!makes_rows()) return;
     CaseRows rows;
     for (const auto& [color, members] : groups_) {
       std::map<Placement, PlacementReport> placements;
-      for (auto& [placement, ranks] : world_reports) {
+      for (auto& [placement, ranks] : reports_by_placement) {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
@@ -148,32 +150,34 @@ class RankRun {
     callbacks_.rows(rows);
   }
 
-  /// Policy for this number of ranks, which may differ between groups.
+  /// Policy of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
   std::string policy_for(const Configuration& configuration, const ReductionValues& values, std::size_t ranks) const {
     if (static_cast<int>(ranks) == communicator_.size()) return values.policy();
     return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).policy();
   }
 
-  void check(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
-             std::vector<RankReport>& reports_of_all) {
-    const bool defined = placement == Placement::out_of_place || plan_.collective.in_place_defined();
-    if (!defined) return;
+  /// Runs and checks the operation -c times, until a check fails on any rank. Rank 0 stores the last results of all
+  /// ranks in `reports`.
+  void check_placement(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
+                       std::vector<RankReport>& reports) {
+    const bool has_defined_result = placement == Placement::out_of_place || plan_.collective.in_place_defined();
+    if (!has_defined_result) return;
     Checker checker(communicator_, buffers, values, world_.rank());
     for (int iteration = 0; iteration < plan_.settings.check_iterations; ++iteration) {
       enter(Phase::check);
-      rank_case.seed = ++checks_;
+      rank_case.seed = ++check_count_;
       checker.prepare(rank_case, placement);
       world_.barrier();
       world_.issued().next(buffers.region_bytes());
-      run_checked(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      run_operation(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
-      const auto all = world_.gather(check_result_message(check_result));
+      const auto messages = world_.gather(check_result_message(check_result));
       bool all_correct = true;
-      for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        reports_of_all[rank].check_result = read_check_result(all[rank]);
-        all_correct = all_correct && reports_of_all[rank].check_result.wrong_elements == 0;
+      for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+        reports[rank].check_result = read_check_result(messages[rank]);
+        all_correct = all_correct && reports[rank].check_result.wrong_elements == 0;
       }
       // As in nccl-tests, the first check that fails is the last one, and the row shows its result.
       if (iteration + 1 == plan_.settings.check_iterations) return;
@@ -182,7 +186,7 @@ class RankRun {
   }
 
   /// Runs the operation to check. With -G it runs as a graph, as in the timed part.
-  void run_checked(const CollectiveCall& call) {
+  void run_operation(const CollectiveCall& call) {
     const bool captures = plan_.settings.graph_launches > 0;
     if (captures) communicator_.begin_capture();
     plan_.collective.run(communicator_, call);
@@ -196,20 +200,21 @@ class RankRun {
   Team& world_;
   Communicator& communicator_;
   const RunCallbacks& callbacks_;
-  std::map<int, std::vector<int>> groups_;  // world ranks by color
+  std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
   int ranks_of_largest_group_ = 0;
-  std::optional<std::pair<Dtype, Redop>> filled_for_;
-  std::uint64_t checks_ = 0;
+  std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
+  std::uint64_t check_count_ = 0;                      // seed of the last check, the same on all ranks
 };
 
-/// Objects that this rank shares with others, kept here so that they outlive an exception.
+/// Connections of this rank to others. run_rank owns them, so that they outlive an exception in join_and_run: the
+/// failure must be reported before they are destroyed.
 struct GroupMembership {
   std::unique_ptr<Team> group;
   std::unique_ptr<Communicator> communicator;
 };
 
-void run_with_membership(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks,
-                         GroupMembership& membership) {
+void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks,
+                  GroupMembership& membership) {
   world.enter(Phase::rendezvous);
   backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
@@ -223,16 +228,16 @@ void run_with_membership(const RunPlan& plan, Backend& backend, Team& world, con
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.name()));
-  const auto infos = world.gather(rank_info_message(plan, backend, communicator.condition(), world.rank()));
+  const auto messages = world.gather(rank_info_message(plan, backend, communicator.condition(), world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
-    for (std::size_t rank = 0; rank < infos.size(); ++rank)
-      ranks.push_back(read_rank_info(infos[rank], static_cast<int>(rank)));
+    for (std::size_t rank = 0; rank < messages.size(); ++rank)
+      ranks.push_back(read_rank_info(messages[rank], static_cast<int>(rank)));
     callbacks.begin(ranks);
   }
-  // A rank may fail from here on. The outputs have begun by then and can report it.
+  // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  RankRun(plan, world, communicator, callbacks).sweep();
+  RankRun(plan, world, communicator, callbacks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_memory(world, communicator);
     if (world.rank() == 0 && callbacks.memory) callbacks.memory(std::move(memory));
@@ -244,7 +249,7 @@ void run_with_membership(const RunPlan& plan, Backend& backend, Team& world, con
 void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
   GroupMembership membership;
   try {
-    run_with_membership(plan, backend, world, callbacks, membership);
+    join_and_run(plan, backend, world, callbacks, membership);
   } catch (...) {
     if (callbacks.failed) callbacks.failed(world.rank());
     throw;

@@ -1,3 +1,4 @@
+// Totals, end record and exit code of a run.
 #include "run/reporter.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace busbw {
 namespace {
 
-const char* reason_of(ExitCode exit) {
+const char* reason_text(ExitCode exit) {
   switch (exit) {
     case ExitCode::good: return "completed";
     case ExitCode::wrong_data: return "wrong data";
@@ -64,7 +65,7 @@ void Reporter::add_to_totals(const Measurement& measurement) {
   ++measurements_;
 }
 
-RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
+RunEnd Reporter::make_run_end(const std::optional<Failure>& failure) const {
   RunEnd end;
   const WallTime now = wall_time();
   end.end_time = now.local;
@@ -90,15 +91,15 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
                               end.average_busbw_bytes_per_s.value_or(0) / 1e9, *min_busbw_bytes_per_s_ / 1e9);
   }
   end.exit_code = static_cast<int>(exit);
-  end.reason = reason_of(exit);
+  end.reason = reason_text(exit);
   return end;
 }
 
 int Reporter::finish(const std::optional<Failure>& failure) {
-  RunEnd end = end_of(failure);
+  RunEnd end = make_run_end(failure);
   int exit_code = end.exit_code;
   // A sink that cannot write must not prevent the others from ending a complete run.
-  const auto failed = [&](ExitCode exit, const char* message) {
+  const auto record_sink_failure = [&](ExitCode exit, const char* message) {
     if (exit_code == 0) exit_code = static_cast<int>(exit);
     end.output_failed = true;
     const bool already_reported = failure && failure->message == message;
@@ -108,9 +109,9 @@ int Reporter::finish(const std::optional<Failure>& failure) {
     try {
       sink->end(end);
     } catch (const Error& error) {
-      failed(error.exit(), error.what());
+      record_sink_failure(error.exit(), error.what());
     } catch (const std::exception& error) {
-      failed(ExitCode::environment, error.what());
+      record_sink_failure(ExitCode::environment, error.what());
     }
   }
   if (!failure && !end.message.empty()) print_stderr(info_.program, end.message);

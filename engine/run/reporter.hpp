@@ -1,5 +1,7 @@
 #pragma once
-// Reporting on rank 0: passes rows to the sinks, keeps totals, and determines the outcome of the run.
+// Reporting in rank 0's process: passes rows to the sinks (table, JSON, records), keeps totals, and determines the exit
+// code. After a lost rank, watch/job_runner calls `finish` with the job's failure. The end record then has its message
+// and details, and the exit code is that of the failure (4 for a lost rank).
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,30 +15,32 @@ namespace busbw {
 
 class Reporter {
  public:
+  /// `min_busbw_bytes_per_s` is NCCL_TESTS_MIN_BW: a run below 0.9 times this average busbw fails. Empty: no minimum.
   Reporter(RunInfo info, std::optional<double> min_busbw_bytes_per_s)
       : info_(std::move(info)), min_busbw_bytes_per_s_(min_busbw_bytes_per_s) {}
 
   void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
-  /// `facts` come from the backend, which knows them after the ranks are connected.
+  /// Begins all sinks. `facts` come from the backend, which knows them after the ranks are connected.
   void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
   void rows(const CaseRows& rows);
   void memory(std::vector<RankMemory> memory) { memory_ = std::move(memory); }
-  /// Ends the sinks, prints errors and the run's message on stderr, and returns the exit code.
+  /// Ends the sinks and returns the exit code. `failure` is the reason for an early end; empty if all cases were
+  /// measured. Prints errors of sinks, and the reason for a nonzero exit code of a complete run, on stderr.
   int finish(const std::optional<Failure>& failure);
 
  private:
   void add_to_totals(const Measurement& measurement);
-  RunEnd end_of(const std::optional<Failure>& failure) const;
+  RunEnd make_run_end(const std::optional<Failure>& failure) const;
 
   RunInfo info_;
   std::optional<double> min_busbw_bytes_per_s_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   std::uint64_t rows_ = 0;
-  std::uint64_t out_of_bounds_ = 0;
+  std::uint64_t out_of_bounds_ = 0;  // sum over measurements of the ranks with wrong data
   std::uint64_t wrong_elements_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
   std::uint64_t measurements_ = 0;
-  std::vector<RankMemory> memory_;
+  std::vector<RankMemory> memory_;  // with -M, else empty
 };
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// Steps before the ranks start: settings become a plan, backend options, header, sinks and callbacks.
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ NcclOptions make_nccl_options(const Options& options) {
 
 }  // namespace
 
-double limit_s(const Options& options) {
+double no_progress_limit_s(const Options& options) {
   if (!options.has_timeout) return kDefaultLimitS;
   return options.settings.timeout_s > 0 ? options.settings.timeout_s : std::numeric_limits<double>::infinity();
 }
@@ -56,8 +57,8 @@ void require_group_sizes(const Options& options, const Collective& collective) {
       throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", reason));
 }
 
-RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend,
-                 const MemoryPlan& memory) {
+RunInfo make_run_info(const Options& options, const RunSettings& settings, const Backend& backend,
+                      const MemoryPlan& memory) {
   const WallTime now = wall_time();
   RunInfo info;
   info.program = options.program;
@@ -95,6 +96,7 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
 }
 
 void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
+  // An aborted job does not wait for a slow reader of stdout.
   const auto should_drop = [&job] { return job.aborted(); };
   auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, should_drop);
   std::unique_ptr<NcclTestsJson> json;
@@ -119,7 +121,7 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
 }
 
 RunCallbacks make_run_callbacks(Job& job, const Backend& backend, Reporter* reporter) {
-  return {[&backend, reporter](const std::vector<RankInfo>& all) { reporter->begin(all, backend.facts()); },
+  return {[&backend, reporter](const std::vector<RankInfo>& ranks) { reporter->begin(ranks, backend.facts()); },
           [reporter](const CaseRows& rows) { reporter->rows(rows); }, [&job](int rank) { report_failure(job, rank); },
           [reporter](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
 }
@@ -129,14 +131,15 @@ void print_early_end(const Options& options, const std::string& message, int exi
     print_stderr(options.program, message);
 }
 
-void require_host_supports(const Options& options, const GpuSurvey& survey) {
+void require_host_backend_supports(const Options& options, const GpuSurvey& survey) {
   if (options.host_error.empty()) return;
   if (options.backend == "auto" && survey.has_gpu_support)
     throw EnvironmentError(fmt::format("no GPU found: {}; {}", survey.no_gpu_reason, options.host_error));
   throw UsageError(options.host_error);
 }
 
-std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclBackendConfig config) {
+std::unique_ptr<Backend> make_nccl_backend_for(const Options& options, const GpuSurvey& survey,
+                                               NcclBackendConfig config) {
   if (!options.nccl_error.empty()) throw UsageError(options.nccl_error);
   config.library = options.nccl_library;
   config.null_stream = options.null_stream;
@@ -150,12 +153,12 @@ bool runs_on_host(const Options& options, const GpuSurvey& survey) {
   return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
 }
 
-std::vector<std::string> backend_notes(const Options& options, const GpuSurvey& survey) {
+std::vector<std::string> host_backend_notes(const Options& options, const GpuSurvey& survey) {
   if (options.backend != "auto" || !survey.has_gpu_support || !survey.gpus.empty()) return {};
   return {"Measured on the host: " + survey.no_gpu_reason};
 }
 
-GpuSurvey survey_gpus_for(const Options& options, bool forks_follow) {
+GpuSurvey survey_gpus_if_needed(const Options& options, bool forks_follow) {
   return options.backend == "host" ? GpuSurvey{} : survey_gpus(forks_follow);
 }
 

@@ -1,3 +1,4 @@
+// Removes unsupported element types from -d all, and explains that in notes.
 #include "run/unsupported_types.hpp"
 
 #include <fmt/format.h>
@@ -13,12 +14,12 @@ namespace busbw {
 
 std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective,
                                                const Backend& backend) {
-  const bool is_named = data.dtypes.size() == 1;
+  const bool is_single_type = data.dtypes.size() == 1;
   std::vector<UnsupportedType> unsupported;
   for (const Dtype dtype : data.dtypes) {
     const auto limitation = backend.limitation_of(dtype, collective.reduces());
     if (!limitation) continue;
-    if (is_named)
+    if (is_single_type)
       throw EnvironmentError(fmt::format("-d {} (--datatype): {}; {}, or measure another type", name(dtype),
                                          limitation->why, limitation->remedy));
     unsupported.push_back({dtype, *limitation});

@@ -1,5 +1,6 @@
 #pragma once
-// Requested element types that cannot be measured. One that was named ends the run; -d all skips them.
+// Requested element types that the backend cannot measure. If the user named the type (-d half), the run ends with an
+// error. With -d all, the unsupported types are skipped.
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace busbw {
 
 struct UnsupportedType {
   Dtype dtype = Dtype::float32;
-  Limitation limitation;
+  Limitation limitation;  // reason and remedy
 };
 
 /// Types of `-d all` that the backend does not support with the collective. Throws EnvironmentError if the user named a

@@ -1,3 +1,4 @@
+// Rules for warnings about a measurement. Each rule compares ranks, or clocks before and after the measurement.
 #include "run/warnings.hpp"
 
 #include <fmt/format.h>
@@ -12,15 +13,17 @@ namespace {
 
 // Minimum number of operations for warnings about ranks. With fewer, one interruption is a large part of the time.
 constexpr double kMinOperations = 20;
-// A rank is slow to launch if it takes this many times the median rank, and this much longer.
+// A rank is slow to launch if it takes more than this many times the median rank's time, and this much longer.
 constexpr double kSlowLaunchFactor = 2;
-constexpr double kSlowLaunchS = 10e-6;
-// A rank is late if it began this long after all others, and if the delay is this fraction of the whole measurement.
-constexpr double kLateS = 100e-6;
-constexpr double kLateShare = 0.1;
-// A clock moved if its values before and after differ by this fraction of the larger one, and by this much.
-constexpr double kClockMoved = 0.05;
-constexpr double kClockMovedHz = 60e6;
+constexpr double kMinSlowLaunchS = 10e-6;
+// A rank is late if it began at least this long after all others, and if the delay is at least this fraction of the
+// time of all operations.
+constexpr double kMinLateS = 100e-6;
+constexpr double kMinLateShare = 0.1;
+// A clock moved if its values before and after differ by more than this fraction of the larger one, and by more than
+// this.
+constexpr double kMinClockChangeShare = 0.05;
+constexpr double kMinClockChangeHz = 60e6;
 
 double lower_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -48,13 +51,13 @@ std::optional<Straggler> find_slow_launcher(const TimedMeasurement& timed) {
   const auto& launch_s = timed.measurement.rank_launch_times_s;
   if (launch_s.size() < 2 || !timed.measurement.device_time_s || timed.operations < kMinOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
-  const double usual_s = lower_median(launch_s);
-  if (*slowest <= kSlowLaunchFactor * usual_s || *slowest - usual_s <= kSlowLaunchS) return std::nullopt;
+  const double median_s = lower_median(launch_s);
+  if (*slowest <= kSlowLaunchFactor * median_s || *slowest - median_s <= kMinSlowLaunchS) return std::nullopt;
   if (*slowest <= *timed.measurement.device_time_s) return std::nullopt;
   return Straggler{static_cast<std::size_t>(slowest - launch_s.begin()),
                    fmt::format("takes {:.1f} us to launch an operation, others take {:.1f} us and wait for it; check "
                                "its host for other load, and the CPU binding of its process",
-                               *slowest * 1e6, usual_s * 1e6)};
+                               *slowest * 1e6, median_s * 1e6)};
 }
 
 /// Finds a rank that began so late that waiting for it is a noticeable part of the time.
@@ -62,27 +65,28 @@ std::optional<Straggler> find_late_rank(const TimedMeasurement& timed) {
   const auto& arrivals_s = timed.measurement.rank_arrivals_s;
   if (arrivals_s.size() < 2 || timed.operations < kMinOperations) return std::nullopt;
   const auto last = std::ranges::max_element(arrivals_s);
-  double before_s = 0;  // arrival of the last but one
-  for (auto each = arrivals_s.begin(); each != arrivals_s.end(); ++each)
-    if (each != last) before_s = std::max(before_s, *each);
-  const double late_s = *last - before_s;
+  double second_last_s = 0;
+  for (auto arrival = arrivals_s.begin(); arrival != arrivals_s.end(); ++arrival)
+    if (arrival != last) second_last_s = std::max(second_last_s, *arrival);
+  const double late_s = *last - second_last_s;
   const double share = late_s / (timed.measurement.time_s * timed.operations);
-  if (late_s < kLateS || share < kLateShare) return std::nullopt;
+  if (late_s < kMinLateS || share < kMinLateShare) return std::nullopt;
   return Straggler{static_cast<std::size_t>(last - arrivals_s.begin()),
                    fmt::format("began {:.0f} us after all others, a delay of {:.0f} % of the time of all operations; "
                                "check for other load on its host and its device, or raise -n",
                                late_s * 1e6, share * 100)};
 }
 
-/// Warns only if both placements show the same rank, because one alone may be chance.
-void add_straggler_warning(std::optional<Straggler> (*rule)(const TimedMeasurement&), const TimedMeasurement& timed,
-                           const TimedMeasurement* other, const std::vector<int>& ranks,
+/// Adds a warning if `find_straggler` finds a rank. If both placements were measured, both must show the same rank,
+/// because one alone may be chance.
+void add_straggler_warning(std::optional<Straggler> (*find_straggler)(const TimedMeasurement&),
+                           const TimedMeasurement& timed, const TimedMeasurement* other, const std::vector<int>& ranks,
                            std::vector<std::string>& warnings) {
-  const auto straggler = rule(timed);
+  const auto straggler = find_straggler(timed);
   if (!straggler) return;
   if (other) {
-    const auto again = rule(*other);
-    if (!again || again->rank != straggler->rank) return;
+    const auto other_straggler = find_straggler(*other);
+    if (!other_straggler || other_straggler->rank != straggler->rank) return;
   }
   warnings.push_back(fmt::format("rank {} {}", ranks[straggler->rank], straggler->text));
 }
@@ -94,39 +98,39 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 void warn_clock_moved(const Measurement& measurement, const std::vector<int>& ranks,
                       std::vector<std::string>& warnings) {
-  std::vector<int> moved;
+  std::vector<int> moved_ranks;
   double min_hz = 0;
   double max_hz = 0;
   for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (!clock.before_hz || !clock.after_hz) continue;
     const auto [low_hz, high_hz] = std::minmax(*clock.before_hz, *clock.after_hz);
-    if (high_hz - low_hz <= std::max(kClockMoved * high_hz, kClockMovedHz)) continue;
-    min_hz = moved.empty() ? low_hz : std::min(min_hz, low_hz);
+    if (high_hz - low_hz <= std::max(kMinClockChangeShare * high_hz, kMinClockChangeHz)) continue;
+    min_hz = moved_ranks.empty() ? low_hz : std::min(min_hz, low_hz);
     max_hz = std::max(max_hz, high_hz);
-    moved.push_back(ranks[i]);
+    moved_ranks.push_back(ranks[i]);
   }
-  if (moved.empty()) return;
+  if (moved_ranks.empty()) return;
   warnings.push_back(
       fmt::format("the clock of {} moved between {:.0f} and {:.0f} MHz; warm up longer (-w), or lock the clocks "
                   "(nvidia-smi -lgc) and measure again",
-                  ranks_text(moved), min_hz / 1e6, max_hz / 1e6));
+                  ranks_text(moved_ranks), min_hz / 1e6, max_hz / 1e6));
 }
 
 void warn_throttled(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
-  std::vector<int> throttled;
+  std::vector<int> throttled_ranks;
   std::set<std::string> reasons;
   for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (clock.throttle_reasons.empty()) continue;
-    throttled.push_back(ranks[i]);
+    throttled_ranks.push_back(ranks[i]);
     reasons.insert(clock.throttle_reasons.begin(), clock.throttle_reasons.end());
   }
-  if (throttled.empty()) return;
+  if (throttled_ranks.empty()) return;
   warnings.push_back(
       fmt::format("the device of {} is slowed by {}; check power and temperature (nvidia-smi -q -d "
                   "PERFORMANCE,POWER,TEMPERATURE) before comparing this time",
-                  ranks_text(throttled), fmt::join(reasons, ", ")));
+                  ranks_text(throttled_ranks), fmt::join(reasons, ", ")));
 }
 
 }  // namespace

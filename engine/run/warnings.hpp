@@ -1,5 +1,6 @@
 #pragma once
-// Warnings about a measurement, each with a remedy. docs/measuring.md has the complete list of rules with reasons.
+// Warnings about a measurement, each with a remedy; make_row calls this. docs/measuring.md has the complete list of
+// rules with reasons.
 #include <string>
 #include <vector>
 
@@ -7,7 +8,7 @@
 
 namespace busbw {
 
-/// A measurement with all fields but its warnings set, and the number of operations it covers.
+/// A measurement, complete except for its warnings, and the number of timed operations of each rank.
 struct TimedMeasurement {
   const Measurement& measurement;
   double operations;

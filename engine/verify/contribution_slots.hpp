@@ -1,5 +1,7 @@
 #pragma once
-// Assigns ranks to contribution slots, rotated per element, so that every rank affects some element of a tile.
+// Decides which rank contributes which input to a reduction. At each tile position the ranks hold the slots 0 ..
+// ranks-1, one each, and the slot determines the rank's value. The assignment rotates from element to element, so that
+// every rank affects some element of a tile.
 #include <algorithm>
 #include <cstddef>
 
@@ -7,20 +9,23 @@
 
 namespace busbw {
 
-/// One-to-one assignment of slots to ranks at each `position` of a tile. Slots 0 .. count-1 hold values drawn for the
-/// element. The operator determines the values of further slots.
+/// One-to-one assignment of slots to ranks at each `position` of a tile. Slots 0 .. drawn_count()-1 hold random values,
+/// drawn for the element. The operator determines the values of the other slots, such as 0 for a sum of floats.
 class ContributionSlots {
  public:
-  /// `max_values` is the number of values per element; with fewer ranks there are fewer.
-  ContributionSlots(int ranks, int max_values)
-      : ranks_(ranks), count_(std::min(ranks, max_values)), step_((ranks - 1) / static_cast<int>(kTileElements) + 1) {}
+  /// `max_drawn` is the number of drawn values per element; with fewer ranks there are fewer.
+  ContributionSlots(int ranks, int max_drawn)
+      : ranks_(ranks),
+        drawn_count_(std::min(ranks, max_drawn)),
+        step_((ranks - 1) / static_cast<int>(kTileElements) + 1) {}
 
   int ranks() const { return ranks_; }
-  int count() const { return count_; }
-  /// Slots that the rotation advances per element. If count() >= step(), every rank holds a drawn value somewhere in a
-  /// tile. step() is 1 for up to kTileElements ranks and 4 for 65,536.
+  int drawn_count() const { return drawn_count_; }
+  /// Slots that the rotation advances per element: 1 for up to kTileElements ranks, 4 for 65,536. Every rank holds a
+  /// drawn value somewhere in a tile if drawn_count() >= step().
   int step() const { return step_; }
 
+  /// Slot of rank 0 at this position.
   int rotation(std::size_t position) const {
     return static_cast<int>(position * static_cast<std::size_t>(step_) % static_cast<std::size_t>(ranks_));
   }
@@ -35,7 +40,7 @@ class ContributionSlots {
 
  private:
   int ranks_;
-  int count_;
+  int drawn_count_;
   int step_;
 };
 

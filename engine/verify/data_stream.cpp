@@ -1,3 +1,4 @@
+// Position of a stream's element in its tile.
 #include "verify/data_stream.hpp"
 
 namespace busbw {

@@ -1,14 +1,15 @@
 #pragma once
-// Data of max and min: one rank holds the extreme value, so that losing this rank changes the result.
+// Data of the operators max and min: one rank holds the extreme value, so that losing this rank changes the result.
 #include "common/values/types.hpp"
 #include "values/float_formats.hpp"
 
 namespace busbw {
 
-/// Value of `slot` if the drawn values are value(0) .. value(count - 1). Slot 0 holds the extreme (the largest for
-/// Redop::max, the smallest for Redop::min). The next slots hold the others, and further slots repeat those.
-template <class Value>
-auto extreme_in_slot(Redop op, int slot, int count, const Value& value) {
+/// Value of `slot` (contribution_slots.hpp) if the drawn values are drawn_value(0) .. drawn_value(drawn_count - 1).
+/// Slot 0 holds the extreme: the largest for Redop::max, the smallest for Redop::min. The next slots hold the other
+/// drawn values, and further slots repeat those.
+template <class DrawnValue>
+auto extreme_in_slot(Redop op, int slot, int drawn_count, const DrawnValue& drawn_value) {
   const auto is_beyond = [op](auto a, auto b) {
     if constexpr (kIsFloat<decltype(a)>) {
       return op == Redop::max ? to_double(a) > to_double(b) : to_double(a) < to_double(b);
@@ -17,12 +18,13 @@ auto extreme_in_slot(Redop op, int slot, int count, const Value& value) {
     }
   };
   int extreme = 0;
-  for (int i = 1; i < count; ++i) {
-    if (is_beyond(value(i), value(extreme))) extreme = i;
+  for (int i = 1; i < drawn_count; ++i) {
+    if (is_beyond(drawn_value(i), drawn_value(extreme))) extreme = i;
   }
-  if (slot == 0) return value(extreme);
-  const int other = slot < count ? slot : 1 + (slot - count) % (count - 1);
-  return value(other == extreme ? 0 : other);
+  if (slot == 0) return drawn_value(extreme);
+  // The value that slot 0 would have held takes the place of the extreme.
+  const int drawn_slot = slot < drawn_count ? slot : 1 + (slot - drawn_count) % (drawn_count - 1);
+  return drawn_value(drawn_slot == extreme ? 0 : drawn_slot);
 }
 
 }  // namespace busbw

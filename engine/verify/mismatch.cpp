@@ -1,3 +1,4 @@
+// Collects mismatches: counts all and keeps the first ones.
 #include "verify/mismatch.hpp"
 
 #include <cstring>
@@ -14,8 +15,8 @@ void Mismatches::add(std::uint64_t index, const std::byte* expected, const std::
   first.push_back(mismatch);
 }
 
-void Mismatches::add_vanished(std::uint64_t from, std::uint64_t elements) {
-  if (vanished == 0) first_vanished = from;
+void Mismatches::add_vanished(std::uint64_t first_index, std::uint64_t elements) {
+  if (vanished == 0) first_vanished = first_index;
   vanished += elements;
   count += elements;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Result of a comparison: the number of wrong elements, and the bits of the first few.
+// Result of comparing a buffer with its expected data: the number of wrong elements, and the bits of the first few.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace busbw {
 using ElementBits = std::array<std::byte, 8>;
 
 struct Mismatch {
-  std::uint64_t index = 0;  // index of the element in the compared range, plus `index_base`
+  std::uint64_t index = 0;  // index in the compared range, plus the `index_base` of the comparison
   ElementBits expected{};
   ElementBits got{};
 };
@@ -21,12 +21,12 @@ struct Mismatches {
   static constexpr std::size_t kKept = 4;
   std::uint64_t count = 0;
   std::vector<Mismatch> first;
-  /// Mismatches, included in `count`, that the device found but that were right when the host read them.
+  /// Elements, included in `count`, that were wrong when the device compared them, but right when the host read them.
   std::uint64_t vanished = 0;
-  std::uint64_t first_vanished = 0;  // index of the first element of the range that contained them
+  std::uint64_t first_vanished = 0;  // index of the first element of the compared range that contained them
 
   void add(std::uint64_t index, const std::byte* expected, const std::byte* got, std::size_t element_bytes);
-  void add_vanished(std::uint64_t from, std::uint64_t elements);
+  void add_vanished(std::uint64_t first_index, std::uint64_t elements);
 };
 
 }  // namespace busbw

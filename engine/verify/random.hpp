@@ -10,10 +10,12 @@
 
 namespace busbw {
 
-/// Returns random number `lane` of `position`. A position has 2^16 of them.
-constexpr std::uint64_t draw(std::uint64_t position, std::uint32_t lane) { return mix((position << 16) + lane); }
+/// Returns 64 random bits for `position`. Each position has 2^16 independent random numbers; `lane` selects one.
+constexpr std::uint64_t random_bits(std::uint64_t position, std::uint32_t lane) {
+  return mix_bits((position << 16) + lane);
+}
 
-/// Unsigned integer type with the size of T.
+/// Unsigned integer type with the size of T, for the bits of an element.
 template <class T>
 struct BitsOf {
   using type = std::conditional_t<sizeof(T) == 8, std::uint64_t,
@@ -31,9 +33,10 @@ constexpr T finite_value(std::uint64_t random) {
     constexpr int kSignPosition = static_cast<int>(sizeof(T)) * 8 - 1;
     constexpr auto kMagnitude = static_cast<Bits>((Bits{1} << kSignPosition) - 1);
     constexpr bool kHasInfinity = kLimits<T>.min_exponent == 1 - kLimits<T>.max_exponent;
+    // Bit patterns from here on are infinity or NaN. A type without infinity (f8e4m3) has one NaN, with all bits set.
     constexpr auto kFirstNotFinite =
         static_cast<Bits>(kHasInfinity ? kMagnitude & ~((Bits{1} << kFractionBits) - 1) : kMagnitude);
-    // Inverts the top bit of the exponent, which gives a number near 1.
+    // Inverting the top bit of the exponent gives a number near 1.
     if ((bits & kMagnitude) >= kFirstNotFinite) bits = static_cast<Bits>(bits ^ (Bits{1} << (kSignPosition - 1)));
   }
   return std::bit_cast<T>(bits);

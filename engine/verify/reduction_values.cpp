@@ -1,3 +1,4 @@
+// Makes the tiles of a reduction's inputs and results, and the streams over them.
 #include "verify/reduction_values.hpp"
 
 #include <cstring>
@@ -32,16 +33,16 @@ Tile make_tile(const Value& value) {
 /// Tile of finite numbers, made once and never changed.
 template <class T>
 const Tile& finite_tile() {
-  static const Tile tile = make_tile([](std::size_t position) { return finite_value<T>(draw(position, 0)); });
+  static const Tile tile = make_tile([](std::size_t position) { return finite_value<T>(random_bits(position, 0)); });
   return tile;
 }
 
-/// Calls f with the reduction's element generator.
-template <class F>
-auto with_reduction(Dtype dtype, Redop redop, int ranks, const F& f) {
+/// Calls use(reduction) with the FloatReduction or IntegerReduction, which computes single elements.
+template <class Use>
+auto with_reduction(Dtype dtype, Redop redop, int ranks, const Use& use) {
   return with_element_type(dtype, [&]<class T>() {
     using Reduction = std::conditional_t<kIsFloat<T>, FloatReduction<T>, IntegerReduction<T>>;
-    return f(Reduction(redop, ranks));
+    return use(Reduction(redop, ranks));
   });
 }
 
@@ -77,10 +78,10 @@ DataStream ReductionValues::reduced(std::uint64_t seed) const {
 
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
   const Tile& tile = with_element_type(dtype, []<class T>() -> const Tile& { return finite_tile<T>(); });
-  return {tile, size_bytes(dtype), mix(seed) + static_cast<std::uint64_t>(source_rank)};
+  return {tile, size_bytes(dtype), mix_bits(seed) + static_cast<std::uint64_t>(source_rank)};
 }
 
-DataStream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix(~seed)}; }
+DataStream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix_bits(~seed)}; }
 
 std::string element_text(Dtype dtype, const std::byte* element) {
   return with_element_type(dtype, [&]<class T>() {

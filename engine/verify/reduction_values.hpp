@@ -1,6 +1,6 @@
 #pragma once
-// Data of a run: each rank's contribution and the expected result, for every type, operator and number of ranks. Proofs
-// are in docs/checking.md.
+// Data of a run's buffers and the expected results: for every type, operator and number of ranks, and for data that are
+// moved only. docs/checking.md proves that each result is unique, in any order of reduction.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,17 +17,18 @@ double mulsum_scalar(int rank);
 /// Maximum number of ranks for which reduction values exist and are proven.
 inline constexpr int kMaxReducingRanks = 65536;
 
-/// Values for one reduction: (type, operator, ranks). Tiles are made at the first request, which takes about a
-/// millisecond each, and kept. An object therefore belongs to one thread.
+/// Values for one reduction: (type, operator, ranks). A tile is made at its first request, which takes about a
+/// millisecond, and cached. An object therefore belongs to one thread.
 class ReductionValues {
  public:
   /// Throws UsageError if `ranks` is not in 1 .. kMaxReducingRanks.
   ReductionValues(Dtype dtype, Redop redop, int ranks);
-  /// Input of `rank`. Use the same seed for all ranks and for `reduced`.
+  /// Stream of `rank`'s input. Use the same seed for all ranks and for `reduced`.
   DataStream contribution(int rank, std::uint64_t seed) const;
-  /// Result of the reduction over all ranks.
+  /// Stream of the expected result of the reduction over all ranks.
   DataStream reduced(std::uint64_t seed) const;
-  /// "exact", or a sentence on what exact data cannot show for this type and number of ranks.
+  /// How exactly results can be checked: "exact", or a sentence on errors that the data cannot show for this type and
+  /// number of ranks.
   const std::string& policy() const { return policy_; }
 
  private:
@@ -39,10 +40,11 @@ class ReductionValues {
   mutable Tile reduced_;
 };
 
-/// Data that is only moved: any finite number of the type, with a different stream per source rank.
+/// Stream of data that a collective only moves: any finite numbers of the type, with a different stream per source
+/// rank.
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed);
 
-/// Bytes of the guards, in which nothing may be written.
+/// Stream for the guards: memory around the buffers' regions in which a collective must write nothing.
 DataStream guard_stream(std::uint64_t seed);
 
 /// Value and bits of one element: "3 (0x40400000)".

@@ -1,4 +1,4 @@
-// Replaces the NCCL backend in a build without CUDA.
+// Replaces cuda/nccl_backend.cpp in a build without CUDA: no GPU is found, and the NCCL backend cannot be made.
 #include "backends/nccl/nccl_backend.hpp"
 #include "common/support/error.hpp"
 
@@ -6,7 +6,7 @@ namespace busbw {
 
 std::string nccl_headers() { return {}; }
 
-GpuSurvey survey_gpus(bool) {
+GpuSurvey survey_gpus(bool /*forks_follow*/) {
   return {{}, "this build has no GPU engine: build it with CUDA's compiler (docs/gpu.md), or use --backend host"};
 }
 

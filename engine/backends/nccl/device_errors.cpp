@@ -1,3 +1,4 @@
+// Table of remedies by CUDA error name, and the messages made from it.
 #include "backends/nccl/device_errors.hpp"
 
 #include <fmt/format.h>
@@ -11,20 +12,22 @@
 namespace busbw {
 namespace {
 
-// Observed with four GPUs in one process: one GPU's kernel trapped, and CUDA reported the error for another GPU.
+// An Xid message is the driver's report of a GPU error in the kernel log. The failed GPU can be another one: with four
+// GPUs in one process, a kernel of one GPU trapped, and CUDA reported the error for another GPU.
 constexpr std::string_view kXidRemedy =
     "find the GPU that failed by its Xid message (dmesg | grep Xid), which may be another GPU of the process, and "
     "check "
     "nvidia-smi";
-constexpr std::string_view kNoRemedy = "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)";
+constexpr std::string_view kDefaultRemedy = "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)";
 
 struct Remedy {
-  std::string_view name;
-  bool lost;
+  std::string_view error_name;
+  bool is_device_lost;
   std::string_view text;
 };
 
-// Names from the CUDA runtime API, "CUDA error types". After a lost device, all later calls of the process fail.
+// Error names from the documentation of the CUDA runtime API, section "CUDA error types". After the device is lost, all
+// later calls of the process fail.
 constexpr std::array kRemedies{
     Remedy{
         "cudaErrorECCUncorrectable", true,
@@ -59,7 +62,7 @@ constexpr std::array kRemedies{
     Remedy{"cudaErrorUnsupportedPtxVersion", false, "install a newer driver"},
     Remedy{"cudaErrorMemoryAllocation", false,
            "the GPU has too little memory: lower -e, or stop other programs on it (nvidia-smi)"},
-    Remedy{"cudaErrorHostMemoryAlreadyRegistered", false, kNoRemedy},
+    Remedy{"cudaErrorHostMemoryAlreadyRegistered", false, kDefaultRemedy},
     Remedy{"cudaErrorStreamCaptureUnsupported", false, "a CUDA graph cannot contain this operation: leave -G out"},
     Remedy{"cudaErrorStreamCaptureInvalidated", false, "the CUDA graph could not be captured: leave -G out"},
     Remedy{"cudaErrorPeerAccessUnsupported", false,
@@ -67,44 +70,46 @@ constexpr std::array kRemedies{
     Remedy{"cudaErrorTooManyPeers", false, "set NCCL_P2P_LEVEL or NCCL_P2P_DISABLE=1, so that fewer peers are mapped"},
 };
 
-const Remedy* remedy_for(std::string_view name) {
-  const auto found = std::ranges::find(kRemedies, name, &Remedy::name);
-  return found == kRemedies.end() ? nullptr : &*found;
+/// Null if the table has no such error.
+const Remedy* find_remedy(std::string_view error_name) {
+  const auto remedy = std::ranges::find(kRemedies, error_name, &Remedy::error_name);
+  return remedy == kRemedies.end() ? nullptr : &*remedy;
 }
 
 }  // namespace
 
-std::string device_error_message(std::string_view where, std::string_view doing, std::string_view name,
-                                 std::string_view text) {
-  const Remedy* const known = remedy_for(name);
-  return fmt::format("{}: {} failed: {} ({}){}; {}", where, doing, text, name,
-                     known && known->lost ? ", the GPU is lost to this job" : "", known ? known->text : kNoRemedy);
+std::string device_error_message(std::string_view where, std::string_view activity, std::string_view error_name,
+                                 std::string_view error_text) {
+  const Remedy* const remedy = find_remedy(error_name);
+  return fmt::format("{}: {} failed: {} ({}){}; {}", where, activity, error_text, error_name,
+                     remedy && remedy->is_device_lost ? ", the GPU is lost to this job" : "",
+                     remedy ? remedy->text : kDefaultRemedy);
 }
 
-bool is_device_lost(std::string_view name) {
-  const Remedy* const known = remedy_for(name);
-  return known && known->lost;
+bool is_device_lost(std::string_view error_name) {
+  const Remedy* const remedy = find_remedy(error_name);
+  return remedy && remedy->is_device_lost;
 }
 
 std::string_view remedy_of_library_error(std::string_view message) {
   // Texts of cudaGetErrorString, which NCCL quotes ("Cuda failure 2 'out of memory'").
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTexts{{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kErrorNames{{
       {"out of memory", "cudaErrorMemoryAllocation"},
       {"unspecified launch failure", "cudaErrorLaunchFailure"},
       {"illegal memory access", "cudaErrorIllegalAddress"},
       {"uncorrectable ECC error", "cudaErrorECCUncorrectable"},
       {"uncorrectable NVLink error", "cudaErrorNvlinkUncorrectable"},
   }};
-  for (const auto& [text, name] : kTexts)
-    if (message.find(text) != std::string_view::npos) return remedy_for(name)->text;
+  for (const auto& [error_text, error_name] : kErrorNames)
+    if (message.find(error_text) != std::string_view::npos) return find_remedy(error_name)->text;
   return "run with NCCL_DEBUG=WARN to see NCCL's message";
 }
 
-std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t asked_bytes,
+std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t requested_bytes,
                                   std::optional<std::size_t> free_bytes) {
   return fmt::format(
       "{}: too little GPU memory for {} of {}{}; lower -e, or stop other programs on the GPU (nvidia-smi)", where,
-      purpose, size_text(asked_bytes), free_bytes ? fmt::format(" ({} is free)", size_text(*free_bytes)) : "");
+      purpose, size_text(requested_bytes), free_bytes ? fmt::format(" ({} is free)", size_text(*free_bytes)) : "");
 }
 
 }  // namespace busbw

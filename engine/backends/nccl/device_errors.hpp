@@ -1,5 +1,5 @@
 #pragma once
-// Explains CUDA errors to the user and gives remedies.
+// Explains CUDA errors to the user and gives remedies. Free of CUDA headers: errors are given by CUDA's name and text.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -8,19 +8,21 @@
 namespace busbw {
 
 /// One sentence about a CUDA error: location, activity, CUDA's description, remedy. `where`: "rank 3 on GPU
-/// 0000:0f:00"; `name` and `text`: CUDA's, such as "cudaErrorLaunchFailure".
-std::string device_error_message(std::string_view where, std::string_view doing, std::string_view name,
-                                 std::string_view text);
+/// 0000:0f:00"; `activity`: "allocating GPU memory"; `error_name`: "cudaErrorLaunchFailure"; `error_text`: that of
+/// cudaGetErrorString.
+std::string device_error_message(std::string_view where, std::string_view activity, std::string_view error_name,
+                                 std::string_view error_text);
 
-/// True if the GPU, or the process's access to it, is lost, so that no later call can succeed.
-bool is_device_lost(std::string_view name);
+/// True if the error means that the GPU, or the process's access to it, is lost, so that no later call can succeed.
+bool is_device_lost(std::string_view error_name);
 
-/// Remedy for a library error. If `message` quotes the text of a CUDA error, the remedy for that error.
+/// Remedy for an error of NCCL with the text `message`. If the text quotes a known CUDA error, the remedy for that
+/// error.
 std::string_view remedy_of_library_error(std::string_view message);
 
 /// Error message if a GPU has too little memory: the requested bytes and, if known, the free bytes. `purpose`: "a send
 /// buffer".
-std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t asked_bytes,
+std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t requested_bytes,
                                   std::optional<std::size_t> free_bytes);
 
 }  // namespace busbw

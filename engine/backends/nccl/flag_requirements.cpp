@@ -1,3 +1,4 @@
+// Table of the NCCL functions and versions that -R, -x and -D require, and the check against a library.
 #include "backends/nccl/flag_requirements.hpp"
 
 #include <fmt/format.h>
@@ -9,24 +10,24 @@ namespace busbw {
 namespace {
 
 /// "2.28.9", or "2.27" if the last number is 0.
-std::string text_of(int version) {
+std::string short_version_text(int version) {
   const std::string text = fmt::format("{}.{}", version / 10000, version / 100 % 100);
   return version % 100 ? fmt::format("{}.{}", text, version % 100) : text;
 }
 
-FlagRequirement kernel_requirement(const DeviceKernelInfo& kernel, int headers) {
+FlagRequirement make_kernel_requirement(const DeviceKernelInfo& kernel, int headers_version) {
   FlagRequirement requirement{fmt::format("-D {} (--device_implementation)", kernel.number),
                               "leave -D out",
                               {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclTeamLsa"},
-                              headers};
+                              headers_version};
   // Before 2.29, kernel and library had to have exactly the same layout of a device communicator.
-  if (headers < 22900) requirement.before = 22900;
+  if (headers_version < 22900) requirement.before = 22900;
   return requirement;
 }
 
 }  // namespace
 
-std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int headers) {
+std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int headers_version) {
   std::vector<FlagRequirement> requirements;
   if (flags.registration == RegistrationMode::local)
     requirements.push_back({"-R 1 (--local_register)",
@@ -43,27 +44,28 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
                             "leave -x out",
                             {"ncclCommInitRankConfig"},
                             *flags.cta_policy == 2 ? 22800 : 22700});
-  if (flags.kernel) requirements.push_back(kernel_requirement(*flags.kernel, headers));
+  if (flags.kernel) requirements.push_back(make_kernel_requirement(*flags.kernel, headers_version));
   return requirements;
 }
 
 std::string unmet_requirement(const std::vector<FlagRequirement>& requirements, int version, const std::string& path,
-                              const std::function<bool(const char*)>& has) {
+                              const std::function<bool(const char*)>& has_function) {
   for (const FlagRequirement& requirement : requirements) {
-    const std::string allowed =
-        requirement.before
-            ? fmt::format("{} up to, not including, {}", text_of(requirement.since), text_of(requirement.before))
-            : fmt::format("{} or later", text_of(requirement.since));
+    const std::string allowed = requirement.before
+                                    ? fmt::format("{} up to, not including, {}", short_version_text(requirement.since),
+                                                  short_version_text(requirement.before))
+                                    : fmt::format("{} or later", short_version_text(requirement.since));
     const std::string remedy =
         fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed, requirement.remedy);
-    std::vector<const char*> missing;
+    std::vector<const char*> missing_functions;
     for (const char* function : requirement.functions)
-      if (!has(function)) missing.push_back(function);
-    if (!missing.empty())
-      return fmt::format("{} needs {}, which NCCL {} ({}) lacks; {}", requirement.flag, fmt::join(missing, ", "),
-                         text_of(version), path, remedy);
+      if (!has_function(function)) missing_functions.push_back(function);
+    if (!missing_functions.empty())
+      return fmt::format("{} needs {}, which NCCL {} ({}) lacks; {}", requirement.flag,
+                         fmt::join(missing_functions, ", "), short_version_text(version), path, remedy);
     if (version < requirement.since || (requirement.before && version >= requirement.before))
-      return fmt::format("{} does not work with NCCL {} ({}); {}", requirement.flag, text_of(version), path, remedy);
+      return fmt::format("{} does not work with NCCL {} ({}); {}", requirement.flag, short_version_text(version), path,
+                         remedy);
   }
   return "";
 }

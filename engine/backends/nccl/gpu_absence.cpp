@@ -1,3 +1,4 @@
+// Messages about absent GPUs, by CUDA's error and the environment.
 #include "backends/nccl/gpu_absence.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +13,10 @@ namespace {
 
 constexpr const char* kUseHost = "or use --backend host";
 
-bool hides_all(const std::string& visible) { return visible.empty() || visible == "-1" || visible == "NoDevFiles"; }
+/// True if this value of CUDA_VISIBLE_DEVICES hides all GPUs.
+bool hides_all_gpus(const std::string& visible) {
+  return visible.empty() || visible == "-1" || visible == "NoDevFiles";
+}
 
 }  // namespace
 
@@ -30,7 +34,7 @@ std::string no_gpu_message(const GpuProbe& probe) {
         "with an older CUDA, {}",
         cuda_version_text(probe.driver_version), cuda_version_text(probe.runtime_version), kUseHost);
   if (probe.error_name == "cudaErrorNoDevice" && probe.visible) {
-    if (hides_all(*probe.visible))
+    if (hides_all_gpus(*probe.visible))
       return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name GPUs of nvidia-smi -L, {}",
                          printable_value(*probe.visible), kUseHost);
     return fmt::format(
@@ -63,10 +67,10 @@ std::string no_gpu_message(const GpuProbe& probe) {
 
 std::string visible_devices_hint(const std::optional<std::string>& visible, int visible_count) {
   if (!visible || visible->empty()) return {};
-  const auto named = 1 + std::ranges::count(*visible, ',');
-  if (named <= visible_count) return {};
+  const auto named_count = 1 + std::ranges::count(*visible, ',');
+  if (named_count <= visible_count) return {};
   return fmt::format("; CUDA_VISIBLE_DEVICES={} names {}, but CUDA stops at the first one that does not exist",
-                     printable_value(*visible), named);
+                     printable_value(*visible), named_count);
 }
 
 }  // namespace busbw

@@ -14,7 +14,7 @@ struct GpuProbe {
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
 };
 
-/// One sentence with the reason and the remedy.
+/// One sentence with the reason why no GPU can be used, and the remedy.
 std::string no_gpu_message(const GpuProbe& probe);
 
 /// Continuation of a message that `visible_count` GPUs are too few, if CUDA_VISIBLE_DEVICES names more; else empty.

@@ -1,3 +1,5 @@
+// Queues between the members and the leader of a launch group. A member writes requests to its own queue; the leader
+// reads one request of every queue, checks that the kinds are equal, and issues them together.
 #include "backends/nccl/launch_group.hpp"
 
 #include <fmt/format.h>
@@ -11,22 +13,23 @@
 namespace busbw {
 namespace {
 
-// Maximum number of requests that a rank may be ahead of the first member.
+// Maximum number of requests that a member may be ahead of the leader.
 constexpr std::size_t kQueueSlots = 256;
-// Requests between two notices to a member that is ahead. It waits until half of its slots are free.
-constexpr std::size_t kRequestsPerNotice = 64;
-static_assert(kRequestsPerNotice <= kQueueSlots / 2);
-// Polls between two yields of the core, a few microseconds. More frequent yields would cost the issuing thread, which
-// may share a core with this one, more than polling does.
+// Issued requests between two updates of the counter that a member reads. A member with a full queue waits until half
+// of its slots are free, so updates must be at least as frequent.
+constexpr std::size_t kRequestsPerUpdate = 64;
+static_assert(kRequestsPerUpdate <= kQueueSlots / 2);
+// Polls between two yields of the core: a few microseconds. More frequent yields would slow down the leader's thread,
+// which may share a core with this one.
 constexpr unsigned kPollsPerYield = 64;
-constexpr std::size_t kLineBytes = 64;  // of a cache line
+constexpr std::size_t kCacheLineBytes = 64;
 
-/// Returns when `ready()` is true. Calls `check`, which may throw, from time to time.
-template <class Ready, class Check>
-void spin_until(const Ready& ready, const Check& check) {
-  for (unsigned poll = 1; !ready(); ++poll) {
+/// Returns when `is_ready()` is true. Calls `on_yield`, which may throw, every kPollsPerYield polls.
+template <class IsReady, class OnYield>
+void spin_until(const IsReady& is_ready, const OnYield& on_yield) {
+  for (unsigned poll = 1; !is_ready(); ++poll) {
     if (poll % kPollsPerYield == 0) {
-      check();
+      on_yield();
       sched_yield();
     } else {
       pause_briefly();
@@ -38,6 +41,7 @@ void throw_if_aborted(const Team& world) {
   if (world.aborted()) throw JobAborted();
 }
 
+/// True for collectives, the kinds up to `exchange`: the requests of several ranks must then be in one NCCL group.
 bool starts_in_nccl_group(IssueRequest::Kind kind) { return kind <= IssueRequest::Kind::exchange; }
 
 }  // namespace
@@ -67,23 +71,23 @@ const char* name(IssueRequest::Kind kind) {
   throw std::logic_error("name: not an IssueRequest::Kind");
 }
 
-/// Queue of one member's requests, with one writer and one reader. Each of the two counters has a cache line that only
-/// one side writes.
-struct LaunchGroup::MemberSlot {
+/// Queue of one member's requests. The member's thread writes it and the leader's thread reads it. Each counter has its
+/// own cache line, which one of the two threads writes.
+struct LaunchGroup::MemberQueue {
   std::vector<IssueRequest> requests = std::vector<IssueRequest>(kQueueSlots);
   std::atomic<OperationIssuer*> issuer{nullptr};
-  std::atomic<bool> leaving{false};
-  alignas(64) std::atomic<std::uint64_t> submitted{0};
-  alignas(64) std::atomic<std::uint64_t> issued{0};
-  // Used only by the first member's thread.
-  alignas(64) std::uint64_t submitted_seen = 0;
-  std::uint64_t next = 0;
+  std::atomic<bool> is_leaving{false};
+  alignas(64) std::atomic<std::uint64_t> submitted{0};  // number of submitted requests, written by the member
+  alignas(64) std::atomic<std::uint64_t> issued{0};     // number of issued requests, written by the leader
+  // Used by the leader's thread.
+  alignas(64) std::uint64_t submitted_seen = 0;  // number of submitted requests when the leader last looked
+  std::uint64_t next = 0;                        // number of the next request to issue
 
-  IssueRequest& at(std::uint64_t number) { return requests[number % kQueueSlots]; }
+  IssueRequest& request(std::uint64_t number) { return requests[number % kQueueSlots]; }
 };
 
-LaunchGroup::LaunchGroup(int members) : finished_(static_cast<std::size_t>(members)) {
-  for (int i = 0; i < members; ++i) slots_.push_back(std::make_unique<MemberSlot>());
+LaunchGroup::LaunchGroup(int members) : has_finished_(static_cast<std::size_t>(members)) {
+  for (int i = 0; i < members; ++i) queues_.push_back(std::make_unique<MemberQueue>());
 }
 
 LaunchGroup::~LaunchGroup() = default;
@@ -91,46 +95,46 @@ LaunchGroup::~LaunchGroup() = default;
 LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world)
     : group_(group), index_(index), issuer_(issuer), world_(world) {
   if (index_ > 0) {
-    group_.slots_[static_cast<std::size_t>(index_)]->issuer.store(&issuer_, std::memory_order_release);
+    group_.queues_[static_cast<std::size_t>(index_)]->issuer.store(&issuer_, std::memory_order_release);
     return;
   }
   LeaderState expected = LeaderState::absent;
-  if (!group_.leader_.compare_exchange_strong(expected, LeaderState::joined)) throw JobAborted();
+  if (!group_.leader_state_.compare_exchange_strong(expected, LeaderState::joined)) throw JobAborted();
 }
 
 LaunchGroup::Member::~Member() {
   if (index_ == 0) {
     group_.recover_all(issuer_);
-    group_.leader_.store(LeaderState::left, std::memory_order_release);
+    group_.leader_state_.store(LeaderState::left, std::memory_order_release);
     return;
   }
-  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
-  slot.leaving.store(true, std::memory_order_release);
+  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
+  queue.is_leaving.store(true, std::memory_order_release);
   LeaderState expected = LeaderState::absent;
-  if (!group_.leader_.compare_exchange_strong(expected, LeaderState::refused))
-    spin_until([&] { return group_.leader_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});
-  slot.issuer.store(nullptr, std::memory_order_release);
-  for (IssueRequest& request : slot.requests) request.graph.reset();
+  if (!group_.leader_state_.compare_exchange_strong(expected, LeaderState::refused))
+    spin_until([&] { return group_.leader_state_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});
+  queue.issuer.store(nullptr, std::memory_order_release);
+  for (IssueRequest& request : queue.requests) request.graph.reset();
 }
 
 IssueRequest& LaunchGroup::Member::next_request() {
   if (index_ == 0) return request_;
-  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
+  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
   if (submitted_ - issued_seen_ >= kQueueSlots) {
     // Wait until half of the slots are free, so that the two threads do not contend for every slot.
     spin_until(
         [&] {
-          issued_seen_ = slot.issued.load(std::memory_order_acquire);
+          issued_seen_ = queue.issued.load(std::memory_order_acquire);
           return submitted_ - issued_seen_ <= kQueueSlots / 2;
         },
         [&] {
           throw_if_aborted(world_);
-          if (group_.leader_.load(std::memory_order_acquire) == LeaderState::left)
+          if (group_.leader_state_.load(std::memory_order_acquire) == LeaderState::left)
             throw std::logic_error(
                 fmt::format("member {} of a launch group continues after the first member has ended", index_));
         });
   }
-  return slot.at(submitted_);
+  return queue.request(submitted_);
 }
 
 void LaunchGroup::Member::submit() {
@@ -139,133 +143,137 @@ void LaunchGroup::Member::submit() {
     request_.graph.reset();
     return;
   }
-  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
-  slot.submitted.store(++submitted_, std::memory_order_release);
+  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
+  queue.submitted.store(++submitted_, std::memory_order_release);
 }
 
 void LaunchGroup::Member::flush() {
   if (index_ == 0) return;
-  MemberSlot& slot = *group_.slots_[static_cast<std::size_t>(index_)];
+  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
   spin_until(
       [&] {
-        issued_seen_ = slot.issued.load(std::memory_order_acquire);
+        issued_seen_ = queue.issued.load(std::memory_order_acquire);
         return issued_seen_ == submitted_;
       },
       [&] {
         throw_if_aborted(world_);
-        if (group_.leader_.load(std::memory_order_acquire) == LeaderState::left &&
-            slot.issued.load(std::memory_order_acquire) != submitted_)
+        if (group_.leader_state_.load(std::memory_order_acquire) == LeaderState::left &&
+            queue.issued.load(std::memory_order_acquire) != submitted_)
           throw std::logic_error(
               fmt::format("member {} of a launch group submitted {} after the first member has ended", index_,
-                          name(slot.at(submitted_ - 1).kind)));
+                          name(queue.request(submitted_ - 1).kind)));
       });
 }
 
-template <class Each>
-void LaunchGroup::for_siblings(const Each& each) {
-  for (std::size_t i = 1; i < slots_.size(); ++i) each(*slots_[i]);
+template <class Visit>
+void LaunchGroup::for_other_members(const Visit& visit) {
+  for (std::size_t i = 1; i < queues_.size(); ++i) visit(*queues_[i]);
 }
 
-/// Runs in the first member's thread: issues its request together with the same request of every other member.
-void LaunchGroup::issue_for_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world) {
+/// Runs in the leader's thread: issues its request together with the same request of every other member.
+void LaunchGroup::issue_for_all(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world) {
   try {
-    for_siblings([&](MemberSlot& slot) { wait_for_request(slot, own, world); });
-    issue_all(own, issuer, world);
+    for_other_members([&](MemberQueue& queue) { wait_for_request(queue, leader_request, world); });
+    issue_requests(leader_request, leader_issuer, world);
   } catch (...) {
-    recover_all(issuer);
+    recover_all(leader_issuer);
     throw;
   }
-  for_siblings([](MemberSlot& slot) {
-    // Write shared lines only if necessary. A member waits either for its last request, which this thread has seen by
-    // then, or for free slots. Prefetch the next request, which the member may already have written.
-    IssueRequest& finished = slot.at(slot.next);
-    if (finished.graph) finished.graph.reset();
-    ++slot.next;
-    if (slot.next == slot.submitted_seen || slot.next % kRequestsPerNotice == 0)
-      slot.issued.store(slot.next, std::memory_order_release);
-    const auto* const next = reinterpret_cast<const std::byte*>(&slot.at(slot.next));
-    for (std::size_t line = 0; line < sizeof(IssueRequest); line += kLineBytes) __builtin_prefetch(next + line);
+  for_other_members([](MemberQueue& queue) {
+    // Write the shared counter only if the member may wait for it: for its last request, or for free slots. Prefetch
+    // the next request, which the member may already have written.
+    IssueRequest& issued_request = queue.request(queue.next);
+    if (issued_request.graph) issued_request.graph.reset();
+    ++queue.next;
+    if (queue.next == queue.submitted_seen || queue.next % kRequestsPerUpdate == 0)
+      queue.issued.store(queue.next, std::memory_order_release);
+    const auto* const next_request = reinterpret_cast<const std::byte*>(&queue.request(queue.next));
+    for (std::size_t offset = 0; offset < sizeof(IssueRequest); offset += kCacheLineBytes)
+      __builtin_prefetch(next_request + offset);
   });
 }
 
 /// Waits until the member has submitted its next request, which must have the same kind.
-void LaunchGroup::wait_for_request(MemberSlot& slot, const IssueRequest& own, const Team& world) {
-  if (slot.submitted_seen == slot.next) {
+void LaunchGroup::wait_for_request(MemberQueue& queue, const IssueRequest& leader_request, const Team& world) {
+  if (queue.submitted_seen == queue.next) {
     spin_until(
         [&] {
-          slot.submitted_seen = slot.submitted.load(std::memory_order_acquire);
-          return slot.submitted_seen != slot.next;
+          queue.submitted_seen = queue.submitted.load(std::memory_order_acquire);
+          return queue.submitted_seen != queue.next;
         },
         [&] {
           throw_if_aborted(world);
-          if (slot.leaving.load(std::memory_order_acquire) &&
-              slot.submitted.load(std::memory_order_acquire) == slot.next)
-            throw std::logic_error(fmt::format(
-                "a member of a launch group has ended before the first member submitted {}", name(own.kind)));
+          if (queue.is_leaving.load(std::memory_order_acquire) &&
+              queue.submitted.load(std::memory_order_acquire) == queue.next)
+            throw std::logic_error(
+                fmt::format("a member of a launch group has ended before the first member submitted {}",
+                            name(leader_request.kind)));
         });
   }
-  const IssueRequest::Kind theirs = slot.at(slot.next).kind;
-  if (theirs != own.kind)
+  const IssueRequest::Kind member_kind = queue.request(queue.next).kind;
+  if (member_kind != leader_request.kind)
     throw std::logic_error(fmt::format("a member of a launch group submitted {}, but the first member submitted {}",
-                                       name(theirs), name(own.kind)));
+                                       name(member_kind), name(leader_request.kind)));
 }
 
-void LaunchGroup::issue_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world) {
-  const auto run_each = [&] {
-    issuer.run(own);
-    for_siblings([](MemberSlot& slot) { slot.issuer.load(std::memory_order_relaxed)->run(slot.at(slot.next)); });
+void LaunchGroup::issue_requests(const IssueRequest& leader_request, OperationIssuer& leader_issuer,
+                                 const Team& world) {
+  const auto run_requests = [&] {
+    leader_issuer.run(leader_request);
+    for_other_members(
+        [](MemberQueue& queue) { queue.issuer.load(std::memory_order_relaxed)->run(queue.request(queue.next)); });
   };
-  switch (own.kind) {
-    case IssueRequest::Kind::synchronize: wait_until_finished(issuer, world); return;
-    case IssueRequest::Kind::begin_group: begin_nccl_group(issuer); return;
-    case IssueRequest::Kind::end_group: end_nccl_group(issuer); return;
+  switch (leader_request.kind) {
+    case IssueRequest::Kind::synchronize: wait_until_finished(leader_issuer, world); return;
+    case IssueRequest::Kind::begin_group: begin_nccl_group(leader_issuer); return;
+    case IssueRequest::Kind::end_group: end_nccl_group(leader_issuer); return;
     default: break;
   }
-  if (size() == 1 || !starts_in_nccl_group(own.kind)) {
-    run_each();
+  if (size() == 1 || !starts_in_nccl_group(leader_request.kind)) {
+    run_requests();
     return;
   }
-  begin_nccl_group(issuer);
-  run_each();
-  end_nccl_group(issuer);
+  begin_nccl_group(leader_issuer);
+  run_requests();
+  end_nccl_group(leader_issuer);
 }
 
-void LaunchGroup::begin_nccl_group(OperationIssuer& issuer) {
-  issuer.begin_nccl_group();
+void LaunchGroup::begin_nccl_group(OperationIssuer& leader_issuer) {
+  leader_issuer.begin_nccl_group();
   ++nccl_group_depth_;
 }
 
-/// A group that fails to start has ended as well.
-void LaunchGroup::end_nccl_group(OperationIssuer& issuer) {
+/// The depth is decremented first, because a group that fails to start has ended as well.
+void LaunchGroup::end_nccl_group(OperationIssuer& leader_issuer) {
   --nccl_group_depth_;
-  issuer.end_nccl_group();
+  leader_issuer.end_nccl_group();
 }
 
 /// Ends everything that this thread began: NCCL groups before captures, because within an open group NCCL defers all
 /// calls, even an abort.
-void LaunchGroup::recover_all(OperationIssuer& issuer) noexcept {
-  for (; nccl_group_depth_ > 0; --nccl_group_depth_) issuer.abort_nccl_group();
-  issuer.recover();
-  for_siblings([](MemberSlot& slot) {
-    if (OperationIssuer* const theirs = slot.issuer.load(std::memory_order_acquire)) theirs->recover();
+void LaunchGroup::recover_all(OperationIssuer& leader_issuer) noexcept {
+  for (; nccl_group_depth_ > 0; --nccl_group_depth_) leader_issuer.abort_nccl_group();
+  leader_issuer.recover();
+  for_other_members([](MemberQueue& queue) {
+    if (OperationIssuer* const member_issuer = queue.issuer.load(std::memory_order_acquire)) member_issuer->recover();
   });
 }
 
 /// Waits like nccl-tests: polls each device in turn without sleeping.
-void LaunchGroup::wait_until_finished(OperationIssuer& issuer, const Team& world) {
-  std::ranges::fill(finished_, 0);
-  std::size_t unfinished = slots_.size();
+void LaunchGroup::wait_until_finished(OperationIssuer& leader_issuer, const Team& world) {
+  std::ranges::fill(has_finished_, 0);
+  std::size_t unfinished = queues_.size();
   for (unsigned poll = 1;; ++poll) {
-    bool any = false;
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      OperationIssuer& theirs = i == 0 ? issuer : *slots_[i]->issuer.load(std::memory_order_relaxed);
-      if (finished_[i] || !theirs.finished()) continue;
-      finished_[i] = 1;
-      any = true;
+    bool any_finished = false;
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      OperationIssuer& member_issuer = i == 0 ? leader_issuer : *queues_[i]->issuer.load(std::memory_order_relaxed);
+      if (has_finished_[i] || !member_issuer.has_finished()) continue;
+      has_finished_[i] = 1;
+      any_finished = true;
       --unfinished;
     }
     if (unfinished == 0) return;
-    if (any) continue;
+    if (any_finished) continue;
     if (poll % kPollsPerYield == 0) throw_if_aborted(world);
     sched_yield();
   }

@@ -1,7 +1,8 @@
 #pragma once
-// Issues the operations of all ranks of one -t thread. Each rank submits requests from its own thread; the first member
-// issues every operation for all ranks. As in nccl-tests, one thread drives its -g GPUs. No other thread calls the
-// driver while operations are timed.
+// Issues the operations of the -g ranks of one -t thread. Each rank has its own thread, which submits requests. The
+// thread of the group's first member, the leader, issues every operation for all members. As in nccl-tests, the driver
+// thus sees one thread per -g GPUs while operations are timed. This file knows no CUDA; OperationIssuer calls the
+// driver.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace busbw {
 
-/// A request of one rank, in stream order. It fills whole cache lines, because it moves from one thread to another.
+/// One operation that a rank requests, in the order of its stream. A request fills whole cache lines, because it moves
+/// from one thread to another.
 struct alignas(64) IssueRequest {
   enum class Kind : std::uint8_t {
     all_reduce,
@@ -33,9 +35,9 @@ struct alignas(64) IssueRequest {
     stamp,  // timestamp number `count`
     begin_capture,
     end_capture,
-    instantiate_graph,  // of the captured operations, once no rank of the group captures any more
+    instantiate_graph,  // from the captured operations, after all ranks of the group have ended the capture
     issue_graph,
-    close_gate,  // for the `count`-th time
+    close_gate,  // closing number `count`
     synchronize,
   };
   Kind kind = Kind::synchronize;
@@ -53,49 +55,47 @@ struct alignas(64) IssueRequest {
 /// "all_reduce", "copy", ...
 const char* name(IssueRequest::Kind);
 
-/// Carries out the requests of one rank. Only the thread of the group's first member calls it.
+/// Carries out the requests of one rank. The leader's thread calls it.
 class OperationIssuer {
  public:
   virtual ~OperationIssuer() = default;
   /// Runs a request of any kind except begin_group, end_group and synchronize.
   virtual void run(const IssueRequest&) = 0;
-  /// Requests that any issuers of this thread run between these two calls start as one.
+  /// Requests that issuers of this thread run between these two calls start together (ncclGroupStart, ncclGroupEnd).
   virtual void begin_nccl_group() = 0;
   virtual void end_nccl_group() = 0;
-  /// Ends the group instead of end_nccl_group after a failure: the requests since begin_nccl_group need not start.
+  /// Call after a failure instead of end_nccl_group: the requests since begin_nccl_group need not start.
   virtual void abort_nccl_group() noexcept = 0;
   /// True if all requests that were run have finished on the device.
-  virtual bool finished() = 0;
+  virtual bool has_finished() = 0;
   /// After a failure: ends open captures and gates.
   virtual void recover() noexcept = 0;
 };
 
-/// The ranks of one -t thread. Create it before the threads of its ranks; it serves one communicator of each rank.
+/// The ranks of one -t thread. Create it before the threads of its ranks. It serves one communicator of each rank.
 class LaunchGroup {
  public:
   explicit LaunchGroup(int members);
   ~LaunchGroup();
   LaunchGroup(const LaunchGroup&) = delete;
   LaunchGroup& operator=(const LaunchGroup&) = delete;
-  int size() const { return static_cast<int>(slots_.size()); }
+  int size() const { return static_cast<int>(queues_.size()); }
 
-  /// One rank's handle to the group, used by its own thread. All members submit the same kinds in the same order. Waits
-  /// throw JobAborted if the job is aborted. A member that submits other, fewer or more requests than the first member
-  /// causes a std::logic_error.
+  /// One rank's handle to the group, used by its own thread. All members submit requests of the same kinds in the same
+  /// order; otherwise a std::logic_error is thrown. Waits throw JobAborted if the job is aborted.
   class Member {
    public:
-    /// `issuer` and `world` must outlive this.
+    /// Member 0 is the leader. `issuer` and `world` must outlive this.
     Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world);
-    /// The first member recovers all issuers. Another member waits for that, because the first one may still use its
-    /// issuer.
+    /// The leader recovers all issuers. Another member waits for that, because the leader may still use its issuer.
     ~Member();
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
     /// Storage for the next request. Set `kind` and the fields that belong to it.
     IssueRequest& next_request();
-    /// The first member returns when the request is issued for all. Other members return when it is queued; the queue
-    /// is bounded.
+    /// Submits the request of next_request. The leader returns when the request is issued for all members. Other
+    /// members return when it is queued.
     void submit();
     /// Returns when all submitted requests are issued. A `synchronize` counts as issued when the device has finished.
     void flush();
@@ -105,29 +105,30 @@ class LaunchGroup {
     int index_;
     OperationIssuer& issuer_;
     const Team& world_;
-    IssueRequest request_;  // the first member's request
-    std::uint64_t submitted_ = 0;
-    std::uint64_t issued_seen_ = 0;
+    IssueRequest request_;  // the leader's request; other members use their queue
+    std::uint64_t submitted_ = 0;    // number of submitted requests
+    std::uint64_t issued_seen_ = 0;  // number of issued requests when this member last looked
   };
 
  private:
-  struct MemberSlot;
+  struct MemberQueue;
+  /// refused: a member has left before the leader joined, so the leader must not join any more.
   enum class LeaderState : int { absent, joined, left, refused };
 
-  void issue_for_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world);
-  void wait_for_request(MemberSlot& slot, const IssueRequest& own, const Team& world);
-  void issue_all(const IssueRequest& own, OperationIssuer& issuer, const Team& world);
-  void begin_nccl_group(OperationIssuer& issuer);
-  void end_nccl_group(OperationIssuer& issuer);
-  void recover_all(OperationIssuer& issuer) noexcept;
-  void wait_until_finished(OperationIssuer& issuer, const Team& world);
-  template <class Each>
-  void for_siblings(const Each& each);
+  void issue_for_all(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world);
+  void wait_for_request(MemberQueue& queue, const IssueRequest& leader_request, const Team& world);
+  void issue_requests(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world);
+  void begin_nccl_group(OperationIssuer& leader_issuer);
+  void end_nccl_group(OperationIssuer& leader_issuer);
+  void recover_all(OperationIssuer& leader_issuer) noexcept;
+  void wait_until_finished(OperationIssuer& leader_issuer, const Team& world);
+  template <class Visit>
+  void for_other_members(const Visit& visit);
 
-  std::vector<std::unique_ptr<MemberSlot>> slots_;  // entry 0, of the first member, is unused
-  std::vector<unsigned char> finished_;             // by member, while the first one waits
-  int nccl_group_depth_ = 0;                        // open NCCL groups, used by the first member's thread
-  std::atomic<LeaderState> leader_{LeaderState::absent};
+  std::vector<std::unique_ptr<MemberQueue>> queues_;  // entry 0, of the leader, is unused
+  std::vector<unsigned char> has_finished_;           // by member, while the leader waits
+  int nccl_group_depth_ = 0;                          // open NCCL groups, used by the leader's thread
+  std::atomic<LeaderState> leader_state_{LeaderState::absent};
 };
 
 }  // namespace busbw

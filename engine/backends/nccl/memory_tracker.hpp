@@ -1,6 +1,6 @@
 #pragma once
-// GPU memory used by each start step of a rank (-M), from CUDA's figure of free memory. The use by CUDA itself is
-// NVML's figure for this process before the first step.
+// GPU memory used by each start step of a rank (-M): the decrease of the free memory that CUDA reports. The memory of
+// CUDA's context is NVML's figure for this process before the first step.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -11,21 +11,22 @@
 
 namespace busbw {
 
-/// Memory account of one rank. Create it before the rank allocates on the current device, and report each step to it.
+/// Memory account of one rank. Create it before the rank allocates on the current device. Call a `record_` function
+/// after each step.
 class MemoryTracker {
  public:
   /// A tracker that is not `enabled` queries and reports nothing.
-  MemoryTracker(bool enabled, const std::optional<NvmlGpu>& gpu) : enabled_(enabled), free_(free_bytes()) {
+  MemoryTracker(bool enabled, const std::optional<NvmlGpu>& gpu) : enabled_(enabled), free_before_(free_bytes()) {
     if (enabled_ && gpu) use_.context_bytes = gpu->process_bytes();
   }
 
-  void buffers_made() { add_step(use_.buffer_bytes); }
-  void library_joined() { add_step(use_.library_bytes); }
-  /// Memory use of all steps, including the allocations since the last one.
+  void record_buffer_step() { add_step(use_.buffer_bytes); }
+  void record_library_step() { add_step(use_.library_bytes); }
+  /// Memory use of all steps. Allocations since the last step count as those of collectives.
   std::optional<MemoryUse> use() const {
     if (!enabled_) return std::nullopt;
     MemoryUse use = use_;
-    if (const auto now = free_bytes(); now && free_) use.collective_bytes = *free_ - *now;
+    if (const auto free_now = free_bytes(); free_now && free_before_) use.collective_bytes = *free_before_ - *free_now;
     return use;
   }
 
@@ -37,13 +38,13 @@ class MemoryTracker {
     return static_cast<std::int64_t>(free);
   }
   void add_step(std::optional<std::int64_t>& bytes) {
-    const auto now = free_bytes();
-    if (now && free_) bytes = bytes.value_or(0) + *free_ - *now;
-    free_ = now;
+    const auto free_now = free_bytes();
+    if (free_now && free_before_) bytes = bytes.value_or(0) + *free_before_ - *free_now;
+    free_before_ = free_now;
   }
 
   bool enabled_;
-  std::optional<std::int64_t> free_;
+  std::optional<std::int64_t> free_before_;  // free bytes after the last step
   MemoryUse use_;
 };
 

@@ -32,9 +32,11 @@ struct GpuSurvey {
 /// Version of the NCCL headers of this build, or empty if it has no GPU engine.
 std::string nccl_headers();
 
-/// Surveys the GPUs of this machine. `forks_follow`: in a child process, because CUDA does not survive a fork.
+/// Finds the GPUs that this process can use. If `forks_follow`, a child process looks for them, because CUDA does not
+/// survive a fork.
 GpuSurvey survey_gpus(bool forks_follow);
 
+/// Ranks and GPUs of this process, and the flags.
 struct NcclBackendConfig {
   int ranks = 1;             // number of ranks of this process and its forks
   int first_rank = 0;        // rank in the job of the first of them
@@ -42,12 +44,12 @@ struct NcclBackendConfig {
   std::string library = {};  // --library; empty: search for it
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
-  int gpus_per_thread = 1;   // -g: number of consecutive ranks with operations issued by one thread
+  int gpus_per_thread = 1;   // -g: one thread issues the operations of this many consecutive ranks
   Faults faults = {};        // --fault
   NcclOptions flags = {};
 };
 
 /// Throws EnvironmentError if a rank would have no GPU of its own, or if no library is found.
-std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& request, const GpuSurvey& survey);
+std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& config, const GpuSurvey& survey);
 
 }  // namespace busbw

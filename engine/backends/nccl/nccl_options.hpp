@@ -1,5 +1,5 @@
 #pragma once
-// Options for NCCL from the command line.
+// Command-line flags that change how NCCL is used.
 #include <optional>
 
 #include "values/device_kernels.hpp"
@@ -15,7 +15,7 @@ struct NcclOptions {
   std::optional<DeviceKernelInfo> kernel;                  // -D; if empty, NCCL's own operation runs
   int kernel_ctas = kDefaultDeviceCtas;                    // -V
   bool reports_memory = false;                             // -M
-  std::optional<int> max_peers;                            // maximum number of peers of a rank, if known to be small
+  std::optional<int> max_peers;  // maximum number of peers that a rank sends to, if the collective limits it
 };
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// NVML calls through function pointers that are loaded at run time.
 #include "backends/nccl/nvml.hpp"
 
 #include <dlfcn.h>
@@ -15,7 +16,7 @@ namespace {
 // Names and numbers from NVML's public header (nvml.h), which the build does not need.
 constexpr int kSuccess = 0;
 constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
-constexpr unsigned kActive = 1;             // NVML_FEATURE_ENABLED
+constexpr unsigned kLinkActive = 1;             // NVML_FEATURE_ENABLED
 constexpr unsigned kMaxLinks = 36;          // more than any GPU has; NVML refuses link numbers that do not exist
 constexpr double kHzPerMhz = 1e6;
 constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
@@ -43,7 +44,7 @@ struct GpuProcess {
   unsigned long long used_bytes;
   unsigned instances[2];
 };
-constexpr unsigned kMaxProcesses = 128;
+constexpr unsigned kMaxListedProcesses = 128;
 constexpr unsigned long long kNotAvailable = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
 
 }  // namespace
@@ -82,15 +83,15 @@ struct NvmlFunctions {
 
 namespace {
 
-/// Text that NVML writes; `query` gets the buffer and its size.
+/// Returns a text that NVML writes. `query(buffer, bytes)` calls the NVML function.
 template <class Query>
-std::optional<std::string> text_of(Query query) {
+std::optional<std::string> query_text(Query query) {
   std::array<char, kTextBytes> text{};
   if (query(text.data(), static_cast<unsigned>(text.size() - 1)) != kSuccess) return std::nullopt;
   return std::string(text.data());
 }
 
-std::optional<double> clock_hz_of(int (*function)(void*, int, unsigned*), void* gpu) {
+std::optional<double> query_clock_hz(int (*function)(void*, int, unsigned*), void* gpu) {
   unsigned mhz = 0;
   if (!function || function(gpu, kClockOfMultiprocessors, &mhz) != kSuccess) return std::nullopt;
   return mhz * kHzPerMhz;
@@ -99,62 +100,63 @@ std::optional<double> clock_hz_of(int (*function)(void*, int, unsigned*), void* 
 }  // namespace
 
 DeviceClockState NvmlGpu::condition() const {
-  DeviceClockState now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->max_clock, handle_), {}};
+  DeviceClockState clock_state{query_clock_hz(nvml_->clock, handle_), query_clock_hz(nvml_->max_clock, handle_), {}};
   unsigned long long reasons = 0;
-  if (call_->clock_event_reasons && call_->clock_event_reasons(handle_, &reasons) == kSuccess)
-    now.throttle_reasons = clock_event_texts(reasons);
-  return now;
+  if (nvml_->clock_event_reasons && nvml_->clock_event_reasons(handle_, &reasons) == kSuccess)
+    clock_state.throttle_reasons = clock_event_texts(reasons);
+  return clock_state;
 }
 
 std::optional<std::string> NvmlGpu::uuid() const {
-  if (!call_->uuid) return std::nullopt;
-  return text_of([&](char* text, unsigned bytes) { return call_->uuid(handle_, text, bytes); });
+  if (!nvml_->uuid) return std::nullopt;
+  return query_text([&](char* text, unsigned bytes) { return nvml_->uuid(handle_, text, bytes); });
 }
 
 std::optional<int> NvmlGpu::nvlinks() const {
-  if (!call_->nvlink_state) return std::nullopt;
+  if (!nvml_->nvlink_state) return std::nullopt;
   std::optional<int> active;
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned state = 0;
-    if (call_->nvlink_state(handle_, link, &state) != kSuccess) continue;
-    active = active.value_or(0) + (state == kActive ? 1 : 0);
+    if (nvml_->nvlink_state(handle_, link, &state) != kSuccess) continue;
+    active = active.value_or(0) + (state == kLinkActive ? 1 : 0);
   }
   return active;
 }
 
 std::optional<std::int64_t> NvmlGpu::process_bytes() const {
-  std::array<GpuProcess, kMaxProcesses> processes{};
-  unsigned count = kMaxProcesses;
-  if (!call_->processes || call_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
-  const auto end = processes.begin() + std::min(count, kMaxProcesses);
-  auto own = std::find_if(processes.begin(), end,
-                          [](const GpuProcess& process) { return process.pid == static_cast<unsigned>(getpid()); });
-  if (own == end && count == 1) own = processes.begin();
-  if (own == end || own->used_bytes == kNotAvailable) return std::nullopt;
-  return static_cast<std::int64_t>(own->used_bytes);
+  std::array<GpuProcess, kMaxListedProcesses> processes{};
+  unsigned count = kMaxListedProcesses;
+  if (!nvml_->processes || nvml_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
+  const auto end = processes.begin() + std::min(count, kMaxListedProcesses);
+  auto own_process = std::find_if(
+      processes.begin(), end, [](const GpuProcess& process) { return process.pid == static_cast<unsigned>(getpid()); });
+  // In a container, NVML may report other process numbers. A single process is then taken as this one.
+  if (own_process == end && count == 1) own_process = processes.begin();
+  if (own_process == end || own_process->used_bytes == kNotAvailable) return std::nullopt;
+  return static_cast<std::int64_t>(own_process->used_bytes);
 }
 
 std::optional<Nvml> Nvml::open(const char* library) {
-  void* const opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (!opened) return std::nullopt;
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return std::nullopt;
   int (*init)() = nullptr;
-  load_symbol(opened, "nvmlInit_v2", init);
+  load_symbol(handle, "nvmlInit_v2", init);
   if (!init || init() != kSuccess) {
-    dlclose(opened);
+    dlclose(handle);
     return std::nullopt;
   }
-  return Nvml(std::make_shared<const NvmlFunctions>(opened));
+  return Nvml(std::make_shared<const NvmlFunctions>(handle));
 }
 
 std::optional<std::string> Nvml::driver_version() const {
-  if (!call_->driver_version) return std::nullopt;
-  return text_of(call_->driver_version);
+  if (!nvml_->driver_version) return std::nullopt;
+  return query_text(nvml_->driver_version);
 }
 
 std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
   void* handle = nullptr;
-  if (!call_->gpu_by_bus_id || call_->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess) return std::nullopt;
-  return NvmlGpu(call_, handle);
+  if (!nvml_->gpu_by_bus_id || nvml_->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess) return std::nullopt;
+  return NvmlGpu(nvml_, handle);
 }
 
 std::vector<std::string> clock_event_texts(unsigned long long reasons) {

@@ -1,6 +1,6 @@
 #pragma once
-// Queries the driver's management library (NVML). It is loaded at run time, not linked, so that it is optional. All
-// calls are thread-safe.
+// Queries NVML, the driver's management library, about GPUs: clocks, links, memory. NVML is loaded at run time, so that
+// it is optional. All calls are thread-safe.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,7 +16,7 @@ struct NvmlFunctions;
 /// One GPU. Values that its driver does not report are empty.
 class NvmlGpu {
  public:
-  NvmlGpu(std::shared_ptr<const NvmlFunctions> call, void* handle) : call_(std::move(call)), handle_(handle) {}
+  NvmlGpu(std::shared_ptr<const NvmlFunctions> nvml, void* handle) : nvml_(std::move(nvml)), handle_(handle) {}
 
   /// Current and maximum clock of the multiprocessors, and the reasons for a lower clock. Takes about 10 to 100 us.
   DeviceClockState condition() const;
@@ -24,12 +24,12 @@ class NvmlGpu {
   std::optional<std::string> uuid() const;
   /// Number of active NVLinks.
   std::optional<int> nvlinks() const;
-  /// Bytes of the GPU's memory that this process uses. The process must be running on the GPU: in a container, NVML may
-  /// report other process numbers, and the only process listed is then taken as this one.
+  /// Bytes of the GPU's memory that this process uses. The process must be running on the GPU. In a container, NVML may
+  /// report other process numbers; if it lists one process, that is taken as this one.
   std::optional<std::int64_t> process_bytes() const;
 
  private:
-  std::shared_ptr<const NvmlFunctions> call_;
+  std::shared_ptr<const NvmlFunctions> nvml_;
   void* handle_;
 };
 
@@ -45,11 +45,12 @@ class Nvml {
   std::optional<NvmlGpu> gpu(const std::string& bus_id) const;
 
  private:
-  explicit Nvml(std::shared_ptr<const NvmlFunctions> call) : call_(std::move(call)) {}
-  std::shared_ptr<const NvmlFunctions> call_;  // shuts down NVML when the last GPU object is destroyed
+  explicit Nvml(std::shared_ptr<const NvmlFunctions> nvml) : nvml_(std::move(nvml)) {}
+  std::shared_ptr<const NvmlFunctions> nvml_;  // shared with the GPU objects; the last owner shuts down NVML
 };
 
-/// Texts of NVML's clock event reasons that lower the clock of a busy GPU. Idle is not among them.
+/// Texts for NVML's bit mask of clock event reasons: the reasons that lower the clock of a busy GPU. The reason "idle"
+/// has no text.
 std::vector<std::string> clock_event_texts(unsigned long long reasons);
 
 }  // namespace busbw

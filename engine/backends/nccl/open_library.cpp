@@ -1,3 +1,4 @@
+// Search order, dlopen, and the check that a library has NCCL's interface.
 #include "backends/nccl/open_library.hpp"
 
 #include <dlfcn.h>
@@ -15,11 +16,12 @@ namespace busbw {
 namespace {
 
 constexpr int kMinVersion = 21800;
-// NCCL used 2804 up to 2.8.4 and 20906 from 2.9.6 on. Smaller numbers, and those between, belong to other libraries.
-constexpr int kFirstOldCount = 2000;
-constexpr int kLastOldCount = 2999;
-constexpr int kFirstNewCount = 20900;
-constexpr const char* kVariable = "BUSBW_NCCL_LIBRARY";
+// Versions of NCCL have the form 2804 up to 2.8.4, and 20906 from 2.9.6 on. Smaller numbers, and those between, belong
+// to other libraries.
+constexpr int kFirstOldVersion = 2000;
+constexpr int kLastOldVersion = 2999;
+constexpr int kFirstNewVersion = 20900;
+constexpr const char* kLibraryVariable = "BUSBW_NCCL_LIBRARY";
 
 /// Functions that every run needs, to run collectives and to end ranks.
 constexpr std::array kRequiredFunctions{"ncclGetVersion",     "ncclGetUniqueId", "ncclCommInitRank",
@@ -27,29 +29,31 @@ constexpr std::array kRequiredFunctions{"ncclGetVersion",     "ncclGetUniqueId",
                                         "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd"};
 
 /// Libraries of the wheel nvidia-nccl-cu* in the Python environment that contains this program.
-std::vector<std::string> in_python_environment() {
+std::vector<std::string> find_wheel_libraries() {
   const auto program = program_path();
-  std::vector<std::string> found;
-  if (!program) return found;
+  std::vector<std::string> libraries;
+  if (!program) return libraries;
   std::error_code error;
-  const auto lib = std::filesystem::path(*program).parent_path().parent_path() / "lib";
-  for (const auto& python : std::filesystem::directory_iterator(lib, error)) {
-    if (!python.path().filename().string().starts_with("python3")) continue;
+  const auto lib_folder = std::filesystem::path(*program).parent_path().parent_path() / "lib";
+  for (const auto& python_folder : std::filesystem::directory_iterator(lib_folder, error)) {
+    if (!python_folder.path().filename().string().starts_with("python3")) continue;
     for (const char* packages : {"site-packages", "dist-packages"}) {
-      const auto library = python.path() / packages / "nvidia/nccl/lib/libnccl.so.2";
-      if (std::filesystem::exists(library, error)) found.push_back(library.string());
+      const auto library = python_folder.path() / packages / "nvidia/nccl/lib/libnccl.so.2";
+      if (std::filesystem::exists(library, error)) libraries.push_back(library.string());
     }
   }
-  std::ranges::sort(found);
-  return found;
+  std::ranges::sort(libraries);
+  return libraries;
 }
 
+/// `named_by` begins the error message: the option or variable that named the library.
 void* open_or_throw(const std::string& path, const std::string& named_by) {
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(
       fmt::format("{} {} cannot be loaded: {}; name another NCCL library, or leave it out", named_by, path, dlerror()));
 }
 
+/// Opens the first library of the search order.
 void* open_first(const LibrarySearch& search) {
   if (!search.named.empty()) return open_or_throw(search.named, search.named_by);
   // Symbols of a preloaded library are among the program's own.
@@ -59,16 +63,16 @@ void* open_first(const LibrarySearch& search) {
   if (void* const handle = dlopen(search.system_library.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(fmt::format(
       "no NCCL library found: {}; install one (pip install nvidia-nccl-cu13), or name it with --library or {}",
-      dlerror(), kVariable));
+      dlerror(), kLibraryVariable));
 }
 
 /// File that contains a function, with links resolved.
-std::string file_of(void* function) {
-  Dl_info where{};
-  if (!function || !dladdr(function, &where) || !where.dli_fname) return {};
+std::string find_function_file(void* function) {
+  Dl_info symbol{};
+  if (!function || !dladdr(function, &symbol) || !symbol.dli_fname) return {};
   std::error_code error;
-  const auto whole = std::filesystem::canonical(where.dli_fname, error);
-  return error ? std::string(where.dli_fname) : whole.string();
+  const auto resolved = std::filesystem::canonical(symbol.dli_fname, error);
+  return error ? std::string(symbol.dli_fname) : resolved.string();
 }
 
 bool is_too_old(int version) { return is_nccl_version(version) && version < kMinVersion; }
@@ -77,15 +81,15 @@ bool is_too_old(int version) { return is_nccl_version(version) && version < kMin
 
 LibrarySearch library_search(const std::string& option, Environment environment) {
   LibrarySearch search;
-  const auto variable = environment(kVariable);
+  const auto variable = environment(kLibraryVariable);
   if (!option.empty()) {
     search.named = option;
     search.named_by = "--library";
   } else if (variable && !variable->empty()) {
     search.named = *variable;
-    search.named_by = kVariable;
+    search.named_by = kLibraryVariable;
   }
-  search.wheel_files = in_python_environment();
+  search.wheel_files = find_wheel_libraries();
   return search;
 }
 
@@ -99,7 +103,7 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
   OpenedLibrary library;
   library.handle = open_first(search);
   void* const get_version = library.find("ncclGetVersion");
-  library.path = file_of(get_version);
+  library.path = find_function_file(get_version);
   std::vector<std::string> missing;
   std::ranges::copy_if(kRequiredFunctions, std::back_inserter(missing), [&](auto name) { return !library.find(name); });
   if (!missing.empty())
@@ -121,11 +125,11 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
 }
 
 bool is_nccl_version(int version) {
-  return (version >= kFirstOldCount && version <= kLastOldCount) || version >= kFirstNewCount;
+  return (version >= kFirstOldVersion && version <= kLastOldVersion) || version >= kFirstNewVersion;
 }
 
 std::string nccl_version_text(int version) {
-  if (version >= kFirstOldCount && version <= kLastOldCount)
+  if (version >= kFirstOldVersion && version <= kLastOldVersion)
     return fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }

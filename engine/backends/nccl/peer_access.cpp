@@ -1,3 +1,4 @@
+// Message about GPUs that must move data through the host's memory.
 #include "backends/nccl/peer_access.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +8,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kNamedPairs = 4;
+constexpr std::size_t kMaxNamedPairs = 4;
 
 }  // namespace
 
@@ -18,15 +19,15 @@ std::optional<std::string> peer_access_warning(const std::vector<std::pair<std::
         "NCCL_P2P_DISABLE={} is set, so GPUs move data through the host's memory; unset it to use their own links",
         p2p_disable);
   if (pairs.empty()) return std::nullopt;
-  std::string named;
-  for (std::size_t i = 0; i < std::min(pairs.size(), kNamedPairs); ++i)
-    named += fmt::format("{}{} and {}", i == 0 ? "" : ", ", pairs[i].first, pairs[i].second);
-  if (pairs.size() > kNamedPairs) named += fmt::format(" and {} more pairs", pairs.size() - kNamedPairs);
+  std::string pairs_text;
+  for (std::size_t i = 0; i < std::min(pairs.size(), kMaxNamedPairs); ++i)
+    pairs_text += fmt::format("{}{} and {}", i == 0 ? "" : ", ", pairs[i].first, pairs[i].second);
+  if (pairs.size() > kMaxNamedPairs) pairs_text += fmt::format(" and {} more pairs", pairs.size() - kMaxNamedPairs);
   return fmt::format(
       "GPUs {} have no access to each other's memory, so NCCL moves their data through the host's; check busbw topo "
       "and "
       "nvidia-smi topo -p2p r, and turn PCIe ACS off if no virtual machine needs it",
-      named);
+      pairs_text);
 }
 
 }  // namespace busbw

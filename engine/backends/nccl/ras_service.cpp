@@ -1,3 +1,4 @@
+// Client of NCCL's RAS service: connects, sends the protocol lines, and extracts errors and warnings from the answer.
 #include "backends/nccl/ras_service.hpp"
 
 #include <fmt/format.h>
@@ -17,14 +18,15 @@ constexpr int kDefaultPort = 28028;
 constexpr const char* kDefaultHost = "localhost";
 constexpr std::string_view kGreeting = "CLIENT PROTOCOL 2\n";
 constexpr std::string_view kGreetingReply = "SERVER PROTOCOL ";
-// The service waits 1 s for each of its peers, so that its answer arrives within our limit.
+// TIMEOUT 1: the service waits at most 1 s for each of its peers, so that its answer arrives within the caller's limit.
 constexpr std::string_view kStatusRequest = "TIMEOUT 1\nSTATUS\n";
-// All processes of a host listen on one port. If a stopped process was asked, another one may answer a second attempt.
+// Limit for one greeting. All processes of a host listen on one port: if a stopped process got the connection, another
+// process may answer the next attempt.
 constexpr int kGreetingTicks = kTicksPerS;
-constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
+constexpr std::size_t kMaxAnswerBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxLineBytes = 240;
 
-/// A connection to the service, with one time limit for all its steps.
+/// A connection to the service, with one time limit for all its steps. Time is counted in ticks (common/os/ticker.hpp).
 class RasConnection {
  public:
   explicit RasConnection(int ticks) : ticks_left_(ticks) {}
@@ -35,8 +37,8 @@ class RasConnection {
   }
   int ticks_left() const { return std::max(ticks_left_, 0); }
 
-  bool connect(const Endpoint& where) {
-    socket_ = connect_to(where, std::min(ticks_left_, kGreetingTicks), [this] { return is_expired(); }).socket;
+  bool connect(const Endpoint& endpoint) {
+    socket_ = connect_to(endpoint, std::min(ticks_left_, kGreetingTicks), [this] { return is_expired(); }).socket;
     received_.clear();
     return socket_.is_open();
   }
@@ -46,15 +48,15 @@ class RasConnection {
   /// Receives until `is_complete` holds, the other side closes or `ticks` have passed. Returns the last `is_complete`.
   template <class IsComplete>
   bool receive_until(int ticks, IsComplete is_complete) {
-    const int until = ticks_left_ - ticks;
-    while (!is_expired() && ticks_left_ > until && received_.size() < kMaxBytes) {
+    const int end_ticks_left = ticks_left_ - ticks;
+    while (!is_expired() && ticks_left_ > end_ticks_left && received_.size() < kMaxAnswerBytes) {
       if (is_complete(received_)) return true;
-      pollfd waiting{socket_.number(), POLLIN, 0};
-      if (poll(&waiting, 1, kTickMs) <= 0) continue;
-      char piece[4096];
-      const ssize_t bytes = recv(socket_.number(), piece, sizeof(piece), 0);
+      pollfd readable{socket_.number(), POLLIN, 0};
+      if (poll(&readable, 1, kTickMs) <= 0) continue;
+      char chunk[4096];
+      const ssize_t bytes = recv(socket_.number(), chunk, sizeof(chunk), 0);
       if (bytes <= 0) break;
-      received_.append(piece, static_cast<std::size_t>(bytes));
+      received_.append(chunk, static_cast<std::size_t>(bytes));
     }
     return is_complete(received_);
   }
@@ -80,23 +82,23 @@ bool is_heading(std::string_view line) {
   return line.find_first_not_of("= \r") == line.npos || line == "Errors" || line == "Warnings";
 }
 
-/// Lines after the headings "Errors" and "Warnings", the last sections of a complete answer.
-std::vector<std::string> findings(std::string_view answer) {
+/// Returns the lines after the headings "Errors" and "Warnings", the last sections of a complete answer.
+std::vector<std::string> parse_findings(std::string_view answer) {
   const std::size_t start = answer.find("\nErrors\n");
   if (start == answer.npos) return {"its answer did not come in time"};
   std::vector<std::string> lines;
-  std::size_t more = 0;
-  for (std::string_view rest = answer.substr(start + 1); !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  std::size_t omitted = 0;
+  for (std::string_view remaining = answer.substr(start + 1); !remaining.empty();) {
+    const std::string_view line = remaining.substr(0, remaining.find('\n'));
+    remaining.remove_prefix(std::min(line.size() + 1, remaining.size()));
     if (is_heading(line)) continue;
     if (lines.size() + 1 < kMaxRasLines) {
       lines.push_back(printable(line));
     } else {
-      ++more;
+      ++omitted;
     }
   }
-  if (more > 0) lines.push_back(fmt::format("... and {} more lines", more));
+  if (omitted > 0) lines.push_back(fmt::format("... and {} more lines", omitted));
   if (lines.empty()) lines.emplace_back("no errors or warnings");
   return lines;
 }
@@ -109,19 +111,18 @@ std::optional<RasAddress> ras_address(Environment environment) {
   if (address.empty()) return RasAddress{kDefaultHost, kDefaultPort};
   const std::size_t colon = address.rfind(':');
   if (colon == address.npos) return std::nullopt;
-  RasAddress where{address.substr(0, colon), 0};
-  if (where.host.starts_with('[') && where.host.ends_with(']'))
-    where.host = where.host.substr(1, where.host.size() - 2);
+  RasAddress ras{address.substr(0, colon), 0};
+  if (ras.host.starts_with('[') && ras.host.ends_with(']')) ras.host = ras.host.substr(1, ras.host.size() - 2);
   const char* const end = address.data() + address.size();
-  const auto [rest, error] = std::from_chars(address.data() + colon + 1, end, where.port);
-  if (where.host.empty() || error != std::errc() || rest != end || where.port < 1 || where.port > 65535)
+  const auto [port_end, error] = std::from_chars(address.data() + colon + 1, end, ras.port);
+  if (ras.host.empty() || error != std::errc() || port_end != end || ras.port < 1 || ras.port > 65535)
     return std::nullopt;
-  return where;
+  return ras;
 }
 
-std::vector<std::string> query_ras(const RasAddress& where, int ticks) {
+std::vector<std::string> query_ras(const RasAddress& address, int ticks) {
   std::string error;
-  const std::vector<Endpoint> endpoints = resolve_host(where.host, where.port, error);
+  const std::vector<Endpoint> endpoints = resolve_host(address.host, address.port, error);
   RasConnection connection(ticks);
   while (!connection.is_expired()) {
     bool is_reachable = false;
@@ -132,7 +133,7 @@ std::vector<std::string> query_ras(const RasAddress& where, int ticks) {
       if (!connection.received().starts_with(kGreetingReply)) return {};
       if (!connection.send_text(kStatusRequest)) return {};
       connection.receive_until(connection.ticks_left(), [](const std::string&) { return false; });
-      return findings(connection.received());
+      return parse_findings(connection.received());
     }
     if (!is_reachable) break;
     sleep_tick();  // do not reconnect at once to a service that closes each connection

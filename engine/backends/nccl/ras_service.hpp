@@ -1,6 +1,6 @@
 #pragma once
-// Queries NCCL's RAS service (NCCL 2.24 and later) about a stalled job. Every process of the job serves it on its own
-// host over TCP, with answers about the whole job.
+// Queries NCCL's RAS service (reliability, availability, serviceability; NCCL 2.24 and later) about a stalled job.
+// Every process of the job offers the service on its own host over TCP, and answers about the whole job.
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,9 +20,9 @@ struct RasAddress {
 /// invalid.
 std::optional<RasAddress> ras_address(Environment environment);
 
-/// Returns at most kMaxRasLines lines: the service's errors and warnings, or that it has no findings, or that it took
-/// too long. Empty if the service does not answer. Takes at most `ticks`.
+/// Returns at most kMaxRasLines lines: the service's errors and warnings, or a line that it has none, or a line that
+/// the answer came too late. Empty if the service does not answer. Takes at most `ticks`.
 inline constexpr std::size_t kMaxRasLines = 24;
-std::vector<std::string> query_ras(const RasAddress& where, int ticks = 6 * kTicksPerS);
+std::vector<std::string> query_ras(const RasAddress& address, int ticks = 6 * kTicksPerS);
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// Rules for 8-bit floats. All other types are supported by every NCCL version and GPU.
 #include "backends/nccl/type_support.hpp"
 
 #include <fmt/format.h>
@@ -5,10 +6,10 @@
 namespace busbw {
 namespace {
 
-// NCCL has 8-bit floats since 2.24, the version that nccl-tests' common.cu checks as well. If a GPU of the communicator
-// is older than Hopper, NCCL refuses them (taskAppend in its enqueue.cc): up to 2.27 in all collectives except send and
-// receive, since 2.28 only in those that reduce. Below 2.28 this code refuses them for all programs, as nccl-tests
-// does.
+// NCCL has 8-bit floats since 2.24; nccl-tests checks the same version. If a GPU of the communicator is older than
+// Hopper (compute capability 9.0), NCCL refuses them (taskAppend in its enqueue.cc): up to 2.27 in all collectives
+// except send and receive, since 2.28 in those that reduce. Below 2.28 this code refuses them in all collectives, as
+// nccl-tests does.
 constexpr int kFirstVersionWithFloat8 = 22400;
 constexpr int kFirstVersionToMoveFloat8OnAllGpus = 22800;
 constexpr int kMinFloat8Capability = 90;

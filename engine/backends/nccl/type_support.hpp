@@ -1,5 +1,5 @@
 #pragma once
-// Element types that NCCL supports, by its version and by the GPUs.
+// Determines which element types NCCL supports, by its version and by the GPUs of the local ranks.
 #include <optional>
 #include <span>
 

@@ -12,13 +12,13 @@ using namespace busbw;
 
 TEST_CASE("numbers below a bound cover exactly the allowed values") {
   std::set<std::uint64_t> seen;
-  for (std::uint64_t place = 0; place < 1000; ++place) seen.insert(below(draw(place, 0), 7));
+  for (std::uint64_t place = 0; place < 1000; ++place) seen.insert(map_below(random_bits(place, 0), 7));
   CHECK(seen == std::set<std::uint64_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
 TEST_CASE("one changed bit of the position changes about half of the bits drawn") {
   for (int bit = 0; bit < 40; ++bit) {
-    const int changed = std::popcount(draw(12345, 6) ^ draw(12345 ^ (std::uint64_t{1} << bit), 6));
+    const int changed = std::popcount(random_bits(12345, 6) ^ random_bits(12345 ^ (std::uint64_t{1} << bit), 6));
     CHECK(changed > 12);
     CHECK(changed < 52);
   }
@@ -32,11 +32,11 @@ TEST_CASE("finite values are finite, normal values are normal, and both are vari
       bool all_finite = true;
       bool all_normal = true;
       for (std::uint64_t i = 0; i < 4096; ++i) {
-        const double value = to_double(finite_value<T>(draw(i, 0)));
+        const double value = to_double(finite_value<T>(random_bits(i, 0)));
         all_finite = all_finite && std::isfinite(value);
         finite.insert(value);
         if constexpr (kIsFloat<T>) {
-          const double normal = to_double(normal_value<T>(draw(i, 0)));
+          const double normal = to_double(normal_value<T>(random_bits(i, 0)));
           all_normal = all_normal && std::isfinite(normal) && std::abs(normal) >= power_of_two(kLimits<T>.min_exponent);
         }
       }

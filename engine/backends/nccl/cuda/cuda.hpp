@@ -1,5 +1,6 @@
 #pragma once
-// RAII types and exceptions for CUDA's runtime.
+// RAII types and exceptions for CUDA's runtime. `where` in this folder names a rank for error messages: "rank 3 on GPU
+// 0000:0f:00".
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -13,27 +14,29 @@
 
 namespace busbw {
 
-/// Throws EnvironmentError with location ("rank 3 on GPU 0000:0f:00"), activity, CUDA's description and remedy.
-inline void check_cuda(cudaError_t error, std::string_view where, const char* doing) {
+/// Throws EnvironmentError with `where`, `activity` ("allocating GPU memory"), CUDA's description and a remedy. Returns
+/// if there is no error.
+inline void check_cuda(cudaError_t error, std::string_view where, const char* activity) {
   if (error == cudaSuccess) return;
-  throw EnvironmentError(device_error_message(where, doing, cudaGetErrorName(error), cudaGetErrorString(error)));
+  throw EnvironmentError(device_error_message(where, activity, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
 /// Makes another device current in this thread, until destroyed.
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {
-    changed_ = cudaGetDevice(&before_) == cudaSuccess && before_ != device && cudaSetDevice(device) == cudaSuccess;
+    has_changed_ = cudaGetDevice(&previous_device_) == cudaSuccess && previous_device_ != device &&
+                   cudaSetDevice(device) == cudaSuccess;
   }
   ~ScopedDevice() {
-    if (changed_) cudaSetDevice(before_);
+    if (has_changed_) cudaSetDevice(previous_device_);
   }
   ScopedDevice(const ScopedDevice&) = delete;
   ScopedDevice& operator=(const ScopedDevice&) = delete;
 
  private:
-  int before_ = 0;
-  bool changed_ = false;
+  int previous_device_ = 0;
+  bool has_changed_ = false;
 };
 
 /// Memory of the current device.
@@ -47,9 +50,9 @@ class DeviceMemory {
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clears the error, which is reported here
       std::size_t free = 0, total = 0;
-      const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-      throw EnvironmentError(
-          out_of_memory_message(where, purpose, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
+      const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+      throw EnvironmentError(out_of_memory_message(where, purpose, bytes,
+                                                   is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
     }
     check_cuda(error, where, "allocating GPU memory");
     memory_ = static_cast<std::byte*>(memory);
@@ -72,11 +75,11 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// A stream of the current device that waits for no other stream, or the null stream, which waits for all.
+/// A stream of the current device that waits for no other stream, or the null stream (-y), which waits for all.
 class CudaStream {
  public:
-  CudaStream(bool null_stream, std::string_view where) {
-    if (!null_stream)
+  CudaStream(bool use_null_stream, std::string_view where) {
+    if (!use_null_stream)
       check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), where, "making a CUDA stream");
   }
   CudaStream(const CudaStream&) = delete;

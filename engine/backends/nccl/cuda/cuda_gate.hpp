@@ -1,5 +1,6 @@
 #pragma once
-// Gate in one device's stream that the host opens through shared memory.
+// Gate in one device's stream: work behind it waits until the host opens it. All ranks can then issue their operations
+// before any of them starts. kernels/gate_kernel.hpp defines closings.
 #include <new>
 #include <string>
 #include <utility>
@@ -35,15 +36,16 @@ class CudaGate {
     cudaFreeHost(words_);  // waits for the device
   }
 
-  /// Later work in `stream`, a stream of the current device, waits for `open` of this closing.
+  /// Closes the gate: later work in `stream`, a stream of the current device, waits until closing number `closing` is
+  /// opened.
   void close(unsigned long long closing, cudaStream_t stream) {
     check_cuda(launch_gate(device_words_, closing, stream), where_, "closing a gate");
   }
-  /// Opens all closings up to this one. Callable from any thread.
+  /// Opens all closings up to number `closing`. Callable from any thread.
   void open(unsigned long long closing) { __atomic_store_n(&words_->opened, closing, __ATOMIC_RELEASE); }
   void open_for_good() { open(~0ULL); }
   /// Throws if a closing exceeded the kernel's time limit, so that the device went on too early.
-  void check_in_time() const {
+  void require_in_time() const {
     if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
       throw EnvironmentError(
           fmt::format("{}: operations were held back on the GPU for so long that its time limit passed, so their times "

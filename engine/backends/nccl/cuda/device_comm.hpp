@@ -1,5 +1,6 @@
 #pragma once
-// A device communicator for kernels, and the kernel of -D that replaces NCCL's own operation.
+// A device communicator (ncclDevComm), through which kernels access peers, and the kernel of -D that replaces NCCL's
+// own operation.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -32,7 +33,7 @@ class DeviceComm {
            cudaStream_t stream) const;
 
  private:
-  /// Reason why this rank's machine cannot run the kernel, as far as known before NCCL is called. Empty if it can.
+  /// Reason why this rank's GPU cannot run the kernel, from checks before NCCL is called. Empty if none is found.
   std::string kernel_error(int ranks) const;
 
   const NcclLibrary& library_;
@@ -41,7 +42,7 @@ class DeviceComm {
   const NcclRegistration& buffers_;
   DeviceKernelInfo kernel_;
   int ctas_;
-  std::unique_ptr<ncclDevComm> device_;
+  std::unique_ptr<ncclDevComm> device_comm_;
 };
 
 }  // namespace busbw

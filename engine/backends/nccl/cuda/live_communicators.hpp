@@ -1,5 +1,6 @@
 #pragma once
-// Open communicators of this process. A monitoring thread queries NCCL about them if the ranks hang.
+// The open communicators of this process. If the ranks hang, a monitoring thread queries NCCL about them
+// (Backend::diagnosis).
 #include <nccl.h>
 
 #include <map>
@@ -7,7 +8,8 @@
 
 namespace busbw {
 
-/// Contains each communicator from its creation until just before its destruction. Both wait while `for_each` runs.
+/// Contains each communicator from its creation until just before its destruction. `add` and `remove` wait while
+/// `for_each` runs, so that no communicator is destroyed during a query.
 class LiveCommunicators {
  public:
   void add(int rank, ncclComm_t communicator) {

@@ -1,3 +1,4 @@
+// Allocation and registration of a rank's buffers.
 #include "backends/nccl/cuda/nccl_buffers.hpp"
 
 #include <fmt/format.h>
@@ -12,13 +13,13 @@
 namespace busbw {
 namespace {
 
-bool has_allocator(const NcclLibrary& library) { return library.call.mem_alloc && library.call.mem_free; }
+bool has_nccl_allocator(const NcclLibrary& library) { return library.call.mem_alloc && library.call.mem_free; }
 
 constexpr int kFirstVersionWithDeviceWindows = 22800;
 constexpr int kFirstVersionWithNullWindow = 22900;
 
-/// True if NCCL has created a window. If it cannot, it returns null, or in 2.28 the handle of a plain registration,
-/// which no GPU can read. In 2.27 every window is such a handle, so a missing window cannot be detected.
+/// True if NCCL has created a window. If it cannot, it returns null, or in 2.28 the handle of a local registration,
+/// which is not in GPU memory. In 2.27 every window is such a handle, so a missing window cannot be detected.
 bool is_window(const NcclLibrary& library, ncclWindow_t window) {
   if (!window || library.version < kFirstVersionWithDeviceWindows || library.version >= kFirstVersionWithNullWindow)
     return window != nullptr;
@@ -35,7 +36,7 @@ NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::strin
     : library_(library), bytes_(bytes) {
   void* memory = nullptr;
   std::string reason;
-  if (has_allocator(library)) {
+  if (has_nccl_allocator(library)) {
     const ncclResult_t result = library.call.mem_alloc(&memory, bytes);
     if (result != ncclSuccess) reason = library.call.get_error_string(result);
   } else {
@@ -46,10 +47,10 @@ NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::strin
     cudaGetLastError();  // clears the error, which is reported here
     std::size_t free = 0;
     std::size_t total = 0;
-    const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-    if (!known || free < bytes)
-      throw EnvironmentError(
-          out_of_memory_message(where, purpose, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
+    const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+    if (!is_free_known || free < bytes)
+      throw EnvironmentError(out_of_memory_message(where, purpose, bytes,
+                                                   is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
     throw EnvironmentError(
         fmt::format("{}: allocating {} of {} bytes failed: {}; run with NCCL_DEBUG=WARN to see NCCL's message", where,
                     purpose, bytes, reason));
@@ -58,7 +59,7 @@ NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::strin
 }
 
 NcclBuffer::~NcclBuffer() {
-  if (has_allocator(library_)) {
+  if (has_nccl_allocator(library_)) {
     library_.call.mem_free(memory_);
   } else {
     cudaFree(memory_);
@@ -66,8 +67,8 @@ NcclBuffer::~NcclBuffer() {
 }
 
 NcclRegistration::NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where,
-                                   RegistrationMode kind, const NcclBuffer& send, const NcclBuffer& recv)
-    : library_(library), comm_(comm), where_(std::move(where)), kind_(kind), send_{&send}, recv_{&recv} {
+                                   RegistrationMode mode, const NcclBuffer& send, const NcclBuffer& recv)
+    : library_(library), comm_(comm), where_(std::move(where)), mode_(mode), send_{&send}, recv_{&recv} {
   register_buffer(send_);
   register_buffer(recv_);
 }
@@ -81,11 +82,11 @@ NcclRegistration::~NcclRegistration() {
 }
 
 void NcclRegistration::register_buffer(RegisteredBuffer& registered) {
-  if (kind_ == RegistrationMode::local) {
+  if (mode_ == RegistrationMode::local) {
     comm_.check(library_.call.comm_register(comm_.get(), registered.buffer->data(), registered.buffer->size(),
                                             &registered.handle),
                 "ncclCommRegister");
-  } else if (kind_ == RegistrationMode::symmetric) {
+  } else if (mode_ == RegistrationMode::symmetric) {
     comm_.check(library_.call.comm_window_register(comm_.get(), registered.buffer->data(), registered.buffer->size(),
                                                    &registered.window, NCCL_WIN_COLL_SYMMETRIC),
                 "ncclCommWindowRegister");
@@ -98,10 +99,10 @@ void NcclRegistration::register_buffer(RegisteredBuffer& registered) {
   }
 }
 
-WindowAddress NcclRegistration::locate(const std::byte* at) const {
+WindowAddress NcclRegistration::locate(const std::byte* address) const {
   for (const RegisteredBuffer* registered : {&send_, &recv_})
-    if (registered->buffer->contains(at))
-      return {registered->window, static_cast<std::size_t>(at - registered->buffer->data())};
+    if (registered->buffer->contains(address))
+      return {registered->window, static_cast<std::size_t>(address - registered->buffer->data())};
   throw std::logic_error("NcclRegistration::locate: the address is in neither buffer");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A rank's send and receive buffer, allocated for NCCL, and their registration with a communicator (-R).
+// A rank's send and receive buffer, allocated for NCCL, and their registration with a communicator (-R). A registered
+// buffer of -R 2 is a symmetric window, which the kernels of -D access by window and offset.
 #include <nccl.h>
 
 #include <cstddef>
@@ -26,7 +27,7 @@ class NcclBuffer {
   std::byte* data() const { return memory_; }
   std::size_t size() const { return bytes_; }
   std::span<std::byte> span() const { return {memory_, bytes_}; }
-  bool contains(const std::byte* at) const { return at >= memory_ && at < memory_ + bytes_; }
+  bool contains(const std::byte* address) const { return address >= memory_ && address < memory_ + bytes_; }
 
  private:
   const NcclLibrary& library_;
@@ -45,14 +46,14 @@ struct WindowAddress {
 class NcclRegistration {
  public:
   /// Throws EnvironmentError. All arguments must outlive this.
-  NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where, RegistrationMode kind,
+  NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where, RegistrationMode mode,
                    const NcclBuffer& send, const NcclBuffer& recv);
   ~NcclRegistration();
   NcclRegistration(const NcclRegistration&) = delete;
   NcclRegistration& operator=(const NcclRegistration&) = delete;
 
   /// Window and offset of an address. Throws std::logic_error if it lies in neither buffer.
-  WindowAddress locate(const std::byte* at) const;
+  WindowAddress locate(const std::byte* address) const;
 
  private:
   struct RegisteredBuffer {
@@ -66,7 +67,7 @@ class NcclRegistration {
   const NcclLibrary& library_;
   const NcclComm& comm_;
   std::string where_;
-  RegistrationMode kind_;
+  RegistrationMode mode_;
   RegisteredBuffer send_;
   RegisteredBuffer recv_;
 };

@@ -1,3 +1,4 @@
+// Joins and leaves a communicator, and turns NCCL's results into error messages.
 #include "backends/nccl/cuda/nccl_comm.hpp"
 
 #include <cuda_runtime_api.h>
@@ -33,19 +34,19 @@ ncclDataType_t nccl_type(Dtype dtype) {
 }
 
 NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group,
-                   std::string where, LiveCommunicators& live)
-    : library_(library), world_(world), where_(std::move(where)), live_(live) {
+                   std::string where, LiveCommunicators& live_communicators)
+    : library_(library), world_(world), where_(std::move(where)), live_communicators_(live_communicators) {
   ncclUniqueId id{};
   if (group.rank() == 0) check(library_.call.get_unique_id(&id), "ncclGetUniqueId");
   const Bytes shared = group.broadcast(std::as_bytes(std::span(&id, 1)));
   std::memcpy(&id, shared.data(), sizeof(id));
   check(join_communicator(library_, flags, id, group.rank(), group.size(), &comm_), "ncclCommInitRank");
-  live_.add(world_.rank(), comm_);
+  live_communicators_.add(world_.rank(), comm_);
 }
 
 NcclComm::~NcclComm() {
   if (!comm_) return;
-  live_.remove(world_.rank());
+  live_communicators_.remove(world_.rank());
   if (ends_in_order()) {
     library_.call.comm_destroy(comm_);
   } else if (world_.aborted()) {
@@ -55,33 +56,33 @@ NcclComm::~NcclComm() {
 
 bool NcclComm::ends_in_order() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
 
-void NcclComm::check(ncclResult_t result, const char* doing) const {
+void NcclComm::check(ncclResult_t result, const char* activity) const {
   if (result == ncclSuccess) return;
-  // The call returned early: the operation may not be in the stream yet, so its time cannot be measured.
+  // The call may have returned before the operation was in the stream, so its time cannot be measured.
   if (result == ncclInProgress)
     throw EnvironmentError(
         fmt::format("{}: {} returned before it was done, because NCCL_COMM_BLOCKING=0 is set; unset it, also in "
                     "/etc/nccl.conf and ~/.nccl.conf",
-                    where_, doing));
-  // After a GPU is lost, every later CUDA call fails as well, and CUDA's error is more specific than NCCL's. The stream
-  // is queried, because NCCL contains its own CUDA runtime, and the last error is stored there.
+                    where_, activity));
+  // After a GPU is lost, every later CUDA call fails as well, and CUDA's error is more specific than NCCL's. A stream
+  // is queried to get it. cudaGetLastError would not return it, because NCCL contains its own CUDA runtime.
   if (const cudaError_t cuda = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
       is_device_lost(cudaGetErrorName(cuda)))
-    throw EnvironmentError(device_error_message(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
-  throw EnvironmentError(failure_text(result, doing));
+    throw EnvironmentError(device_error_message(where_, activity, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
+  throw EnvironmentError(failure_text(result, activity));
 }
 
-std::string NcclComm::failure_text(ncclResult_t result, const char* doing) const {
-  const std::string last = library_.last_error();
-  return fmt::format("{}: {} failed: {}{}; {}", where_, doing, library_.call.get_error_string(result),
-                     last.empty() ? "" : ": " + last, remedy_of_library_error(last));
+std::string NcclComm::failure_text(ncclResult_t result, const char* activity) const {
+  const std::string last_error = library_.last_error();
+  return fmt::format("{}: {} failed: {}{}; {}", where_, activity, library_.call.get_error_string(result),
+                     last_error.empty() ? "" : ": " + last_error, remedy_of_library_error(last_error));
 }
 
 void NcclComm::check_async() const {
-  ncclResult_t noticed = ncclSuccess;
-  check(library_.call.comm_get_async_error(comm_, &noticed), "ncclCommGetAsyncError");
-  if (noticed == ncclRemoteError) throw Error(ExitCode::rank_lost, failure_text(noticed, "a collective"));
-  check(noticed, "a collective");
+  ncclResult_t async_state = ncclSuccess;
+  check(library_.call.comm_get_async_error(comm_, &async_state), "ncclCommGetAsyncError");
+  if (async_state == ncclRemoteError) throw Error(ExitCode::rank_lost, failure_text(async_state, "a collective"));
+  check(async_state, "a collective");
 }
 
 }  // namespace busbw

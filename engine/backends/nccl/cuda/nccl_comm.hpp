@@ -1,5 +1,5 @@
 #pragma once
-// Owner of an ncclComm_t that turns NCCL's errors into exceptions.
+// Owns one rank's ncclComm_t and turns NCCL's errors into exceptions.
 #include <string>
 #include <utility>
 
@@ -15,32 +15,32 @@ ncclDataType_t nccl_type(Dtype dtype);
 
 class NcclComm {
  public:
-  /// Joins `group`, on the current device, under the id that the group's first member creates. `library`, `world` and
-  /// `live` must outlive this. `where`: "rank 3 on GPU 0000:0f:00", for errors.
+  /// Joins the communicator of `group`, on the current device, under the id that rank 0 of the group creates.
+  /// `library`, `world` and `live_communicators` must outlive this. `where`: "rank 3 on GPU 0000:0f:00", for errors.
   NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string where,
-           LiveCommunicators& live);
-  /// Destroys the communicator. In an aborted job it aborts instead, which waits for no other rank. If this rank failed
-  /// before the job was aborted, it leaves the communicator alone, which then ends with the process.
+           LiveCommunicators& live_communicators);
+  /// Destroys the communicator. In an aborted job it calls ncclCommAbort instead, which waits for no other rank. If
+  /// this rank failed but the job is not aborted yet, the communicator is left alone and ends with the process.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
   ncclComm_t get() const { return comm_; }
-  /// True if the destructor would destroy the communicator rather than abort it. Release its registrations only in this
-  /// case.
+  /// True if the destructor would destroy the communicator rather than abort it. Otherwise do not release its
+  /// registrations.
   bool ends_in_order() const;
-  /// Throws EnvironmentError with NCCL's error text.
-  void check(ncclResult_t result, const char* doing) const;
+  /// Throws EnvironmentError with NCCL's error text, unless `result` is ncclSuccess. `activity`: "ncclAllReduce".
+  void check(ncclResult_t result, const char* activity) const;
   /// Checks for asynchronous errors. Throws like `check`, but Error(ExitCode::rank_lost) if NCCL has lost a peer.
   void check_async() const;
 
  private:
-  std::string failure_text(ncclResult_t result, const char* doing) const;
+  std::string failure_text(ncclResult_t result, const char* activity) const;
 
   const NcclLibrary& library_;
   const Team& world_;
   std::string where_;
-  LiveCommunicators& live_;
+  LiveCommunicators& live_communicators_;
   ncclComm_t comm_ = nullptr;
 };
 

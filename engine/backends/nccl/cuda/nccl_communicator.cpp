@@ -1,3 +1,4 @@
+// Communicator of one rank: operations become requests to the launch group; filling and comparing run in this thread.
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 
 #include <fmt/format.h>
@@ -13,13 +14,14 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t kMaxTiles = 256;                       // of up to 128 KiB each
-constexpr std::size_t kCopiedBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
+constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 constexpr unsigned kPollsPerAbortCheck = 64;
 
-// A stream accepts about 1,024 launches before the next one blocks. A NCCL operation needs a few: the kernel, and an
-// event record and wait for each of NCCL's own streams. With copy engines it needs a copy and a signal per peer, some
-// 20 with 8 GPUs. NCCL's own work ring of 1 MiB holds at least as many. If proxies move data over a network, each
-// operation takes several of their about 1,000 slots for every channel and peer.
+// Operations that a rank may issue behind a closed gate without blocking. A stream accepts about 1,024 launches before
+// the next one blocks. An NCCL operation needs a few launches: the kernel, and an event record and wait for each of
+// NCCL's own streams. With copy engines it needs a copy and a signal per peer, about 20 with 8 GPUs. NCCL's own work
+// ring of 1 MiB holds at least as many. If NCCL's proxy threads move data over a network, each operation takes several
+// of their about 1,000 slots for every channel and peer.
 constexpr std::size_t kCapacityOnOneMachine = 40;
 constexpr std::size_t kCapacityOverNetwork = 8;
 
@@ -61,34 +63,34 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       gate_(where_, stream_.get()),
       comm_(join(library, rank)),
       registration_(register_buffers(library, rank.flags)),
-      kernel_(make_kernel(library, rank.flags)),
+      kernel_(make_device_comm(library, rank.flags)),
       issuer_(library, comm_,
               {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_, kernel_.get()}, gate_),
       member_(*rank.launch_group, rank.group_index, issuer_, world) {}
 
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank) {
-  memory_.buffers_made();
+  memory_.record_buffer_step();
   return NcclComm(library, rank.flags, world_, group_, where_, *rank.live);
 }
 
 std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclLibrary& library,
                                                                      const NcclOptions& flags) {
-  memory_.library_joined();
+  memory_.record_library_step();
   if (flags.registration == RegistrationMode::none) return nullptr;
   auto created = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
-  memory_.buffers_made();
+  memory_.record_buffer_step();
   return created;
 }
 
-std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclOptions& flags) {
+std::unique_ptr<DeviceComm> NcclCommunicator::make_device_comm(const NcclLibrary& library, const NcclOptions& flags) {
   if (!flags.kernel) return nullptr;
   auto created = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
-  memory_.library_joined();
+  memory_.record_library_step();
   return created;
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  // Another rank may have failed while this one was held back.
+  // Another rank may have failed while this rank's gate was closed.
   gate_.open_for_good();
 }
 
@@ -197,9 +199,9 @@ void NcclCommunicator::wait_for_own_stream() {
   }
 }
 
-const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
-  const auto known = tiles_.find(tile);
-  if (known == tiles_.end()) {
+const unsigned char* NcclCommunicator::copy_tile_to_device(const Tile& tile) {
+  const auto cached = tiles_.find(tile);
+  if (cached == tiles_.end()) {
     if (tiles_.size() >= kMaxTiles) {
       wait_for_own_stream();
       tiles_.clear();
@@ -214,22 +216,22 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
   return reinterpret_cast<const unsigned char*>(tiles_.at(tile).data());
 }
 
-void NcclCommunicator::fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) {
+void NcclCommunicator::fill(std::byte* address, const DataStream& stream, std::uint64_t first, std::size_t elements) {
   member_.flush();  // earlier operations must be issued first
   const DeviceRange range{
-      reinterpret_cast<unsigned char*>(at),       tile_on_device(stream.tile), stream.seed, first, elements,
+      reinterpret_cast<unsigned char*>(address),  copy_tile_to_device(stream.tile), stream.seed, first, elements,
       static_cast<unsigned>(stream.element_bytes)};
   check_cuda(launch_fill(range, stream_.get()), where_, "filling a buffer");
 }
 
-void NcclCommunicator::compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
-                               std::uint64_t index_base, Mismatches& mismatches) {
+void NcclCommunicator::compare(const std::byte* address, const DataStream& stream, std::uint64_t first,
+                               std::size_t elements, std::uint64_t index_base, Mismatches& mismatches) {
   if (elements == 0) return;
   member_.flush();
   // The kernels only read the data.
-  auto* const data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(at));
-  const DeviceRange range{
-      data, tile_on_device(stream.tile), stream.seed, first, elements, static_cast<unsigned>(stream.element_bytes)};
+  auto* const memory = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(address));
+  const DeviceRange range{memory,   copy_tile_to_device(stream.tile),           stream.seed, first,
+                          elements, static_cast<unsigned>(stream.element_bytes)};
   auto* const counter = reinterpret_cast<unsigned long long*>(differing_.data());
   unsigned long long differing = 0;
   check_cuda(cudaMemsetAsync(counter, 0, sizeof(differing), stream_.get()), where_, "clearing a counter");
@@ -240,19 +242,20 @@ void NcclCommunicator::compare(const std::byte* at, const DataStream& stream, st
   if (differing == 0) return;
   // The data is wrong: let the host find the wrong elements, with the same definition of the stream. Time does not
   // matter now.
-  const std::uint64_t known = mismatches.count;
-  const std::size_t chunk = kCopiedBytes / stream.element_bytes;
-  std::vector<std::byte> copy(std::min(chunk, elements) * stream.element_bytes);
-  for (std::size_t done = 0; done < elements; done += chunk) {
-    const std::size_t now = std::min(chunk, elements - done);
-    check_cuda(
-        cudaMemcpy(copy.data(), at + done * stream.element_bytes, now * stream.element_bytes, cudaMemcpyDeviceToHost),
-        where_, "copying from the GPU");
-    compare_host(copy.data(), stream, first + done, now, index_base + done, mismatches);
+  const std::uint64_t earlier_count = mismatches.count;
+  const std::size_t max_chunk_elements = kMaxCopyBytes / stream.element_bytes;
+  std::vector<std::byte> copy(std::min(max_chunk_elements, elements) * stream.element_bytes);
+  for (std::size_t done = 0; done < elements; done += max_chunk_elements) {
+    const std::size_t chunk_elements = std::min(max_chunk_elements, elements - done);
+    check_cuda(cudaMemcpy(copy.data(), address + done * stream.element_bytes, chunk_elements * stream.element_bytes,
+                          cudaMemcpyDeviceToHost),
+               where_, "copying from the GPU");
+    compare_host(copy.data(), stream, first + done, chunk_elements, index_base + done, mismatches);
   }
-  // Data that arrived after the operation had ended was wrong at first, but its elements are no longer known.
-  const std::uint64_t found = mismatches.count - known;
-  if (found < differing) mismatches.add_vanished(index_base, differing - found);
+  // Data that arrives after the operation has ended is wrong for the kernel and right for the host. Count it as wrong,
+  // without its elements, which are no longer known.
+  const std::uint64_t still_wrong = mismatches.count - earlier_count;
+  if (still_wrong < differing) mismatches.add_vanished(index_base, differing - still_wrong);
 }
 
 }  // namespace busbw

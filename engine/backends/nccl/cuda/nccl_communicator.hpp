@@ -1,5 +1,5 @@
 #pragma once
-// One rank's handle to one NCCL communicator, on one GPU.
+// One rank's handle to one NCCL communicator, on one GPU: the NCCL backend's implementation of Communicator.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,19 +25,19 @@ namespace busbw {
 struct NcclRankConfig {
   Device device;
   std::size_t buffer_bytes = 0;
-  bool null_stream = false;
+  bool null_stream = false;   // -y
   bool gate_enabled = true;  // false if launches block on any rank, so that a gate would deadlock
   NcclOptions flags;
   bool is_single_machine = true;  // the communicator has only ranks of this process and its forks
   LaunchGroup* launch_group = nullptr;
   int group_index = 0;  // position in the launch group
-  std::optional<NvmlGpu> nvml;
-  LiveCommunicators* live = nullptr;
+  std::optional<NvmlGpu> nvml;  // none if NVML is absent
+  LiveCommunicators* live = nullptr;  // of the backend
 };
 
-/// Use it only in the thread that created it, with the rank's GPU as current device. Operations go through the rank's
-/// launch group. Filling and comparing are not timed and run in this thread. Every call throws EnvironmentError with
-/// NCCL's or CUDA's error text. Waits throw JobAborted if the job is aborted.
+/// Use it in the thread that created it, with the rank's GPU as current device. Operations go through the rank's launch
+/// group. Filling and comparing are not timed and run in this thread. Failing calls throw EnvironmentError with NCCL's
+/// or CUDA's error text. Waits throw JobAborted if the job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
   /// Allocates both buffers and joins `group` with NCCL. All arguments except `rank` must outlive this.
@@ -76,8 +76,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void begin_capture() override { submit(IssueRequest::Kind::begin_capture); }
   std::unique_ptr<OperationGraph> end_capture() override;
 
-  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
-  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
+  void fill(std::byte* address, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
+  void compare(const std::byte* address, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches&) override;
 
  private:
@@ -99,8 +99,9 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   // Steps of joining, in this order.
   NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
-  std::unique_ptr<DeviceComm> make_kernel(const NcclLibrary& library, const NcclOptions& flags);
-  const unsigned char* tile_on_device(const Tile& tile);
+  std::unique_ptr<DeviceComm> make_device_comm(const NcclLibrary& library, const NcclOptions& flags);
+  /// Returns the address of the tile's copy on the device. Copies the tile at its first use.
+  const unsigned char* copy_tile_to_device(const Tile& tile);
 
   Team& world_;
   Team& group_;
@@ -112,11 +113,11 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   NcclBuffer send_;
   NcclBuffer recv_;
   DeviceMemory differing_;  // counter of `compare`
-  std::map<Tile, DeviceMemory> tiles_;
+  std::map<Tile, DeviceMemory> tiles_;  // copies on the device
   CudaStream stream_;
   std::vector<CudaEvent> events_;  // timestamps, kept for the next batch
   CudaGate gate_;
-  std::uint64_t closings_ = 0;
+  std::uint64_t closings_ = 0;  // number of the gate's last closing
   NcclComm comm_;
   std::unique_ptr<NcclRegistration> registration_;  // with -R
   std::unique_ptr<DeviceComm> kernel_;              // with -D

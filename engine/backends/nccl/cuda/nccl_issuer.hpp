@@ -1,5 +1,5 @@
 #pragma once
-// Carries out one rank's requests on its GPU, by calls of NCCL and CUDA.
+// Carries out one rank's requests on its GPU, by calls of NCCL and CUDA. The launch group's leader thread runs it.
 #include <map>
 #include <memory>
 #include <span>
@@ -19,9 +19,9 @@ struct RankResources {
   int device;
   std::string where;  // "rank 3 on GPU 0000:0f:00"
   int rank;           // in the communicator
-  int ranks;
+  int ranks;          // of the communicator
   cudaStream_t stream;
-  const std::vector<CudaEvent>& stamps;
+  const std::vector<CudaEvent>& stamps;  // events that record the timestamps
   const DeviceComm* kernel;  // replaces NCCL's operation; null without -D
 };
 
@@ -37,34 +37,34 @@ class NcclIssuer final : public OperationIssuer {
   void begin_nccl_group() override;
   void end_nccl_group() override;
   void abort_nccl_group() noexcept override;
-  bool finished() override;
+  bool has_finished() override;
   void recover() noexcept override;
 
   /// Returns the graph of the last capture, once.
   std::shared_ptr<CudaGraph> take_graph() { return std::move(graph_); }
 
  private:
-  void call(const IssueRequest&);
+  void dispatch(const IssueRequest&);
   void run_kernel(const IssueRequest&);
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype);
   void gather(const IssueRequest&);
   void scatter(const IssueRequest&);
   void alltoall(const IssueRequest&);
-  void stamp(std::size_t number);
+  void record_timestamp(std::size_t number);
   void begin_capture();
   void end_capture();
   void instantiate_graph();
-  ncclRedOp_t redop_of(Redop redop, Dtype dtype);
+  ncclRedOp_t nccl_redop(Redop redop, Dtype dtype);
 
-  const NcclFunctions& call_;
+  const NcclFunctions& nccl_;
   const NcclComm& comm_;
   RankResources resources_;
   CudaGate& gate_;
   bool is_capturing_ = false;
   cudaGraph_t captured_ = nullptr;  // until it is instantiated
   std::shared_ptr<CudaGraph> graph_;
-  std::map<Dtype, ncclRedOp_t> premulsums_;
-  std::vector<Transfer> sends_;  // of operations that are made of sends and receives
+  std::map<Dtype, ncclRedOp_t> premulsums_;  // operators of Redop::mulsum, made at their first use
+  std::vector<Transfer> sends_;  // reused by operations that are made of sends and receives
   std::vector<Transfer> recvs_;
   unsigned poll_count_ = 0;
 };

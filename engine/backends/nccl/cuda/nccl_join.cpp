@@ -1,3 +1,4 @@
+// Fills ncclConfig_t for the library's version, which may be newer than the header's, and joins.
 #include "backends/nccl/cuda/nccl_join.hpp"
 
 #include <algorithm>
@@ -6,16 +7,16 @@
 namespace busbw {
 namespace {
 
-constexpr int kHasCtaPolicy = 22700;
-constexpr int kHasNvlinkSchedule = 22800;
-constexpr int kHasMaxPeers = 23000;
+constexpr int kFirstVersionWithCtaPolicy = 22700;
+constexpr int kFirstVersionWithNvlinkSchedule = 22800;
+constexpr int kFirstVersionWithMaxPeers = 23000;
 
 /// ncclConfig_t of NCCL 2.30, which older headers lack. New versions only append members, and a library reads the
 /// members that `version` covers.
 struct NcclConfigV2_30 {
   std::size_t size = sizeof(NcclConfigV2_30);
   unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
-  unsigned version = kHasMaxPeers;
+  unsigned version = kFirstVersionWithMaxPeers;
   int blocking = NCCL_CONFIG_UNDEF_INT;
   int cga_cluster_size = NCCL_CONFIG_UNDEF_INT;
   int min_ctas = NCCL_CONFIG_UNDEF_INT;
@@ -42,15 +43,15 @@ static_assert(sizeof(NcclConfigV2_30) == 96);
 
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
                                int ranks, ncclComm_t* comm) {
-  // A library reads the members that it knows from a longer configuration, reliably from 2.27 on.
-  if (!library.call.comm_init_rank_config || library.version < kHasCtaPolicy)
+  // From 2.27 on, a library reads the members that it knows from a configuration that has more members.
+  if (!library.call.comm_init_rank_config || library.version < kFirstVersionWithCtaPolicy)
     return library.call.comm_init_rank(comm, ranks, id, rank);
   NcclConfigV2_30 config;
-  config.version = static_cast<unsigned>(std::min(library.version, kHasMaxPeers));
+  config.version = static_cast<unsigned>(std::min(library.version, kFirstVersionWithMaxPeers));
   if (flags.cta_policy) config.cta_policy = *flags.cta_policy;
   // nccl-tests sets both as well; without them the same library would be measured differently.
-  if (library.version >= kHasNvlinkSchedule) config.nvlink_centric_sched = 1;
-  if (library.version >= kHasMaxPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
+  if (library.version >= kFirstVersionWithNvlinkSchedule) config.nvlink_centric_sched = 1;
+  if (library.version >= kFirstVersionWithMaxPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
   return library.call.comm_init_rank_config(comm, ranks, id, rank, reinterpret_cast<ncclConfig_t*>(&config));
 }
 

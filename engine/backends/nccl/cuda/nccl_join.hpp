@@ -7,7 +7,8 @@
 
 namespace busbw {
 
-/// Joins under `id`, on the current device; all `ranks` call it at the same time. Returns NCCL's result.
+/// Joins the communicator `id` as `rank` of `ranks`, on the current device. All ranks must call it at the same time.
+/// Stores the handle in `*comm` and returns NCCL's result.
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
                                int ranks, ncclComm_t* comm);
 

@@ -1,3 +1,4 @@
+// Loads NCCL's functions by name. The last argument is the first NCCL version that has the function.
 #include "backends/nccl/cuda/nccl_library.hpp"
 
 #include <fmt/format.h>
@@ -17,39 +18,39 @@ std::string NcclLibrary::last_error() const {
 NcclLibrary load_nccl(const std::string& option) {
   NcclLibrary library{open_nccl(library_search(option, process_environment)), {}};
   NcclFunctions& call = library.call;
-  call.get_version.take(library, "ncclGetVersion");
-  call.get_unique_id.take(library, "ncclGetUniqueId");
-  call.comm_init_rank.take(library, "ncclCommInitRank");
-  call.comm_destroy.take(library, "ncclCommDestroy");
-  call.comm_abort.take(library, "ncclCommAbort");
-  call.comm_get_async_error.take(library, "ncclCommGetAsyncError");
-  call.get_error_string.take(library, "ncclGetErrorString");
-  call.get_last_error.take(library, "ncclGetLastError");
-  call.group_start.take(library, "ncclGroupStart");
-  call.group_end.take(library, "ncclGroupEnd");
-  call.all_reduce.take(library, "ncclAllReduce");
-  call.reduce.take(library, "ncclReduce");
-  call.reduce_scatter.take(library, "ncclReduceScatter");
-  call.all_gather.take(library, "ncclAllGather");
-  call.broadcast.take(library, "ncclBroadcast");
-  call.send.take(library, "ncclSend");
-  call.recv.take(library, "ncclRecv");
-  call.redop_create_premulsum.take(library, "ncclRedOpCreatePreMulSum");
-  call.redop_destroy.take(library, "ncclRedOpDestroy");
+  call.get_version.load(library, "ncclGetVersion");
+  call.get_unique_id.load(library, "ncclGetUniqueId");
+  call.comm_init_rank.load(library, "ncclCommInitRank");
+  call.comm_destroy.load(library, "ncclCommDestroy");
+  call.comm_abort.load(library, "ncclCommAbort");
+  call.comm_get_async_error.load(library, "ncclCommGetAsyncError");
+  call.get_error_string.load(library, "ncclGetErrorString");
+  call.get_last_error.load(library, "ncclGetLastError");
+  call.group_start.load(library, "ncclGroupStart");
+  call.group_end.load(library, "ncclGroupEnd");
+  call.all_reduce.load(library, "ncclAllReduce");
+  call.reduce.load(library, "ncclReduce");
+  call.reduce_scatter.load(library, "ncclReduceScatter");
+  call.all_gather.load(library, "ncclAllGather");
+  call.broadcast.load(library, "ncclBroadcast");
+  call.send.load(library, "ncclSend");
+  call.recv.load(library, "ncclRecv");
+  call.redop_create_premulsum.load(library, "ncclRedOpCreatePreMulSum");
+  call.redop_destroy.load(library, "ncclRedOpDestroy");
   // Functions that only some flags need, or that are replaced by other functions if absent.
-  call.mem_alloc.take(library, "ncclMemAlloc", 21900);
-  call.mem_free.take(library, "ncclMemFree", 21900);
-  call.comm_register.take(library, "ncclCommRegister", 21900);
-  call.comm_deregister.take(library, "ncclCommDeregister", 21900);
-  call.comm_init_rank_config.take(library, "ncclCommInitRankConfig");
-  call.comm_window_register.take(library, "ncclCommWindowRegister", 22700);
-  call.comm_window_deregister.take(library, "ncclCommWindowDeregister", 22700);
-  call.alltoall.take(library, "ncclAlltoAll", 22800);
-  call.gather.take(library, "ncclGather", 22800);
-  call.scatter.take(library, "ncclScatter", 22800);
-  call.dev_comm_create.take(library, "ncclDevCommCreate", 22800);
-  call.dev_comm_destroy.take(library, "ncclDevCommDestroy", 22800);
-  call.team_lsa.take(library, "ncclTeamLsa", 22800);
+  call.mem_alloc.load(library, "ncclMemAlloc", 21900);
+  call.mem_free.load(library, "ncclMemFree", 21900);
+  call.comm_register.load(library, "ncclCommRegister", 21900);
+  call.comm_deregister.load(library, "ncclCommDeregister", 21900);
+  call.comm_init_rank_config.load(library, "ncclCommInitRankConfig");
+  call.comm_window_register.load(library, "ncclCommWindowRegister", 22700);
+  call.comm_window_deregister.load(library, "ncclCommWindowDeregister", 22700);
+  call.alltoall.load(library, "ncclAlltoAll", 22800);
+  call.gather.load(library, "ncclGather", 22800);
+  call.scatter.load(library, "ncclScatter", 22800);
+  call.dev_comm_create.load(library, "ncclDevCommCreate", 22800);
+  call.dev_comm_destroy.load(library, "ncclDevCommDestroy", 22800);
+  call.team_lsa.load(library, "ncclTeamLsa", 22800);
   return library;
 }
 

@@ -21,7 +21,8 @@ std::string missing_function_error(const OpenedLibrary& library, const char* nam
 template <class Pointer>
 class NcclFunction;
 
-/// One function of the library, which may lack it. A call then throws EnvironmentError with both names.
+/// One function of the library. If the library lacks it, a call throws EnvironmentError with the names of function and
+/// library.
 template <class Result, class... Arguments>
 class NcclFunction<Result (*)(Arguments...)> {
  public:
@@ -30,8 +31,8 @@ class NcclFunction<Result (*)(Arguments...)> {
     if (!function_) throw EnvironmentError(missing_error_);
     return function_(arguments...);
   }
-  /// Loads the function, which NCCL has since version `since`.
-  void take(const OpenedLibrary& library, const char* name, int since = 0) {
+  /// Loads the function, which NCCL has since version `since` (22800 for 2.28); 0: since every supported version.
+  void load(const OpenedLibrary& library, const char* name, int since = 0) {
     function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name, since));
     if (!function_) missing_error_ = missing_function_error(library, name);
   }
@@ -41,7 +42,7 @@ class NcclFunction<Result (*)(Arguments...)> {
   std::string missing_error_;
 };
 
-/// NCCL functions that the backend calls. Those that every collective needs are always present.
+/// NCCL functions that the backend calls. open_nccl requires those that every run needs; others may be absent.
 struct NcclFunctions {
   NcclFunction<decltype(&::ncclGetVersion)> get_version;
   NcclFunction<decltype(&::ncclGetUniqueId)> get_unique_id;
@@ -78,7 +79,7 @@ struct NcclFunctions {
   NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;
 };
 
-/// NCCL, which stays loaded.
+/// The library and its functions. It stays loaded until the process ends.
 struct NcclLibrary : OpenedLibrary {
   NcclFunctions call;
 

@@ -1,3 +1,5 @@
+// Surveys the GPUs: names, bus ids, free memory, peer access. If processes are forked later, a child process
+// does it and sends the result through a pipe, because CUDA does not survive a fork.
 #include "backends/nccl/cuda/nccl_survey.hpp"
 
 #include <cuda_runtime_api.h>
@@ -31,34 +33,34 @@ struct PackedGpu {
 };
 
 struct PackedSurvey {
-  int count;  // negative: CUDA's error
+  int count;  // number of GPUs; negative: a cudaError_t
   PackedGpu gpus[64];
   bool without_access[64][64];  // the two GPUs cannot access each other's memory
 };
 
 /// True if two GPUs lack access in either direction. The query creates no CUDA context.
-bool without_access(int one, int other) {
-  for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
-    int can = 0;
-    if (cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess && !can) return true;
+bool lacks_peer_access(int first, int second) {
+  for (const auto& [from, to] : {std::pair(first, second), std::pair(second, first)}) {
+    int can_access = 0;
+    if (cudaDeviceCanAccessPeer(&can_access, from, to) == cudaSuccess && !can_access) return true;
   }
   return false;
 }
 
-std::optional<std::size_t> free_memory(int device) {
+std::optional<std::size_t> query_free_memory(int device) {
   std::size_t free = 0, total = 0;
   if (cudaSetDevice(device) != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
   return free;
 }
 
 /// Surveys the GPUs in this process. May initialize CUDA.
-PackedSurvey take_survey(bool with_memory) {
+PackedSurvey survey_in_this_process(bool with_memory) {
   PackedSurvey survey{};
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
     return {-static_cast<int>(error), {}, {}};
   survey.count = std::min<int>(count, std::size(survey.gpus));
-  auto memory = start_free_memory_queries(0, with_memory ? survey.count : 0);
+  auto memory_queries = start_free_memory_queries(0, with_memory ? survey.count : 0);
   for (int i = 0; i < survey.count; ++i) {
     cudaDeviceProp properties{};
     PackedGpu& gpu = survey.gpus[i];
@@ -66,10 +68,10 @@ PackedSurvey take_survey(bool with_memory) {
     std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
     gpu.compute_capability = 10 * properties.major + properties.minor;
     cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
-    for (int other = 0; other < i; ++other) survey.without_access[other][i] = without_access(other, i);
+    for (int other = 0; other < i; ++other) survey.without_access[other][i] = lacks_peer_access(other, i);
   }
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const auto free = memory[i].get();
+  for (std::size_t i = 0; i < memory_queries.size(); ++i) {
+    const auto free = memory_queries[i].get();
     survey.gpus[i].free_known = free.has_value();
     survey.gpus[i].free_bytes = free.value_or(0);
   }
@@ -78,27 +80,28 @@ PackedSurvey take_survey(bool with_memory) {
 
 /// Surveys the GPUs in a child process. Returns nothing if the child cannot be created or sends no result.
 std::optional<PackedSurvey> survey_in_child() {
-  int ends[2];
-  if (pipe(ends) != 0) return std::nullopt;
+  int pipe_ends[2];
+  if (pipe(pipe_ends) != 0) return std::nullopt;
   const pid_t child = fork();
   if (child == 0) {
     // If the driver never answers, the child must not survive the parent and keep its output open.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const PackedSurvey survey = take_survey(true);
-    const bool whole = write(ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
-    _exit(whole ? 0 : 1);
+    const PackedSurvey survey = survey_in_this_process(/*with_memory=*/true);
+    const bool is_complete = write(pipe_ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
+    _exit(is_complete ? 0 : 1);
   }
-  close(ends[1]);
+  close(pipe_ends[1]);
   PackedSurvey survey{};
-  std::size_t got = 0;
-  while (child > 0 && got < sizeof(survey)) {
-    const ssize_t part = read(ends[0], reinterpret_cast<char*>(&survey) + got, sizeof(survey) - got);
-    if (part <= 0) break;
-    got += static_cast<std::size_t>(part);
+  std::size_t received_bytes = 0;
+  while (child > 0 && received_bytes < sizeof(survey)) {
+    const ssize_t chunk_bytes =
+        read(pipe_ends[0], reinterpret_cast<char*>(&survey) + received_bytes, sizeof(survey) - received_bytes);
+    if (chunk_bytes <= 0) break;
+    received_bytes += static_cast<std::size_t>(chunk_bytes);
   }
-  close(ends[0]);
+  close(pipe_ends[0]);
   if (child > 0) waitpid(child, nullptr, 0);
-  if (got < sizeof(survey)) return std::nullopt;
+  if (received_bytes < sizeof(survey)) return std::nullopt;
   return survey;
 }
 
@@ -111,17 +114,19 @@ std::string printed_bus_id(std::string bus_id) {
 }  // namespace
 
 std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(int first_device, int devices) {
-  std::vector<std::future<std::optional<std::size_t>>> found;
-  for (int i = 0; i < devices; ++i) found.push_back(std::async(std::launch::async, free_memory, first_device + i));
-  return found;
+  std::vector<std::future<std::optional<std::size_t>>> queries;
+  for (int i = 0; i < devices; ++i)
+    queries.push_back(std::async(std::launch::async, query_free_memory, first_device + i));
+  return queries;
 }
 
 GpuSurvey survey_gpus(bool forks_follow) {
-  const std::optional<PackedSurvey> found = forks_follow ? survey_in_child() : take_survey(false);
-  if (!found)
+  const std::optional<PackedSurvey> packed =
+      forks_follow ? survey_in_child() : survey_in_this_process(/*with_memory=*/false);
+  if (!packed)
     return {{}, "the child process that looks for GPUs sent no result; check the driver with nvidia-smi", true};
-  if (found->count < 0) {
-    const auto error = static_cast<cudaError_t>(-found->count);
+  if (packed->count < 0) {
+    const auto error = static_cast<cudaError_t>(-packed->count);
     GpuProbe probe{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0,
                    process_environment("CUDA_VISIBLE_DEVICES")};
     // These queries do not initialize CUDA, so that later forks still work.
@@ -131,15 +136,15 @@ GpuSurvey survey_gpus(bool forks_follow) {
   }
   GpuSurvey survey;
   survey.has_gpu_support = true;
-  for (int i = 0; i < found->count; ++i) {
-    const PackedGpu& gpu = found->gpus[i];
+  for (int i = 0; i < packed->count; ++i) {
+    const PackedGpu& gpu = packed->gpus[i];
     survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
                            gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt,
                            gpu.compute_capability ? std::optional<int>(gpu.compute_capability) : std::nullopt});
   }
-  for (int i = 0; i < found->count; ++i)
+  for (int i = 0; i < packed->count; ++i)
     for (int other = 0; other < i; ++other)
-      if (found->without_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
+      if (packed->without_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
   if (survey.gpus.empty())
     survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", 1, 1, process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;

@@ -1,5 +1,5 @@
 #pragma once
-// Queries of the free memory of GPUs, in this process.
+// Queries of the free memory of GPUs, in this process. The GPU survey and the NCCL backend use them.
 #include <cstddef>
 #include <future>
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace busbw {
 
-/// Starts one query per GPU, each in its own thread. The first query creates CUDA's context, which takes a fraction of
-/// a second and is needed anyway. A query returns nothing if CUDA does not report the memory.
+/// Starts one query per GPU, each in its own thread. A query creates the GPU's CUDA context, which takes a fraction of
+/// a second and is needed later. It returns the free bytes, or nothing if CUDA does not report them.
 std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(int first_device, int devices);
 
 }  // namespace busbw

@@ -1,7 +1,7 @@
 // All-reduce kernel -D 1: loads and stores the peers' memory, one element at a time. Each element belongs to one thread
-// of one rank, which loads it from all ranks, reduces it and stores the result to all ranks.
-// Requires that all ranks reach each other's memory. Supports every type, any alignment, in-place
-// buffers, and the operators sum, prod, max, min and avg.
+// of one rank, which loads it from all ranks, reduces it and stores the result to all ranks. LSA (load-store
+// accessible) is NCCL's name for memory that a rank reaches by loads and stores. Requires that all ranks reach each
+// other's memory. Supports every type, any alignment, in-place buffers, and the operators sum, prod, max, min and avg.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -23,20 +23,20 @@ __global__ void __launch_bounds__(kKernelThreads)
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
   const int ranks = comm.nRanks;
-  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, ranks);
+  const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, ranks);
 #pragma unroll 1
-  for (std::size_t at = worker.index; at < call.count; at += worker.count) {
-    const auto from = [&](int peer) {
+  for (std::size_t element = worker.index; element < call.count; element += worker.count) {
+    const auto load_from = [&](int peer) {
       const auto* data = static_cast<const Stored*>(ncclGetLsaPointer(call.send_window, call.send_offset, peer));
-      return Element::widen(data[at]);
+      return Element::to_accumulator(data[element]);
     };
-    auto value = from(0);
-#pragma unroll Reduction::kPeersAtOnce
-    for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, from(peer));
-    const Stored result = Element::round(reduction.finish(value, ranks));
+    auto value = load_from(0);
+#pragma unroll Reduction::kPeerUnroll
+    for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, load_from(peer));
+    const Stored result = Element::to_stored(reduction.finish(value, ranks));
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer)
-      static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer))[at] = result;
+      static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer))[element] = result;
   }
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }

@@ -1,8 +1,7 @@
-// All-reduce kernel -D 2: like -D 1, but with accesses of 16 bytes, and with several loads per thread in flight before
-// the thread reduces.
-// Requires that all ranks reach each other's memory. Supports every type, any alignment, in-place
-// buffers, and the operators sum, prod, max, min and avg. If send and receive buffer are aligned differently, it moves
-// single elements.
+// All-reduce kernel -D 2: like -D 1 (all_reduce_lsa.cu), but with accesses of 16 bytes, and with several loads per
+// thread in flight before the thread reduces. Requires that all ranks reach each other's memory. Supports every type,
+// any alignment, in-place buffers, and the operators sum, prod, max, min and avg. If send and receive buffer are
+// aligned differently, it moves single elements.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -12,7 +11,7 @@
 namespace busbw {
 namespace {
 
-/// Elements of one 16-byte load.
+/// A vector: the elements of one 16-byte load or store.
 template <class Stored>
 union alignas(kVectorBytes) Vector {
   uint4 words;
@@ -20,43 +19,45 @@ union alignas(kVectorBytes) Vector {
   __device__ Vector() {}
 };
 
-/// Work of one rank, with pointers to all ranks' memory.
+/// Reduces elements and vectors of the call, with pointers to all ranks' memory.
 template <class Reduction>
-struct Work {
+struct Reducer {
   using Element = typename Reduction::Element;
   using Stored = typename Element::Stored;
   using Accumulator = typename Element::Accumulator;
   static constexpr unsigned kElements = kVectorBytes / sizeof(Stored);
-  /// Vectors that a thread has in flight.
-  static constexpr unsigned kRows = Reduction::kAtOnce > kElements ? Reduction::kAtOnce / kElements : 1;
+  /// Vectors that a thread has in flight. The first vectors of a warp's threads form row 0, the next ones row 1.
+  static constexpr unsigned kRows =
+      Reduction::kValuesPerThread > kElements ? Reduction::kValuesPerThread / kElements : 1;
 
   const KernelArguments& call;
   const Reduction& reduction;
   int ranks;
 
-  __device__ const Stored* from(int peer) const {
+  __device__ const Stored* source(int peer) const {
     return static_cast<const Stored*>(ncclGetLsaPointer(call.send_window, call.send_offset, peer));
   }
-  __device__ Stored* to(int peer) const {
+  __device__ Stored* destination(int peer) const {
     return static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer));
   }
 
-  __device__ void one(std::size_t at) const {
-    Accumulator value = Element::widen(from(0)[at]);
+  __device__ void reduce_element(std::size_t element) const {
+    Accumulator value = Element::to_accumulator(source(0)[element]);
 #pragma unroll 1
-    for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, Element::widen(from(peer)[at]));
-    const Stored result = Element::round(reduction.finish(value, ranks));
+    for (int peer = 1; peer < ranks; ++peer)
+      value = reduction.combine(value, Element::to_accumulator(source(peer)[element]));
+    const Stored result = Element::to_stored(reduction.finish(value, ranks));
 #pragma unroll 1
-    for (int peer = 0; peer < ranks; ++peer) to(peer)[at] = result;
+    for (int peer = 0; peer < ranks; ++peer) destination(peer)[element] = result;
   }
 
-  /// Reduces `rows` vectors at distance `stride`, from vector number `at` on. Vector 0 begins at element `head`.
+  /// Reduces the vectors first, first + stride, ... (`rows` of them). Vector 0 begins at element `head`.
   template <unsigned rows>
-  __device__ void vectors(std::size_t head, std::size_t at, std::size_t stride) const {
+  __device__ void reduce_vectors(std::size_t head, std::size_t first, std::size_t stride) const {
     Accumulator values[rows][kElements];
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) {
-      const auto* data = reinterpret_cast<const uint4*>(from(peer) + head) + at;
+      const auto* data = reinterpret_cast<const uint4*>(source(peer) + head) + first;
       Vector<Stored> loaded[rows];
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * stride];
@@ -64,7 +65,7 @@ struct Work {
       for (unsigned row = 0; row < rows; ++row)
 #pragma unroll
         for (unsigned i = 0; i < kElements; ++i) {
-          const Accumulator value = Element::widen(loaded[row].elements[i]);
+          const Accumulator value = Element::to_accumulator(loaded[row].elements[i]);
           values[row][i] = peer == 0 ? value : reduction.combine(values[row][i], value);
         }
     }
@@ -73,10 +74,10 @@ struct Work {
     for (unsigned row = 0; row < rows; ++row)
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i)
-        results[row].elements[i] = Element::round(reduction.finish(values[row][i], ranks));
+        results[row].elements[i] = Element::to_stored(reduction.finish(values[row][i], ranks));
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) {
-      auto* data = reinterpret_cast<uint4*>(to(peer) + head) + at;
+      auto* data = reinterpret_cast<uint4*>(destination(peer) + head) + first;
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row) data[row * stride] = results[row].words;
     }
@@ -87,36 +88,40 @@ template <class Reduction>
 __global__ void __launch_bounds__(kKernelThreads, 1)
     all_reduce_lsa_vectors(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                            const Reduction reduction) {
-  constexpr unsigned kRows = Work<Reduction>::kRows;
-  const Work<Reduction> work{call, reduction, comm.nRanks};
+  constexpr unsigned kRows = Reducer<Reduction>::kRows;
+  const Reducer<Reduction> reducer{call, reduction, comm.nRanks};
   const VectorRange range =
-      split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Work<Reduction>::kElements);
-  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  const std::size_t whole = vectors_in_full_strides(range.vectors, worker, kRows);
+      split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Reducer<Reduction>::kElements);
+  const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  const std::size_t full_stride_vectors = vectors_in_full_strides(range.vectors, worker, kRows);
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
 #pragma unroll 1
-  for (std::size_t at = first_vector(worker, kRows); at < whole; at += vector_stride(worker, kRows))
-    work.template vectors<kRows>(range.head, at, kWarpThreads);
+  for (std::size_t vector = first_vector(worker, kRows); vector < full_stride_vectors;
+       vector += vector_stride(worker, kRows))
+    reducer.template reduce_vectors<kRows>(range.head, vector, kWarpThreads);
   // The remaining vectors are fewer than one full stride; all threads share them.
-  const Worker across = worker_across_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  std::size_t at = whole + across.index;
+  const Worker interleaved =
+      interleaved_worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  std::size_t vector = full_stride_vectors + interleaved.index;
   if constexpr (kRows > 4)
 #pragma unroll 1
-    for (; at + 3 * across.count < range.vectors; at += 4 * across.count)
-      work.template vectors<4>(range.head, at, across.count);
+    for (; vector + 3 * interleaved.count < range.vectors; vector += 4 * interleaved.count)
+      reducer.template reduce_vectors<4>(range.head, vector, interleaved.count);
   if constexpr (kRows > 2)
 #pragma unroll 1
-    for (; at + across.count < range.vectors; at += 2 * across.count)
-      work.template vectors<2>(range.head, at, across.count);
+    for (; vector + interleaved.count < range.vectors; vector += 2 * interleaved.count)
+      reducer.template reduce_vectors<2>(range.head, vector, interleaved.count);
 #pragma unroll 1
-  for (; at < range.vectors; at += across.count) work.template vectors<1>(range.head, at, across.count);
-  // Single elements before and after the vectors. The last threads take them first, because they have the fewest
-  // vectors.
+  for (; vector < range.vectors; vector += interleaved.count)
+    reducer.template reduce_vectors<1>(range.head, vector, interleaved.count);
+  // Single elements before and after the vectors, numbered 0 .. head + tail - 1. The last threads take the first ones,
+  // because they have the fewest vectors.
 #pragma unroll 1
-  for (at = across.count - 1 - across.index; at < range.head + range.tail; at += across.count)
-    work.one(at < range.head ? at : call.count - range.tail + at - range.head);
+  for (std::size_t single = interleaved.count - 1 - interleaved.index; single < range.head + range.tail;
+       single += interleaved.count)
+    reducer.reduce_element(single < range.head ? single : call.count - range.tail + single - range.head);
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 

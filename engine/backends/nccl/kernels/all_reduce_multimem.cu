@@ -1,7 +1,7 @@
-// All-reduce kernel -D 3: NVLink multicast, one element at a time. Each element belongs to one thread of one rank: the
-// switch adds all ranks' elements in the load and writes to all ranks in the store.
-// Requires that all ranks reach each other's memory and belong to one multicast object, on GPUs of compute capability
-// 9.0 or later. Supports the sum of float or double, any alignment and in-place buffers.
+// All-reduce kernel -D 3: NVLink multicast, one element at a time. Each element belongs to one thread of one rank: for
+// its load the switch adds the elements of all ranks, and its store the switch sends to all ranks. Requires that all
+// ranks reach each other's memory and belong to one multicast object, on GPUs of compute capability 9.0 or later.
+// Supports the sum of float or double, any alignment and in-place buffers.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -18,12 +18,12 @@ __global__ void __launch_bounds__(kKernelThreads)
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
 
-  const auto* const from =
+  const auto* const source =
       static_cast<const Number*>(ncclGetLsaMultimemPointer(call.send_window, call.send_offset, comm));
-  auto* const to = static_cast<Number*>(ncclGetLsaMultimemPointer(call.recv_window, call.recv_offset, comm));
-  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  for (std::size_t at = worker.index; at < call.count; at += worker.count)
-    store_to_all(to + at, load_sum_of_all(from + at));
+  auto* const destination = static_cast<Number*>(ncclGetLsaMultimemPointer(call.recv_window, call.recv_offset, comm));
+  const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  for (std::size_t element = worker.index; element < call.count; element += worker.count)
+    store_to_all(destination + element, load_sum_of_all(source + element));
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
 }
 

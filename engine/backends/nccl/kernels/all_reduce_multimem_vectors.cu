@@ -1,6 +1,6 @@
-// All-reduce kernel -D 4: like -D 3, but with accesses of 16 bytes, and with several loads per thread in flight before
-// the thread stores. Doubles, which switches add one by one, are moved singly with several in flight. If send and
-// receive buffer are aligned differently, it moves single elements.
+// All-reduce kernel -D 4: like -D 3 (all_reduce_multimem.cu), but with accesses of 16 bytes, and with several loads per
+// thread in flight before the thread stores. Doubles are moved singly, because the switch has no 16-byte sum of
+// doubles. If send and receive buffer are aligned differently, it moves single elements.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -11,34 +11,36 @@
 namespace busbw {
 namespace {
 
+/// Loads that a thread has in flight. The first loads of a warp's threads form row 0, the next ones row 1.
 constexpr unsigned kRows = 8;
 
-/// Reduces `units` elements or vectors from multicast address `from` to multicast address `to`.
+/// Reduces `units` elements or vectors from multicast address `source` to multicast address `destination`.
 template <class Unit>
-__device__ void reduce_units(const Unit* from, Unit* to, std::size_t units, const Worker& worker) {
-  for (std::size_t at = first_vector(worker, kRows); at < units; at += vector_stride(worker, kRows)) {
+__device__ void reduce_units(const Unit* source, Unit* destination, std::size_t units, const Worker& worker) {
+  for (std::size_t unit = first_vector(worker, kRows); unit < units; unit += vector_stride(worker, kRows)) {
     Unit sums[kRows];
 #pragma unroll
     for (unsigned row = 0; row < kRows; ++row)
-      if (at + row * kWarpThreads < units) sums[row] = load_sum_of_all(from + at + row * kWarpThreads);
+      if (unit + row * kWarpThreads < units) sums[row] = load_sum_of_all(source + unit + row * kWarpThreads);
 #pragma unroll
     for (unsigned row = 0; row < kRows; ++row)
-      if (at + row * kWarpThreads < units) store_to_all(to + at + row * kWarpThreads, sums[row]);
+      if (unit + row * kWarpThreads < units) store_to_all(destination + unit + row * kWarpThreads, sums[row]);
   }
 }
 
-__device__ void reduce_all(const KernelArguments& call, const float* from, float* to, const Worker& worker) {
+__device__ void reduce_all(const KernelArguments& call, const float* source, float* destination, const Worker& worker) {
   const VectorRange range = split_by_vectors(call.send_offset, call.recv_offset, call.count, sizeof(float));
-  for (std::size_t at = worker.index; at < range.head; at += worker.count)
-    store_to_all(to + at, load_sum_of_all(from + at));
-  reduce_units(reinterpret_cast<const float4*>(from + range.head), reinterpret_cast<float4*>(to + range.head),
-               range.vectors, worker);
-  for (std::size_t at = call.count - range.tail + worker.index; at < call.count; at += worker.count)
-    store_to_all(to + at, load_sum_of_all(from + at));
+  for (std::size_t element = worker.index; element < range.head; element += worker.count)
+    store_to_all(destination + element, load_sum_of_all(source + element));
+  reduce_units(reinterpret_cast<const float4*>(source + range.head),
+               reinterpret_cast<float4*>(destination + range.head), range.vectors, worker);
+  for (std::size_t element = call.count - range.tail + worker.index; element < call.count; element += worker.count)
+    store_to_all(destination + element, load_sum_of_all(source + element));
 }
 
-__device__ void reduce_all(const KernelArguments& call, const double* from, double* to, const Worker& worker) {
-  reduce_units(from, to, call.count, worker);
+__device__ void reduce_all(const KernelArguments& call, const double* source, double* destination,
+                           const Worker& worker) {
+  reduce_units(source, destination, call.count, worker);
 }
 
 template <class Number>
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kKernelThreads)
                                 const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
-  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
   reduce_all(call, static_cast<const Number*>(ncclGetLsaMultimemPointer(call.send_window, call.send_offset, comm)),
              static_cast<Number*>(ncclGetLsaMultimemPointer(call.recv_window, call.recv_offset, comm)), worker);
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);

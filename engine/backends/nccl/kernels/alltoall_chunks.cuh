@@ -1,8 +1,8 @@
 #pragma once
-// All-to-all by stores to the peers' memory: distributes the chunks of one rank over its threads, by elements or
-// vectors. The latency of loads limits the speed, so each thread has several loads in flight. The first loads start
-// before the peers are ready, because a rank loads only from its own memory. Warps begin with different peers, to keep
-// all links and the rank's own memory busy.
+// All-to-all by stores to the peers' memory, for kernels -D 1 and 2. A rank's send buffer holds one chunk per peer. The
+// rank's threads load units (elements or vectors) of the chunks from its own memory and store them at the peers.
+// The latency of loads limits the speed, so each thread has several loads in flight. The first loads start before the
+// peers are ready. Warps begin with different peers, to keep all links and the rank's own memory busy.
 #include <nccl_device.h>
 
 #include <cstddef>
@@ -15,28 +15,30 @@ namespace busbw {
 /// Loads that a thread has in flight.
 inline constexpr unsigned kLoads = 8;
 
-/// Chunks of one rank for all `ranks`, or the same range of `units` in each chunk.
+/// The chunks of `rank` for all `ranks`. If only a range of each chunk is moved: that range.
 template <class Unit>
 struct PeerChunks {
   const KernelArguments& call;
   std::size_t chunk_bytes;
   std::size_t skip_bytes;  // before the range, in each chunk
-  std::size_t units;
+  std::size_t units;       // in the range of one chunk
   int rank;
   int ranks;
 
-  __device__ const Unit* from(int peer) const {
+  /// This rank's chunk for the peer.
+  __device__ const Unit* source(int peer) const {
     return static_cast<const Unit*>(
         ncclGetLocalPointer(call.send_window, call.send_offset + peer * chunk_bytes + skip_bytes));
   }
-  __device__ Unit* to(int peer) const {
+  /// Place of that chunk in the peer's receive buffer.
+  __device__ Unit* destination(int peer) const {
     return static_cast<Unit*>(
         ncclGetLsaPointer(call.recv_window, call.recv_offset + rank * chunk_bytes + skip_bytes, peer));
   }
 };
 
-/// Units that a thread moves at a time: `rows` units for each of several peers. The distance between rows is the number
-/// of threads.
+/// Units that a thread moves at a time: `rows` units for each of several peers. Successive rows of a thread are as many
+/// units apart as there are threads.
 template <class Unit, unsigned rows>
 class LoadBatch {
  public:
@@ -44,23 +46,23 @@ class LoadBatch {
 
   __device__ LoadBatch(const PeerChunks<Unit>& chunks, const Worker& worker)
       : chunks_(chunks),
-        from_first_(reinterpret_cast<const char*>(chunks.from(0))),
-        row_units_(static_cast<unsigned>(worker.count)),
-        first_((chunks.rank + static_cast<int>(worker.index / kWarpThreads)) % chunks.ranks) {}
+        send_base_(reinterpret_cast<const char*>(chunks.source(0))),
+        row_stride_(static_cast<unsigned>(worker.count)),
+        start_rank_((chunks.rank + static_cast<int>(worker.index / kWarpThreads)) % chunks.ranks) {}
 
-  /// Loads unit number `at` and its rows for the peers from step number `step` on.
-  __device__ void load(std::size_t at, int step) {
-    units_left_ = units_left_from(at);
+  /// Loads this thread's rows from unit number `unit` on, for the peers of steps `step` to step + kPeers - 1.
+  __device__ void load(std::size_t unit, int step) {
+    units_left_ = units_left_from(unit);
 #pragma unroll
     for (int i = 0; i < kPeers; ++i) {
-      to_[i] = nullptr;
+      destinations_[i] = nullptr;
       if (step + i >= chunks_.ranks) continue;
-      const int peer = peer_of_step(first_, step + i, chunks_.ranks);
-      const Unit* const from = reinterpret_cast<const Unit*>(from_first_ + peer * chunks_.chunk_bytes) + at;
-      to_[i] = chunks_.to(peer) + at;
+      const int peer = peer_of_step(start_rank_, step + i, chunks_.ranks);
+      const Unit* const source = reinterpret_cast<const Unit*>(send_base_ + peer * chunks_.chunk_bytes) + unit;
+      destinations_[i] = chunks_.destination(peer) + unit;
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row)
-        if (row * row_units_ < units_left_) loaded_[i][row] = from[row * row_units_];
+        if (row * row_stride_ < units_left_) loaded_[i][row] = source[row * row_stride_];
     }
   }
 
@@ -70,55 +72,56 @@ class LoadBatch {
     for (int i = 0; i < kPeers; ++i)
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row)
-        if (to_[i] && row * row_units_ < units_left_) to_[i][row * row_units_] = loaded_[i][row];
+        if (destinations_[i] && row * row_stride_ < units_left_) destinations_[i][row * row_stride_] = loaded_[i][row];
   }
 
  private:
-  /// Units from `at` to the end of the rows. They fit in 32 bits.
-  __device__ unsigned units_left_from(std::size_t at) const {
-    if (at >= chunks_.units) return 0;
-    const std::size_t units_left = chunks_.units - at;
-    return units_left < rows * row_units_ ? static_cast<unsigned>(units_left) : rows * row_units_;
+  /// Units from `unit` to the end of the chunk, limited to the rows of all threads. The number fits in 32 bits.
+  __device__ unsigned units_left_from(std::size_t unit) const {
+    if (unit >= chunks_.units) return 0;
+    const std::size_t units_left = chunks_.units - unit;
+    return units_left < rows * row_stride_ ? static_cast<unsigned>(units_left) : rows * row_stride_;
   }
 
   const PeerChunks<Unit>& chunks_;
-  const char* from_first_;  // the chunk for rank 0
-  unsigned row_units_;
-  int first_;
+  const char* send_base_;  // the chunk for rank 0
+  unsigned row_stride_;    // in units
+  int start_rank_;         // step 0 serves the rank after this one
   unsigned units_left_ = 0;
-  Unit* to_[kPeers];
+  Unit* destinations_[kPeers];  // null: no peer
   Unit loaded_[kPeers][rows];
 };
 
-/// Moves all chunks. Every thread calls `wait` once, before the first store.
+/// Moves all chunks in batches of `rows` rows. Every thread calls `wait` once, before its first store.
 template <unsigned rows, class Unit, class Wait>
-__device__ void move_by(const PeerChunks<Unit>& chunks, const Worker& worker, const Wait& wait) {
+__device__ void move_in_rows(const PeerChunks<Unit>& chunks, const Worker& worker, const Wait& wait) {
   LoadBatch<Unit, rows> batch(chunks, worker);
-  std::size_t at = worker.index;
+  std::size_t unit = worker.index;
   int step = 0;
-  batch.load(at, step);
+  batch.load(unit, step);
   wait();
 #pragma unroll 1
-  while (at < chunks.units) {
+  while (unit < chunks.units) {
     batch.store();
     step += LoadBatch<Unit, rows>::kPeers;
     if (step >= chunks.ranks) {
       step = 0;
-      at += worker.count * rows;
+      unit += worker.count * rows;
     }
-    batch.load(at, step);
+    batch.load(unit, step);
   }
 }
 
-/// Moves all chunks, with as many rows per batch as there is work for. The other loads of a batch serve more peers.
+/// Moves all chunks, with as many rows per batch as there are units for. With fewer rows, a batch serves more peers.
+/// `wait` returns when the peers are ready to receive.
 template <class Unit, class Wait>
 __device__ void move_chunks(const PeerChunks<Unit>& chunks, const Worker& worker, const Wait& wait) {
   if (chunks.units > worker.count * 4) {
-    move_by<kLoads>(chunks, worker, wait);
+    move_in_rows<kLoads>(chunks, worker, wait);
   } else if (chunks.units > worker.count) {
-    move_by<4>(chunks, worker, wait);
+    move_in_rows<4>(chunks, worker, wait);
   } else {
-    move_by<1>(chunks, worker, wait);
+    move_in_rows<1>(chunks, worker, wait);
   }
 }
 

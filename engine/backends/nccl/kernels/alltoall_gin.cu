@@ -1,7 +1,7 @@
-// All-to-all kernel -D 3: transfers over the network that the GPU starts itself (NCCL's GIN). Each rank puts a chunk
-// into the receive buffer of every peer, itself included, and raises a signal there. All chunks have arrived when the
-// signal has risen by the number of ranks.
-// Supports every type, because it computes nothing. Buffers must not be in place.
+// All-to-all kernel -D 3: network transfers that the GPU starts itself (GIN, NCCL's GPU-initiated networking). Each
+// rank puts a chunk into the receive buffer of every rank, itself included, and increments a signal (a counter) there.
+// All chunks have arrived when the signal has risen by the number of ranks. Supports every type, because it computes
+// nothing. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -14,21 +14,21 @@ namespace {
 __global__ void __launch_bounds__(kKernelThreads)
     alltoall_gin(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                  const std::size_t chunk_bytes) {
-  // Each block has its own signal. Read it before the barrier: peers raise it only after all have passed.
+  // Each block has its own signal. Read it before the barrier, because peers may raise it after the barrier.
   const unsigned signal = blockIdx.x;
   ncclGin gin{comm, 0};
-  const std::uint64_t before = gin.readSignal(signal);
+  const std::uint64_t signal_before = gin.readSignal(signal);
   ncclBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, ncclTeamTagWorld{}, gin, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire, ncclGinFenceLevel::Relaxed);
 
-  const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
+  const Worker worker = worker_in_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   for (std::size_t peer = worker.index; peer < static_cast<std::size_t>(comm.nRanks); peer += worker.count)
     gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * chunk_bytes,
             call.send_window, call.send_offset + peer * chunk_bytes, chunk_bytes, ncclGin_SignalInc{signal});
 
-  // All ranks send to this rank from the block with the same index.
+  // On every rank the same block sends to this rank, so that all chunks for this rank raise the same signal.
   if (blockIdx.x == sending_block(comm.rank, blockDim.x, gridDim.x))
-    gin.waitSignal(ncclCoopCta{}, signal, before + comm.nRanks);
+    gin.waitSignal(ncclCoopCta{}, signal, signal_before + comm.nRanks);
   gin.flush(ncclCoopCta{});
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release, ncclGinFenceLevel::Relaxed);
 }

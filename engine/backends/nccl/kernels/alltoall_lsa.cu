@@ -1,7 +1,7 @@
 // All-to-all kernel -D 1: stores to the peers' memory, one element at a time. Each rank stores its chunk for a peer
 // into the peer's receive buffer.
-// Requires that all ranks reach each other's memory. Supports every type, because it computes nothing, and any
-// alignment. Buffers must not be in place.
+// Requires that all ranks reach each other's memory (NCCL: LSA, load-store accessible). Supports every type and any
+// alignment, because it computes nothing. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/alltoall_chunks.cuh"
@@ -16,10 +16,10 @@ template <class Word>
 __global__ void __launch_bounds__(kKernelThreads, 1)
     alltoall_lsa(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  // Peers may store here after this rank's earlier work has ended. It has ended when this kernel runs.
+  // Tells the peers that they may store here: the rank's earlier work has ended, because this kernel runs.
   barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
   const PeerChunks<Word> chunks{call, call.count * sizeof(Word), 0, call.count, comm.rank, comm.nRanks};
-  move_chunks(chunks, worker_across_blocks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x),
+  move_chunks(chunks, interleaved_worker_in_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x),
               [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); });
   // The barrier guarantees that the stores have arrived. Only later kernels read the data.
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels on NCCL's device API (-D) and the arguments of one launch.
+// Launches of the -D kernels, which run collectives through NCCL's device API. cuda/device_comm calls them.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -12,10 +12,11 @@ namespace busbw {
 enum class Dtype;
 enum class Redop;
 
-/// Threads per CTA, as in nccl-tests.
+/// Threads per CTA (thread block), as in nccl-tests.
 inline constexpr unsigned kKernelThreads = 512;
 
-/// Arguments of every kernel. Offsets are in bytes from the start of a window, and are multiples of the element size.
+/// Arguments of every kernel. A window is memory registered with NCCL on all ranks. Offsets are in bytes from the start
+/// of a window, and are multiples of the element size.
 struct KernelArguments {
   ncclWindow_t send_window;
   std::size_t send_offset;
@@ -27,8 +28,8 @@ struct KernelArguments {
   unsigned ctas;
 };
 
-// One function per algorithm; its .cu file states the requirements. Returns cudaErrorInvalidValue for a type or
-// operator that it does not support (listed in values/device_kernels.hpp).
+// One function per algorithm; its .cu file states the requirements. Each returns cudaErrorInvalidValue for a type or
+// operator that it does not support (values/device_kernels.hpp lists those).
 cudaError_t launch_all_reduce_lsa(const KernelArguments&, const ncclDevComm&, cudaStream_t);
 cudaError_t launch_all_reduce_lsa_vectors(const KernelArguments&, const ncclDevComm&, cudaStream_t);
 cudaError_t launch_all_reduce_multimem(const KernelArguments&, const ncclDevComm&, cudaStream_t);

@@ -1,6 +1,6 @@
 #pragma once
-// Copies within a GPU's memory by a kernel. A graph that contains only kernels launches without delay, even behind a
-// kernel that waits. A graph that also needs the GPU's copy engines blocks the launching thread.
+// Copies within a GPU's memory by a kernel, for CUDA graphs (-G). A graph that contains only kernels launches without
+// delay, even behind a kernel that waits. A graph that needs the GPU's copy engines would block the launching thread.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Kernels that fill and compare GPU memory with data streams; tile_words.cuh has the work of one thread.
 #include "backends/nccl/kernels/device_data.hpp"
 #include "backends/nccl/kernels/tile_words.cuh"
 
@@ -6,18 +7,21 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-__device__ std::size_t thread() { return std::size_t{blockIdx.x} * kThreads + threadIdx.x; }
-__device__ std::size_t threads() { return std::size_t{gridDim.x} * kThreads; }
+__device__ std::size_t thread_index() { return std::size_t{blockIdx.x} * kThreads + threadIdx.x; }
+__device__ std::size_t thread_count() { return std::size_t{gridDim.x} * kThreads; }
 
-__global__ void __launch_bounds__(kThreads) fill(DeviceRange range) { fill_range(range, thread(), threads()); }
-
-__global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned long long* differing) {
-  const unsigned found = count_differing(range, thread(), threads());
-  if (found) atomicAdd(differing, static_cast<unsigned long long>(found));
+__global__ void __launch_bounds__(kThreads) fill(DeviceRange range) {
+  fill_range(range, thread_index(), thread_count());
 }
 
-unsigned blocks_for(const DeviceRange& range) {
-  constexpr std::size_t kMaxBlocks = 132 * 16;  // a few for each multiprocessor of any GPU
+__global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned long long* differing) {
+  const unsigned thread_differing = count_differing(range, thread_index(), thread_count());
+  if (thread_differing) atomicAdd(differing, static_cast<unsigned long long>(thread_differing));
+}
+
+/// Number of blocks in which each warp has at least about one strip.
+unsigned block_count(const DeviceRange& range) {
+  constexpr std::size_t kMaxBlocks = 132 * 16;  // 16 for each of an H100's 132 multiprocessors
   constexpr std::size_t kBlockBytes = std::size_t{kStripWords} * kWordBytes * (kThreads / kLanes);
   const std::size_t blocks = range.elements * range.element_bytes / kBlockBytes + 1;
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
@@ -27,13 +31,13 @@ unsigned blocks_for(const DeviceRange& range) {
 
 cudaError_t launch_fill(const DeviceRange& range, cudaStream_t stream) {
   if (range.elements == 0) return cudaSuccess;
-  fill<<<blocks_for(range), kThreads, 0, stream>>>(range);
+  fill<<<block_count(range), kThreads, 0, stream>>>(range);
   return cudaGetLastError();
 }
 
 cudaError_t launch_compare(const DeviceRange& range, unsigned long long* differing, cudaStream_t stream) {
   if (range.elements == 0) return cudaSuccess;
-  compare<<<blocks_for(range), kThreads, 0, stream>>>(range, differing);
+  compare<<<block_count(range), kThreads, 0, stream>>>(range, differing);
   return cudaGetLastError();
 }
 

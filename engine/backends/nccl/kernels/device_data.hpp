@@ -10,7 +10,8 @@ namespace busbw {
 /// Writes the range of the stream to memory.
 cudaError_t launch_fill(const DeviceRange& range, cudaStream_t stream);
 
-/// Adds the number of words of up to 16 bytes that differ from the stream to `*differing`. Adds 0 if all are equal.
+/// Adds the number of differing words, of up to 16 bytes each, to `*differing` on the device. 0 means that all bytes
+/// are equal.
 cudaError_t launch_compare(const DeviceRange& range, unsigned long long* differing, cudaStream_t stream);
 
 }  // namespace busbw

@@ -5,15 +5,15 @@
 
 namespace busbw {
 
-/// Bytes of padding after a tile on the device, because kernels read whole words.
+/// Bytes of padding after a tile on the device, because kernels read whole words of 16 bytes.
 constexpr std::size_t kTilePaddingBytes = 16;
 
-/// A range of a data stream and its memory, all on one device.
+/// A range of a data stream (verify/data_stream.hpp) and the memory to fill or to compare, all on one device.
 struct DeviceRange {
-  unsigned char* at;          // any alignment
+  unsigned char* memory;      // any alignment
   const unsigned char* tile;  // kTileElements elements and kTilePaddingBytes, aligned to 16 bytes
   std::uint64_t seed;
-  std::uint64_t first;  // position in the stream
+  std::uint64_t first;  // position of the range in the stream, in elements
   std::size_t elements;
   unsigned element_bytes;  // 1, 2, 4 or 8
 };

@@ -1,10 +1,11 @@
+// Gate kernel: one thread that polls host memory until the host opens the gate.
 #include "backends/nccl/kernels/gate_kernel.hpp"
 
 namespace busbw {
 namespace {
 
-// Limit on polls. One poll of host memory takes 0.5 to 2 us, over PCIe and over a chip-to-chip link to the CPU. All
-// polls take about 20 to 90 s. The limit prevents a stopped host process from leaving the GPU spinning.
+// Limit on polls, so that a stopped host process does not leave the GPU spinning. One poll of host memory takes 0.5 to
+// 2 us, over PCIe or a chip-to-chip link to the CPU, so all polls take about 20 to 90 s.
 constexpr unsigned kMaxPolls = 45'000'000;
 
 __global__ void wait_until_open(volatile GateWords* words, unsigned long long closing) {

@@ -1,39 +1,40 @@
 #pragma once
-// Loads that add the elements of all members of a multicast object, and stores to all members. Only GPUs of compute
-// capability 9.0 and later support them; code compiled for older GPUs traps.
+// Loads that add the elements of all ranks, and stores to all ranks, in the NVLink switch. Addresses are multicast
+// addresses, which stand for the same place in every rank's buffer. GPUs before compute capability 9.0 have no such
+// instructions; code compiled for them traps.
 #include <cuda_runtime_api.h>
 
 namespace busbw {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-__device__ inline float load_sum_of_all(const float* at) {
+__device__ inline float load_sum_of_all(const float* address) {
   float sum;
-  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f32 %0, [%1];" : "=f"(sum) : "l"(at) : "memory");
+  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f32 %0, [%1];" : "=f"(sum) : "l"(address) : "memory");
   return sum;
 }
-__device__ inline double load_sum_of_all(const double* at) {
+__device__ inline double load_sum_of_all(const double* address) {
   double sum;
-  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f64 %0, [%1];" : "=d"(sum) : "l"(at) : "memory");
+  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f64 %0, [%1];" : "=d"(sum) : "l"(address) : "memory");
   return sum;
 }
-__device__ inline float4 load_sum_of_all(const float4* at) {
+__device__ inline float4 load_sum_of_all(const float4* address) {
   float4 sum;
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w)
-               : "l"(at)
+               : "l"(address)
                : "memory");
   return sum;
 }
-__device__ inline void store_to_all(float* at, float value) {
-  asm volatile("multimem.st.relaxed.sys.global.f32 [%0], %1;" ::"l"(at), "f"(value) : "memory");
+__device__ inline void store_to_all(float* address, float value) {
+  asm volatile("multimem.st.relaxed.sys.global.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
 }
-__device__ inline void store_to_all(double* at, double value) {
-  asm volatile("multimem.st.relaxed.sys.global.f64 [%0], %1;" ::"l"(at), "d"(value) : "memory");
+__device__ inline void store_to_all(double* address, double value) {
+  asm volatile("multimem.st.relaxed.sys.global.f64 [%0], %1;" ::"l"(address), "d"(value) : "memory");
 }
-__device__ inline void store_to_all(float4* at, float4 value) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(value.x), "f"(value.y),
-               "f"(value.z), "f"(value.w)
+__device__ inline void store_to_all(float4* address, float4 value) {
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(value.x),
+               "f"(value.y), "f"(value.z), "f"(value.w)
                : "memory");
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Locates the expected bytes of a range of a data stream, by 16-byte words and for many threads. The kernels of
-// device_data.cu use it. Tests run it thread by thread on the host, with replacements for CUDA's functions.
+// Writes or compares a range of a data stream in GPU memory (kernels of device_data.cu), in words of 16 bytes. A tile
+// is the table with the values of a stream; verify/block_start.hpp defines tiles and blocks. Tests run this code thread
+// by thread on the host, with replacements for CUDA's functions.
 #include "backends/nccl/kernels/device_range.hpp"
 #include "verify/block_start.hpp"
 
@@ -8,60 +9,65 @@ namespace busbw {
 
 inline constexpr unsigned kLanes = 32;  // per warp
 inline constexpr unsigned kWordBytes = 16;
-/// Words that a lane takes before its warp moves on. Most of them lie in one block.
+/// Words that a lane reads before it processes the first one. Most of them lie in one block of the stream.
 inline constexpr unsigned kWordsPerLane = 4;
+/// A strip: consecutive words that one warp processes at a time.
 inline constexpr unsigned kStripWords = kWordsPerLane * kLanes;
 
-/// Position of a byte of the range in the tile.
+/// Position in the tile of a byte of the range.
 struct TilePosition {
   unsigned offset;            // bytes from the start of the tile
-  unsigned contiguous_bytes;  // bytes from there on that are consecutive in the tile
+  unsigned contiguous_bytes;  // bytes of the range that follow without a gap in the tile, this byte included
 };
 
-/// Finds tile positions. Keeps the thread's last block, because computing the start of a block takes longer than
-/// copying a word.
+/// Finds tile positions. Caches the start of the thread's last block, because computing it takes longer than copying a
+/// word.
 class TileLocator {
  public:
   __device__ explicit TileLocator(const DeviceRange& range) : range_(range) {
-    while (1u << shift_ < range.element_bytes) ++shift_;
+    while (1u << element_shift_ < range.element_bytes) ++element_shift_;
   }
 
   /// Position of byte number `byte` of the range.
   __device__ TilePosition locate(std::uint64_t byte) {
-    const std::uint64_t position = range_.first + (byte >> shift_);
-    const unsigned in_element = static_cast<unsigned>(byte) & (range_.element_bytes - 1);
-    const unsigned in_block = static_cast<unsigned>(position % kBlockElements);
+    const std::uint64_t position = range_.first + (byte >> element_shift_);
+    const unsigned byte_in_element = static_cast<unsigned>(byte) & (range_.element_bytes - 1);
+    const unsigned element_in_block = static_cast<unsigned>(position % kBlockElements);
     const std::uint64_t block = position / kBlockElements;
-    if (block != block_) {
-      block_ = block;
-      start_ = static_cast<unsigned>(block_start(range_.seed, block));
+    if (block != cached_block_) {
+      cached_block_ = block;
+      cached_start_ = static_cast<unsigned>(block_start(range_.seed, block));
     }
-    const unsigned left_in_block = static_cast<unsigned>(kBlockElements) - in_block;
-    return {((start_ + in_block) << shift_) + in_element, (left_in_block << shift_) - in_element};
+    const unsigned elements_left_in_block = static_cast<unsigned>(kBlockElements) - element_in_block;
+    return {((cached_start_ + element_in_block) << element_shift_) + byte_in_element,
+            (elements_left_in_block << element_shift_) - byte_in_element};
   }
 
  private:
   const DeviceRange& range_;
-  unsigned shift_ = 0;  // log2 of the element size
-  std::uint64_t block_ = ~std::uint64_t{0};
-  unsigned start_ = 0;
+  unsigned element_shift_ = 0;  // log2 of the element size
+  std::uint64_t cached_block_ = ~std::uint64_t{0};  // none
+  unsigned cached_start_ = 0;  // in elements
 };
 
-/// Reads 16 bytes of the tile from any offset, out of two aligned words.
+/// Reads 16 bytes of the tile from any offset, out of two aligned words. The words are eight 4-byte parts. Two
+/// selections drop the parts before the offset, and a funnel shift drops the remaining 0 to 3 bytes. No branch depends
+/// on the offset.
 __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
   const uint4* const words = reinterpret_cast<const uint4*>(tile) + offset / kWordBytes;
   const uint4 low = words[0], high = words[1];
-  const bool by_two = offset & 8, by_one = offset & 4;
-  const unsigned a0 = by_two ? low.z : low.x, a1 = by_two ? low.w : low.y, a2 = by_two ? high.x : low.z,
-                 a3 = by_two ? high.y : low.w, a4 = by_two ? high.z : high.x, a5 = by_two ? high.w : high.y;
-  const unsigned b0 = by_one ? a1 : a0, b1 = by_one ? a2 : a1, b2 = by_one ? a3 : a2, b3 = by_one ? a4 : a3,
-                 b4 = by_one ? a5 : a4;
-  const unsigned bits = (offset & 3) * 8;
-  return make_uint4(__funnelshift_r(b0, b1, bits), __funnelshift_r(b1, b2, bits), __funnelshift_r(b2, b3, bits),
-                    __funnelshift_r(b3, b4, bits));
+  const bool skips_two_parts = offset & 8, skips_one_part = offset & 4;
+  const unsigned a0 = skips_two_parts ? low.z : low.x, a1 = skips_two_parts ? low.w : low.y,
+                 a2 = skips_two_parts ? high.x : low.z, a3 = skips_two_parts ? high.y : low.w,
+                 a4 = skips_two_parts ? high.z : high.x, a5 = skips_two_parts ? high.w : high.y;
+  const unsigned b0 = skips_one_part ? a1 : a0, b1 = skips_one_part ? a2 : a1, b2 = skips_one_part ? a3 : a2,
+                 b3 = skips_one_part ? a4 : a3, b4 = skips_one_part ? a5 : a4;
+  const unsigned shift_bits = (offset & 3) * 8;
+  return make_uint4(__funnelshift_r(b0, b1, shift_bits), __funnelshift_r(b1, b2, shift_bits),
+                    __funnelshift_r(b2, b3, shift_bits), __funnelshift_r(b3, b4, shift_bits));
 }
 
-/// Expected word that begins with byte number `byte`. It may extend into the next block.
+/// Expected word that begins with byte number `byte` of the range. Its end may lie in the next block.
 __device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& locator, std::uint64_t byte) {
   const TilePosition position = locator.locate(byte);
   if (position.contiguous_bytes >= kWordBytes) return tile_word(range.tile, position.offset);
@@ -75,56 +81,60 @@ __device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& loc
   return make_uint4(parts[0], parts[1], parts[2], parts[3]);
 }
 
-/// Calls word(at, read(at), expected) for each aligned word of the range, and byte(at, expected) for the bytes before
-/// and after the aligned words. Reads several words before it processes the first one.
-template <class Byte, class Read, class Word>
-__device__ void over_range(const DeviceRange& range, std::size_t thread, std::size_t threads, const Byte& byte,
-                           const Read& read, const Word& word) {
+/// Visits the part of the range that belongs to thread number `thread` of `threads`. Calls
+/// on_word(address, read_word(address), expected) for each aligned word, and on_byte(address, expected) for the bytes
+/// before and after the aligned words. Reads several words before it processes the first one.
+template <class OnByte, class ReadWord, class OnWord>
+__device__ void visit_range(const DeviceRange& range, std::size_t thread, std::size_t threads, const OnByte& on_byte,
+                            const ReadWord& read_word, const OnWord& on_word) {
   const std::size_t bytes = range.elements * range.element_bytes;
-  const std::size_t to_aligned = static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(range.at)) % kWordBytes;
-  const std::size_t head = to_aligned < bytes ? to_aligned : bytes;
+  const std::size_t bytes_to_alignment =
+      static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(range.memory)) % kWordBytes;
+  const std::size_t head = bytes_to_alignment < bytes ? bytes_to_alignment : bytes;
   const std::size_t words = (bytes - head) / kWordBytes;
   TileLocator locator(range);
   if (thread < 2 * kWordBytes) {
-    const bool at_begin = thread < kWordBytes;
-    const std::size_t number = at_begin ? thread : head + words * kWordBytes + thread - kWordBytes;
-    if (number < (at_begin ? head : bytes)) byte(range.at + number, range.tile[locator.locate(number).offset]);
+    // One thread per byte: the first kWordBytes threads for the head, the next ones for the tail.
+    const bool is_in_head = thread < kWordBytes;
+    const std::size_t byte = is_in_head ? thread : head + words * kWordBytes + thread - kWordBytes;
+    if (byte < (is_in_head ? head : bytes)) on_byte(range.memory + byte, range.tile[locator.locate(byte).offset]);
   }
-  uint4* const first = reinterpret_cast<uint4*>(range.at + head);
-  // Strips start at a memory line, so that a warp writes whole lines. Words before the range are skipped.
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
+  uint4* const first = reinterpret_cast<uint4*>(range.memory + head);
+  // Strips start at a 512-byte boundary, so that a warp writes whole cache lines. Words before the range are skipped.
+  const std::size_t words_before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
   const std::size_t lane = thread % kLanes;
-  for (std::size_t strip = thread / kLanes * kStripWords; strip < before + words;
+  for (std::size_t strip = thread / kLanes * kStripWords; strip < words_before + words;
        strip += threads / kLanes * kStripWords) {
     // Wraps around to a large number for words before the range.
-    const std::size_t first_of_lane = strip + lane - before;
-    uint4 found[kWordsPerLane];
+    const std::size_t first_of_lane = strip + lane - words_before;
+    uint4 actual[kWordsPerLane];
     for (unsigned i = 0; i < kWordsPerLane; ++i)
-      if (first_of_lane + i * kLanes < words) found[i] = read(first + (first_of_lane + i * kLanes));
+      if (first_of_lane + i * kLanes < words) actual[i] = read_word(first + (first_of_lane + i * kLanes));
     for (unsigned i = 0; i < kWordsPerLane; ++i) {
-      const std::size_t number = first_of_lane + i * kLanes;
-      if (number < words) word(first + number, found[i], expected_word(range, locator, head + number * kWordBytes));
+      const std::size_t word = first_of_lane + i * kLanes;
+      if (word < words) on_word(first + word, actual[i], expected_word(range, locator, head + word * kWordBytes));
     }
   }
 }
 
-/// Writes one thread's words of the range.
+/// Writes the expected bytes of one thread's part of the range. The memory is not read.
 __device__ inline void fill_range(const DeviceRange& range, std::size_t thread, std::size_t threads) {
-  over_range(
-      range, thread, threads, [](unsigned char* at, unsigned char expected) { *at = expected; },
-      [](const uint4*) { return uint4{}; }, [](uint4* at, uint4, uint4 expected) { *at = expected; });
+  visit_range(
+      range, thread, threads, [](unsigned char* address, unsigned char expected) { *address = expected; },
+      [](const uint4*) { return uint4{}; }, [](uint4* address, uint4, uint4 expected) { *address = expected; });
 }
 
-/// Counts the words of one thread that differ from the expected ones.
+/// Counts the words and single bytes of one thread's part that differ from the expected ones.
 __device__ inline unsigned count_differing(const DeviceRange& range, std::size_t thread, std::size_t threads) {
-  unsigned found = 0;
-  over_range(
-      range, thread, threads, [&](const unsigned char* at, unsigned char expected) { found += *at != expected; },
-      [](const uint4* at) { return *at; },
+  unsigned differing = 0;
+  visit_range(
+      range, thread, threads,
+      [&](const unsigned char* address, unsigned char expected) { differing += *address != expected; },
+      [](const uint4* address) { return *address; },
       [&](const uint4*, uint4 got, uint4 expected) {
-        found += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
+        differing += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
       });
-  return found;
+  return differing;
 }
 
 }  // namespace busbw

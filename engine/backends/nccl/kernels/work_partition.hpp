@@ -1,5 +1,6 @@
 #pragma once
-// Maps threads of ranks' kernels to elements. Constant expressions, so that kernels and host tests share them.
+// Distributes elements, vectors and peers over the threads of the -D kernels. All functions are constant expressions,
+// so that kernels and host tests share them. `thread` is the index in its block of `block_threads` threads.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,76 +10,80 @@ namespace busbw {
 inline constexpr unsigned kVectorBytes = 16;
 inline constexpr unsigned kWarpThreads = 32;
 
-/// A range of elements: aligned vectors in the middle, single elements before and after them.
+/// A range of elements: aligned vectors of kVectorBytes in the middle, single elements before and after them.
 struct VectorRange {
   std::size_t head;     // elements before the first vector
-  std::size_t vectors;  // of kVectorBytes
+  std::size_t vectors;
   std::size_t tail;     // elements after the last vector
 };
 
-/// Splits `count` elements of `element_bytes` (1, 2, 4 or 8) that are read from byte offset `from` and written to byte
-/// offset `to` of aligned memory. Returns no vectors if the two offsets are aligned differently.
-constexpr VectorRange split_by_vectors(std::size_t from, std::size_t to, std::size_t count, unsigned element_bytes) {
-  if (from % kVectorBytes != to % kVectorBytes) return {count, 0, 0};
-  const std::size_t to_aligned = (kVectorBytes - from % kVectorBytes) % kVectorBytes / element_bytes;
-  const std::size_t head = to_aligned < count ? to_aligned : count;
+/// Splits `count` elements of `element_bytes` (1, 2, 4 or 8). They are read from byte offset `send_offset` and written
+/// to byte offset `recv_offset` of aligned memory. Returns no vectors if the two offsets are aligned differently.
+constexpr VectorRange split_by_vectors(std::size_t send_offset, std::size_t recv_offset, std::size_t count,
+                                       unsigned element_bytes) {
+  if (send_offset % kVectorBytes != recv_offset % kVectorBytes) return {count, 0, 0};
+  const std::size_t elements_to_alignment = (kVectorBytes - send_offset % kVectorBytes) % kVectorBytes / element_bytes;
+  const std::size_t head = elements_to_alignment < count ? elements_to_alignment : count;
   const std::size_t vectors = (count - head) * element_bytes / kVectorBytes;
   return {head, vectors, count - head - vectors * (kVectorBytes / element_bytes)};
 }
 
-/// One of the threads that share the work.
+/// Thread number `index` of the `count` threads that share the work.
 struct Worker {
   std::size_t index;
   std::size_t count;
 };
 
-/// A thread of all ranks' kernels, which have equal grids. Threads of a warp are neighbors.
-constexpr Worker worker_of_all(unsigned thread, unsigned block, unsigned threads, unsigned blocks, int rank,
-                               int ranks) {
-  return {thread + std::size_t{threads} * (static_cast<std::size_t>(rank) + std::size_t{block} * ranks),
-          std::size_t{threads} * blocks * ranks};
+/// A thread among the threads of all ranks, if all ranks share the work. Their kernels have equal grids. The threads of
+/// a block have consecutive indexes.
+constexpr Worker worker_among_ranks(unsigned thread, unsigned block, unsigned block_threads, unsigned blocks, int rank,
+                                    int ranks) {
+  return {thread + std::size_t{block_threads} * (static_cast<std::size_t>(rank) + std::size_t{block} * ranks),
+          std::size_t{block_threads} * blocks * ranks};
 }
 
-/// Like worker_of_all, but consecutive warps alternate between ranks and blocks, so that small work is spread over all
-/// of them.
-constexpr Worker worker_across_all(unsigned thread, unsigned block, unsigned threads, unsigned blocks, int rank,
-                                   int ranks) {
+/// Like worker_among_ranks, but consecutive warps belong to different ranks and blocks. Work for a few warps is then
+/// spread over all ranks.
+constexpr Worker interleaved_worker_among_ranks(unsigned thread, unsigned block, unsigned block_threads,
+                                                unsigned blocks, int rank, int ranks) {
   const std::size_t warp = thread / kWarpThreads;
   return {thread % kWarpThreads + kWarpThreads * (static_cast<std::size_t>(rank) + (block + blocks * warp) * ranks),
-          std::size_t{threads} * blocks * ranks};
+          std::size_t{block_threads} * blocks * ranks};
 }
 
-/// A thread of its own rank's kernel.
-constexpr Worker worker_of_rank(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
-  return {thread + std::size_t{threads} * block, std::size_t{threads} * blocks};
+/// A thread among the threads of its own rank, if each rank does its own work.
+constexpr Worker worker_in_rank(unsigned thread, unsigned block, unsigned block_threads, unsigned blocks) {
+  return {thread + std::size_t{block_threads} * block, std::size_t{block_threads} * blocks};
 }
 
-/// Like worker_of_rank, but consecutive warps alternate between blocks.
-constexpr Worker worker_across_blocks(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
-  return worker_across_all(thread, block, threads, blocks, 0, 1);
+/// Like worker_in_rank, but consecutive warps belong to different blocks.
+constexpr Worker interleaved_worker_in_rank(unsigned thread, unsigned block, unsigned block_threads, unsigned blocks) {
+  return interleaved_worker_among_ranks(thread, block, block_threads, blocks, 0, 1);
 }
 
-/// Index of a thread's first vector, and distance to its next turn, if warps take turns of `unroll` rows of 32 vectors.
-/// Its vector in row i is i * 32 further.
-constexpr std::size_t first_vector(const Worker& worker, unsigned unroll) {
-  return worker.index / kWarpThreads * kWarpThreads * unroll + worker.index % kWarpThreads;
+/// Index of a thread's first vector. A warp processes `rows` consecutive rows of 32 vectors at a time, one vector per
+/// thread and row. The thread's vector in row i is i * 32 further.
+constexpr std::size_t first_vector(const Worker& worker, unsigned rows) {
+  return worker.index / kWarpThreads * kWarpThreads * rows + worker.index % kWarpThreads;
 }
-constexpr std::size_t vector_stride(const Worker& worker, unsigned unroll) { return worker.count * unroll; }
+/// Distance from a thread's first vector to the first vector of its next `rows` rows: the rows of all warps.
+constexpr std::size_t vector_stride(const Worker& worker, unsigned rows) { return worker.count * rows; }
 
-/// Number of `vectors` in turns in which every thread has all its rows.
-constexpr std::size_t vectors_in_full_strides(std::size_t vectors, const Worker& worker, unsigned unroll) {
-  return vectors - vectors % vector_stride(worker, unroll);
+/// Number of `vectors` in the full strides: up to there, every thread has a vector in each of its rows.
+constexpr std::size_t vectors_in_full_strides(std::size_t vectors, const Worker& worker, unsigned rows) {
+  return vectors - vectors % vector_stride(worker, rows);
 }
 
-/// Peer of `rank` in its step `step`. Each rank begins with another peer, so that no peer becomes a bottleneck.
+/// Peer that `rank` serves in its step `step` of 0 .. ranks-1. In one step all ranks serve different peers, so that no
+/// peer becomes a bottleneck. The last peer is the rank itself.
 constexpr int peer_of_step(int rank, int step, int ranks) {
   const int peer = rank + 1 + step;
   return peer < ranks ? peer : peer - ranks;
 }
 
-/// Block with the threads that send to `peer`, if thread t of the kernel sends to peers t, t + threads, ...
-constexpr unsigned sending_block(int peer, unsigned threads, unsigned blocks) {
-  return static_cast<unsigned>(peer) % (threads * blocks) / threads;
+/// Block that sends to `peer`, if worker w of a rank (worker_in_rank) sends to the peers w, w + worker count, ...
+constexpr unsigned sending_block(int peer, unsigned block_threads, unsigned blocks) {
+  return static_cast<unsigned>(peer) % (block_threads * blocks) / block_threads;
 }
 
 }  // namespace busbw

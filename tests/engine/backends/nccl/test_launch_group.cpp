@@ -45,7 +45,7 @@ class LoggingIssuer final : public OperationIssuer {
     if (fails_to_start) throw EnvironmentError("the device is lost");
   }
   void abort_nccl_group() noexcept override { note("!)"); }
-  bool finished() override { return ++polls > polls_until_finished; }
+  bool has_finished() override { return ++polls > polls_until_finished; }
   void recover() noexcept override { ++recovered; }
 
   bool keeps_log = true;

@@ -62,7 +62,7 @@ unsigned compare(const DeviceRange& range, std::size_t threads) {
 
 }  // namespace
 
-TEST_CASE("over_range: writes exactly the host's bytes and compares every byte") {
+TEST_CASE("visit_range: writes exactly the host's bytes and compares every byte") {
   std::mt19937 random(11);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
@@ -90,7 +90,7 @@ TEST_CASE("over_range: writes exactly the host's bytes and compares every byte")
       REQUIRE(by_threads == by_host);
       if (elements == 0) continue;
       CHECK(compare(range, threads) == 0);
-      range.at[below(bytes)] ^= 1;
+      range.memory[below(bytes)] ^= 1;
       CHECK(compare(range, threads) == 1);
     }
   }

@@ -22,7 +22,7 @@ std::vector<int> taken(const Grid& grid, std::size_t vectors, unsigned unroll) {
   for (int rank = 0; rank < grid.ranks; ++rank)
     for (unsigned block = 0; block < grid.blocks; ++block)
       for (unsigned thread = 0; thread < grid.threads; ++thread) {
-        const Worker worker = worker_of_all(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
+        const Worker worker = worker_among_ranks(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
         for (std::size_t at = first_vector(worker, unroll); at < vectors; at += vector_stride(worker, unroll))
           for (unsigned row = 0; row < unroll; ++row)
             if (at + row * kWarpThreads < vectors) ++times[at + row * kWarpThreads];
@@ -53,13 +53,13 @@ TEST_CASE("split_by_vectors: vectors are aligned on both sides, and every elemen
         }
 }
 
-TEST_CASE("worker_of_all: every thread of every rank has a unique index, consecutive in a warp") {
+TEST_CASE("worker_among_ranks: every thread of every rank has a unique index, consecutive in a warp") {
   for (const Grid& grid : kGrids) {
     std::vector<int> times(std::size_t{grid.threads} * grid.blocks * static_cast<unsigned>(grid.ranks));
     for (int rank = 0; rank < grid.ranks; ++rank)
       for (unsigned block = 0; block < grid.blocks; ++block)
         for (unsigned thread = 0; thread < grid.threads; ++thread) {
-          const Worker worker = worker_of_all(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
+          const Worker worker = worker_among_ranks(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
           REQUIRE(worker.count == times.size());
           REQUIRE(worker.index < times.size());
           REQUIRE(worker.index % kWarpThreads == thread % kWarpThreads);
@@ -69,23 +69,23 @@ TEST_CASE("worker_of_all: every thread of every rank has a unique index, consecu
   }
 }
 
-TEST_CASE("worker_of_rank: like worker_of_all with one rank") {
+TEST_CASE("worker_in_rank: like worker_among_ranks with one rank") {
   for (const Grid& grid : kGrids)
     for (unsigned block = 0; block < grid.blocks; ++block)
       for (unsigned thread = 0; thread < grid.threads; ++thread) {
-        const Worker one = worker_of_rank(thread, block, grid.threads, grid.blocks);
-        const Worker all = worker_of_all(thread, block, grid.threads, grid.blocks, 0, 1);
+        const Worker one = worker_in_rank(thread, block, grid.threads, grid.blocks);
+        const Worker all = worker_among_ranks(thread, block, grid.threads, grid.blocks, 0, 1);
         CHECK(one.index == all.index);
         CHECK(one.count == all.count);
       }
 }
 
-TEST_CASE("worker_across_blocks: every thread has a unique index, neighboring warps are in different blocks") {
+TEST_CASE("interleaved_worker_in_rank: every thread has a unique index, neighboring warps are in different blocks") {
   for (const Grid& grid : kGrids) {
     std::vector<int> times(std::size_t{grid.threads} * grid.blocks);
     for (unsigned block = 0; block < grid.blocks; ++block)
       for (unsigned thread = 0; thread < grid.threads; ++thread) {
-        const Worker worker = worker_across_blocks(thread, block, grid.threads, grid.blocks);
+        const Worker worker = interleaved_worker_in_rank(thread, block, grid.threads, grid.blocks);
         REQUIRE(worker.count == times.size());
         REQUIRE(worker.index < times.size());
         CHECK(worker.index % kWarpThreads == thread % kWarpThreads);
@@ -106,13 +106,14 @@ TEST_CASE("first_vector and vector_stride: every vector is taken once, whatever 
       }
 }
 
-TEST_CASE("worker_across_all: every thread of every rank has a unique index, neighboring warps are on other ranks") {
+TEST_CASE("interleaved_worker_among_ranks: every thread has a unique index, neighboring warps are on other ranks") {
   for (const Grid& grid : kGrids) {
     std::vector<int> times(std::size_t{grid.threads} * grid.blocks * static_cast<unsigned>(grid.ranks));
     for (int rank = 0; rank < grid.ranks; ++rank)
       for (unsigned block = 0; block < grid.blocks; ++block)
         for (unsigned thread = 0; thread < grid.threads; ++thread) {
-          const Worker worker = worker_across_all(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
+          const Worker worker =
+              interleaved_worker_among_ranks(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
           REQUIRE(worker.count == times.size());
           REQUIRE(worker.index < times.size());
           CHECK(worker.index % kWarpThreads == thread % kWarpThreads);
@@ -151,7 +152,7 @@ TEST_CASE("sending_block: the block of the thread that sends to a peer") {
   for (const Grid& grid : kGrids) {
     for (unsigned block = 0; block < grid.blocks; ++block)
       for (unsigned thread = 0; thread < grid.threads; ++thread) {
-        const Worker worker = worker_of_rank(thread, block, grid.threads, grid.blocks);
+        const Worker worker = worker_in_rank(thread, block, grid.threads, grid.blocks);
         for (std::size_t peer = worker.index; peer < 1000; peer += worker.count)
           CHECK(sending_block(static_cast<int>(peer), grid.threads, grid.blocks) == block);
       }
