@@ -211,23 +211,26 @@ def _select_yardstick(
     if selection.nearest:
         if nearest_reference is None:
             return None, [f"no published figures of {series.collective}"], []
-        if not nearest_reference.yardstick.blockers and any(
-            difference.startswith("GPU not stated") for difference in nearest_reference.yardstick.differences
-        ):
-            # An automatic choice needs a known GPU. With a named reference the user vouches for the similarity.
-            return replace(nearest_reference.yardstick, blockers=("the log does not state its GPU",)), [], notes
-        if not nearest_reference.yardstick.blockers and assumes_nics:
-            return (
-                replace(nearest_reference.yardstick, blockers=("the NICs of a node are not stated (--nics 8x400)",)),
-                [],
-                notes,
-            )
-        return nearest_reference.yardstick, [], notes
+        return _reject_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), [], notes
     if expectation is None:
         return None, [_missing_expectation_reason(series)], notes
     if expectation.unknown:
         return None, [expectation.unknown], notes
     return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], notes
+
+
+def _reject_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
+    """Adds a blocker to an automatically chosen yardstick if the log states no GPU, or no NICs that its data cross.
+
+    With a named reference the user vouches for the similarity.
+    """
+    if yardstick.blockers:
+        return yardstick
+    if any(difference.startswith("GPU not stated") for difference in yardstick.differences):
+        return replace(yardstick, blockers=("the log does not state its GPU",))
+    if assumes_nics:
+        return replace(yardstick, blockers=("the NICs of a node are not stated (--nics 8x400)",))
+    return yardstick
 
 
 def _missing_expectation_reason(series: Series) -> str:
@@ -244,16 +247,13 @@ def _use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series,
     """Returns the run and the series of the reference log, by medians if all of them have medians."""
     assert selection.log is not None
     reference_series = [reference for reference in series_of(selection.log) if reference.points]
-    own_medians, reference_medians = (
-        replace_means_by_medians(series),
-        [replace_means_by_medians(reference) for reference in reference_series],
-    )
-    medians = [reference for reference in reference_medians if reference is not None]
-    return (
-        (own_medians, medians)
-        if own_medians is not None and len(medians) == len(reference_series)
-        else (series, reference_series)
-    )
+    run_by_median = replace_means_by_medians(series)
+    references_by_median = [
+        by_median for reference in reference_series if (by_median := replace_means_by_medians(reference)) is not None
+    ]
+    if run_by_median is None or len(references_by_median) < len(reference_series):
+        return series, reference_series
+    return run_by_median, references_by_median
 
 
 def _select_yardstick_from_log(
@@ -262,15 +262,12 @@ def _select_yardstick_from_log(
     """Selects the configuration of a reference log with the fewest differences. Returns as `_select_yardstick`."""
     reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
     candidates = [yardstick_from_series(name, reference, series) for reference in reference_series]
-    most_similar_first = sorted(candidates, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)))
-    if not most_similar_first:
+    if not candidates:
         return None, [f"{name} contains no rows"], []
-    notes = (
-        [f"the reference differs in {'; '.join(most_similar_first[0].differences)}"]
-        if most_similar_first[0].differences
-        else []
-    )
-    return most_similar_first[0], [], notes
+    most_similar = min(candidates, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)))
+    if not most_similar.differences:
+        return most_similar, [], []
+    return most_similar, [], [f"the reference differs in {'; '.join(most_similar.differences)}"]
 
 
 def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:

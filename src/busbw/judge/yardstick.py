@@ -19,11 +19,12 @@ from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
 from busbw.system import find_in_text
 
-_RUN_DIFFERENCES: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
-"""Relative difference of the times of two runs on one healthy machine at one size, by band.
+_RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
+"""Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
 
 Two runs of one sweep on 4 x H200, an hour apart, differed by up to 16 % (at one size) up to 8 KiB, by 9 % above that
-and by 0.3 % on the plateau. The variation from launching (`run_variation`) or a reference's spread counts if larger.
+and by 0.3 % on the plateau. The variation from launching (`statistics.run_variation`) or a reference's spread counts
+instead if it is larger.
 """
 
 _MAX_INTERPOLATION_RATIO = 4.0
@@ -188,9 +189,8 @@ def _find_differences(run: Series, reference_facts: dict[str, object]) -> tuple[
             elif name in ("GPU", "hosts", "NICs") and run_value != reference_value:
                 differences.append(f"{name} not stated by {'the run' if run_value is None else 'the reference'}")
         elif not _are_same(name, run_value, reference_value):
-            (blockers if name in ("collective", "ranks", "GPU", "hosts", "NICs") else differences).append(
-                f"{name} {run_value} against {reference_value}"
-            )
+            is_blocker = name in ("collective", "ranks", "GPU", "hosts", "NICs")
+            (blockers if is_blocker else differences).append(f"{name} {run_value} against {reference_value}")
     return blockers, differences
 
 
@@ -217,6 +217,7 @@ def _yardstick_from_points(
 
     `launch_modes` are those of the run and, if known, of the reference.
     """
+    # Time in us and spread by placement and size.
     by_placement: dict[Placement, dict[int, tuple[float, float]]] = {}
     for point in points:
         by_placement.setdefault(point.placement, {})[point.size_bytes] = (point.time_us, point.spread)
@@ -229,9 +230,9 @@ def _yardstick_from_points(
         time_us, spread = time_and_spread
         times_us = [times[size_bytes][0] for times in by_placement.values() if size_bytes in times]
         placement_difference = (max(times_us) - min(times_us)) / time_us if len(times_us) > 1 else 0.0
-        run_variation = max(variation_factor(mode, size_bytes) for mode in launch_modes) - 1
-        run_difference = _RUN_DIFFERENCES[band_of(size_bytes, plateau_from_bytes)]
-        tolerance = max(run_difference, spread, placement_difference, run_variation)
+        launch_variation = max(variation_factor(mode, size_bytes) for mode in launch_modes) - 1
+        band_variation = _RUN_VARIATION_BY_BAND[band_of(size_bytes, plateau_from_bytes)]
+        tolerance = max(band_variation, spread, placement_difference, launch_variation)
         return ExpectedRange(low=time_us / (1 + tolerance), typical=time_us, high=time_us * (1 + tolerance))
 
     if not points:
@@ -255,10 +256,8 @@ def _interpolate(size_bytes: int, times_and_spreads: dict[int, tuple[float, floa
     above_bytes = min((known_bytes for known_bytes in times_and_spreads if known_bytes > size_bytes), default=None)
     if below_bytes is None or above_bytes is None or above_bytes > _MAX_INTERPOLATION_RATIO * below_bytes:
         return None
-    (time_below, spread_below), (time_above, spread_above) = (
-        times_and_spreads[below_bytes],
-        times_and_spreads[above_bytes],
-    )
+    time_below, spread_below = times_and_spreads[below_bytes]
+    time_above, spread_above = times_and_spreads[above_bytes]
     share = math.log(size_bytes / below_bytes) / math.log(above_bytes / below_bytes)
     # The curve may have a step between the two sizes; the range is widened by a quarter of their logarithmic distance.
     step = abs(math.log(time_above / time_below)) / 4
