@@ -327,11 +327,13 @@ def _evidence_from_means(a: _Observations, b: _Observations, quantities: Sequenc
         bounds = (numerator_low / denominator_high, numerator_high / denominator_low)
         if bounds[0] == 0 or math.isinf(bounds[1]):
             continue  # the ratio over- or underflows
-        evidence = _Evidence("means", numerator / denominator, None, bounds, quantity)
+        evidence = _Evidence(
+            basis="means", speedup=numerator / denominator, interval=None, rounding=bounds, compared=quantity
+        )
         if best is None or _rounding_width(evidence) < _rounding_width(best):
             best = evidence
     reason = "both sides print no common time or bandwidth that exceeds half of its last digit"
-    return best or _Evidence("means", None, None, None, missing_reason=reason)
+    return best or _Evidence(basis="means", speedup=None, interval=None, rounding=None, missing_reason=reason)
 
 
 def _printed_median(observations: list[Observation], quantity: str) -> float | None:
@@ -355,18 +357,20 @@ def _find_direction(evidence: _Evidence, threshold: float) -> int:
     """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither."""
     log_threshold = math.log1p(threshold)
     if evidence.interval is not None:
-        interval = evidence.interval
-        direction = 1 if interval.low > 0 else -1 if interval.high < 0 else 0
-        return direction if not evidence.must_exceed_variation or abs(interval.estimate) > log_threshold else 0
+        if evidence.must_exceed_variation and abs(evidence.interval.estimate) <= log_threshold:
+            return 0
+        return _sign_of_range(evidence.interval.low, evidence.interval.high, 0.0)
     if evidence.rounding is not None:
-        return (
-            1
-            if math.log(evidence.rounding[0]) > log_threshold
-            else -1
-            if math.log(evidence.rounding[1]) < -log_threshold
-            else 0
-        )
+        low, high = evidence.rounding
+        return _sign_of_range(math.log(low), math.log(high), log_threshold)
     return 0
+
+
+def _sign_of_range(low: float, high: float, threshold: float) -> int:
+    """Returns 1 if the whole range is above the threshold, -1 if it is below the negative threshold, otherwise 0."""
+    if low > threshold:
+        return 1
+    return -1 if high < -threshold else 0
 
 
 def _compare_neighbors(times: Sequence[_ComparedTime], directions: Sequence[int]) -> tuple[set[int], set[int]]:
@@ -378,6 +382,7 @@ def _compare_neighbors(times: Sequence[_ComparedTime], directions: Sequence[int]
             (indices[smaller], indices[larger])
             for smaller, larger in adjacent_sizes([times[index].point for index in indices])
         ]
+    # The product of two directions is 1 if both are faster or both are slower.
     agreeing = {index for pair in neighbors if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
     return agreeing, set(range(len(times))) - {index for pair in neighbors for index in pair}
 
@@ -434,14 +439,9 @@ def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, flo
 
 
 def _claimed_speedup(observations_b: Sequence[Observation]) -> float | None:
-    return next(
-        (
-            observation.row.claimed_speedup
-            for observation in observations_b
-            if observation.row.claimed_speedup is not None
-        ),
-        None,
-    )
+    """Returns the first speed-up that a row of B states. None if no row does."""
+    claims = (observation.row.claimed_speedup for observation in observations_b)
+    return next((claim for claim in claims if claim is not None), None)
 
 
 def _decimal_count(claim: float) -> int:

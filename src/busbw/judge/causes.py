@@ -73,7 +73,7 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[str
     for route in expectation.routes:
         typical_gbps = route.limit_gbps * route.efficiency.typical
         if route is not best and abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
-            best_text = f"{best.name} would reach {best_gbps:.4g}{_missing_route_reasons(best.name)}"
+            best_text = f"{best.name} would reach {best_gbps:.4g}{_unavailable_route_text(best.name)}"
             causes.append(f"{measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}")
     nics = expectation.system.nics
     if expectation.nodes > 1 and nics is not None and best.binding.wire == "NIC":
@@ -96,8 +96,9 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[str
     return causes
 
 
-def _missing_route_reasons(best: str) -> str:
-    if best.startswith("NVLS"):
+def _unavailable_route_text(route_name: str) -> str:
+    """Text of what may prevent the use of a route. Empty if nothing is known."""
+    if route_name.startswith("NVLS"):
         return (
             ": the switch does not reduce (NCCL before 2.17, NCCL_NVLS_ENABLE=0, no fabric manager, a virtual machine)"
         )

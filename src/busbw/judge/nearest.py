@@ -1,9 +1,10 @@
 """Searches for the published figures that are most similar to a run.
 
-A sweep is a series of published figures over message sizes.
+A sweep is a series of published figures over message sizes, a yardstick the ranges of time made from it.
 """
 
 import math
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,36 +22,36 @@ class NearestReference(Struct, kw_only=True, frozen=True):
     yardstick: Yardstick
 
 
+class _Candidate(NamedTuple):
+    distance: tuple[float, ...]
+    reference: NearestReference
+
+
 def find_nearest_reference(run: Series) -> NearestReference | None:
     """Returns the most similar of all shipped references. None if no reference has the run's collective."""
     candidates = [
-        (
-            _distance_key(run, reference, sweep, yardstick),
-            name,
-            number,
-            NearestReference(name=name, sweep=sweep, yardstick=yardstick),
-        )
+        _make_candidate(run, name, reference, sweep)
         for name, reference in references().items()
-        for number, sweep in enumerate(reference.sweeps)
+        for sweep in reference.sweeps
         if sweep.collective == run.collective and sweep.kind == "measured"
-        for yardstick in [yardstick_from_reference(name, reference, sweep, run)]
     ]
-    return min(candidates, key=lambda candidate: candidate[:3])[3] if candidates else None
+    nearest = min(candidates, key=lambda candidate: (candidate.distance, candidate.reference.name), default=None)
+    return nearest.reference if nearest else None
 
 
 def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
     """Returns the most similar sweep of one reference. None if it does not have the run's collective."""
     candidates = [
-        (
-            _distance_key(run, reference, sweep, yardstick),
-            number,
-            NearestReference(name=name, sweep=sweep, yardstick=yardstick),
-        )
-        for number, sweep in enumerate(reference.sweeps)
-        if sweep.collective == run.collective
-        for yardstick in [yardstick_from_reference(name, reference, sweep, run)]
+        _make_candidate(run, name, reference, sweep) for sweep in reference.sweeps if sweep.collective == run.collective
     ]
-    return min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
+    nearest = min(candidates, key=lambda candidate: candidate.distance, default=None)
+    return nearest.reference if nearest else None
+
+
+def _make_candidate(run: Series, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
+    yardstick = yardstick_from_reference(name, reference, sweep, run)
+    distance = _distance_key(run, reference, sweep, yardstick)
+    return _Candidate(distance, NearestReference(name=name, sweep=sweep, yardstick=yardstick))
 
 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
