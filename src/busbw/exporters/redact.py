@@ -5,7 +5,7 @@ Replacements are consistent: the same host is `host-1` in every table of every l
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -62,25 +62,30 @@ class _Replacements:
 
     def __init__(self, logs: Sequence[Log]) -> None:
         self._by_kind: dict[str, dict[str, str]] = {}
-        hosts = [rank.host for log in logs for table in log.tables for rank in table.rank_list if rank.host]
-        replacement_by_name: dict[str, str] = {}
-        for host in hosts:
-            replacement_by_name[host] = self.replace_name("host", host)
-            name_without_domain = host.partition(".")[0]
-            replacement_by_name.setdefault(name_without_domain, replacement_by_name[host])
-        for log in logs:
-            for table in log.tables:
-                for key, value in table.environment.items():
-                    if _VARIABLE_WITH_NAME.search(key.upper()) and len(value) > 1 and not value.isdigit():
-                        replacement_by_name.setdefault(value, self.replace_name("name", value))
-        self._replacement_by_name = replacement_by_name
-        longest_first = sorted(replacement_by_name, key=len, reverse=True)
+        self._replacement_by_name: dict[str, str] = {}
+        tables = [table for log in logs for table in log.tables]
+        self._add_hosts([rank.host for table in tables for rank in table.rank_list if rank.host])
+        for table in tables:
+            self._add_variables(table.environment)
+        # The longest first, because a regular expression takes the first alternative that matches.
+        longest_first = sorted(self._replacement_by_name, key=len, reverse=True)
         alternatives = "|".join(re.escape(name) for name in longest_first)
         self._names_pattern = (
-            re.compile(rf"(?<![A-Za-z0-9])(?:{alternatives})(?![A-Za-z0-9])", re.IGNORECASE)
-            if replacement_by_name
-            else None
+            re.compile(rf"(?<![A-Za-z0-9])(?:{alternatives})(?![A-Za-z0-9])", re.IGNORECASE) if longest_first else None
         )
+
+    def _add_hosts(self, hosts: Iterable[str]) -> None:
+        """Adds host names, each with and without its domain."""
+        for host in hosts:
+            replacement = self.replace_name("host", host)
+            self._replacement_by_name[host] = replacement
+            self._replacement_by_name.setdefault(host.partition(".")[0], replacement)
+
+    def _add_variables(self, environment: Mapping[str, str]) -> None:
+        """Adds the values of variables that name users or hosts. Numbers and single characters are no names."""
+        for variable, value in environment.items():
+            if _VARIABLE_WITH_NAME.search(variable.upper()) and len(value) > 1 and not value.isdigit():
+                self._replacement_by_name.setdefault(value, self.replace_name("name", value))
 
     def replace_name(self, kind: str, name: str) -> str:
         """Returns the replacement of a name: its kind and number, such as `host-1`."""

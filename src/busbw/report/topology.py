@@ -40,6 +40,7 @@ class ClusterLayout:
     """True if the log lists its ranks. Otherwise the nodes are assumed from the system description."""
     device: str
     fabric: str
+    """Links between the devices of a node."""
     nics: int
     """Number of NICs of a node. 0 if unknown or if there is only one node."""
     network: str
@@ -48,38 +49,44 @@ class ClusterLayout:
 
 
 def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLayout:
-    """Combines the facts of the log with those of the system description."""
-    fabric = system.fabrics[0] if system and system.fabrics else None
-    devices = table.devices
+    """Combines the facts of the log with those of the system description. `ranks`: None if unknown."""
     nodes, is_stated = _list_nodes(table, ranks, system)
-    has_several_nodes = len(nodes) > 1
+    nics = system.nics if system and len(nodes) > 1 else None
+    return ClusterLayout(
+        nodes=tuple(nodes[:MAX_NODES]),
+        more_nodes=max(0, len(nodes) - MAX_NODES),
+        is_stated=is_stated,
+        device=", ".join(table.devices) or (system.title if system else ""),
+        fabric=_fabric_text(system),
+        nics=nics.count if nics else 0,
+        network=f"{nics.text} a node" if nics else "",
+        unknown=tuple(_list_unknown_facts(table, ranks, system, node_count=len(nodes))),
+    )
+
+
+def _fabric_text(system: System | None) -> str:
+    if not system or not system.fabrics:
+        return ""
+    fabric = system.fabrics[0]
+    rate_text = f", {fabric.spec_gbps.value:g} GB/s each way per device" if fabric.spec_gbps.value else ""
+    return f"{fabric.kind}, {fabric.layout}{rate_text}"
+
+
+def _list_unknown_facts(table: Table, ranks: int | None, system: System | None, *, node_count: int) -> list[str]:
     unknown_facts = []
     if not table.rank_list:
         unknown_facts.append("the host and device of each rank")
     elif not all(rank.host for rank in table.rank_list):
         unknown_facts.append("the names of hosts")
-    if not devices and system is None:
+    if not table.devices and system is None:
         unknown_facts.append("the devices")
-    if fabric is None:
+    if not (system and system.fabrics):
         unknown_facts.append("the links between devices")
-    if (has_several_nodes or not nodes) and not (system and system.nics):
+    if node_count != 1 and not (system and system.nics):
         unknown_facts.append("the network between nodes")
     if ranks is None:
         unknown_facts.append("the number of ranks")
-    fabric_text = ""
-    if fabric:
-        rate_text = f", {fabric.spec_gbps.value:g} GB/s each way per device" if fabric.spec_gbps.value else ""
-        fabric_text = f"{fabric.kind}, {fabric.layout}{rate_text}"
-    return ClusterLayout(
-        nodes=tuple(nodes[:MAX_NODES]),
-        more_nodes=max(0, len(nodes) - MAX_NODES),
-        is_stated=is_stated,
-        device=", ".join(devices) or (system.title if system else ""),
-        fabric=fabric_text,
-        nics=system.nics.count if has_several_nodes and system and system.nics else 0,
-        network=f"{system.nics.text} a node" if has_several_nodes and system and system.nics else "",
-        unknown=tuple(unknown_facts),
-    )
+    return unknown_facts
 
 
 def _list_nodes(table: Table, ranks: int | None, system: System | None) -> tuple[list[HostRanks], bool]:
@@ -94,14 +101,10 @@ def _list_nodes(table: Table, ranks: int | None, system: System | None) -> tuple
         ], True
     if ranks is None or system is None:
         return [], False
-    per_node = system.ranks_per_node
-    first_ranks = range(0, ranks, per_node)
-    nodes = [
-        HostRanks(
-            f"node {node_number}", tuple(str(rank) for rank in range(first_rank, min(first_rank + per_node, ranks)))
-        )
-        for node_number, first_rank in enumerate(first_ranks, start=1)
-    ]
+    nodes = []
+    for first_rank in range(0, ranks, system.ranks_per_node):
+        end = min(first_rank + system.ranks_per_node, ranks)
+        nodes.append(HostRanks(f"node {len(nodes) + 1}", tuple(str(rank) for rank in range(first_rank, end))))
     return nodes, False
 
 
