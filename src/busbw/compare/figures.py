@@ -23,8 +23,8 @@ def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideF
     """
     values = {}
     for quantity in _SHOWN_QUANTITIES:
-        known = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
-        values[quantity] = median(known) if known else None
+        values_of_runs = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
+        values[quantity] = median(values_of_runs) if values_of_runs else None
     sampled_us = [value for figure in figures if (value := value_of(figure, "median_us")) is not None]
     wrong_counts = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
     return SideFigures(

@@ -101,7 +101,7 @@ def _list_nodes(table: Table, ranks: int | None, system: System | None) -> tuple
         ], True
     if ranks is None or system is None:
         return [], False
-    nodes = []
+    nodes: list[HostRanks] = []
     for first_rank in range(0, ranks, system.ranks_per_node):
         end = min(first_rank + system.ranks_per_node, ranks)
         nodes.append(HostRanks(f"node {len(nodes) + 1}", tuple(str(rank) for rank in range(first_rank, end))))
