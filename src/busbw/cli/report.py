@@ -77,7 +77,7 @@ def report(
     else:
         inputs = [ReportInput(log, log_systems) for log, log_systems in zip(logs, systems, strict=True)]
     with activity("judging and drawing"):
-        page = build(inputs, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
+        page = build(inputs, selection=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
         # Lone surrogates of broken logs are replaced before; everything else is valid UTF-8.
         content = render(page).encode("utf-8", errors="replace")
     write_whole(None if str(output) == "-" else output, content)

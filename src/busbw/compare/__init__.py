@@ -1,13 +1,14 @@
 """Comparison of two logs, or of two variants within one log: changes, their size and their certainty.
 
 `compare_logs` and `compare_variants` return a `Comparison`. docs/comparison.md has the method and its error rates.
+The verdict on each size is decided in `verdicts.py`. A point is one size of one configuration.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from busbw.compare import differences as other
+from busbw.compare import differences
 from busbw.compare.pairing import Observation, Observations, align, by_configuration, observations, require_common
 from busbw.compare.result import (
     Basis,
@@ -19,31 +20,31 @@ from busbw.compare.result import (
     SideFigures,
     SizeResult,
 )
-from busbw.compare.verdicts import FAMILY_ALPHA, MIN_RUNS, judge, resolutions_text, starts
+from busbw.compare.verdicts import FAMILY_ALPHA, MIN_RUNS, judge_points, run_count, thresholds_text
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
 
 RESOLUTION = 0.05
-"""Default for the smallest relative change that matters."""
+"""Default for the smallest relative change that matters: 5 %."""
 
 
 def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: Placement | None = None) -> Comparison:
     """Compares B against A, row by row within each configuration.
 
     Raises:
-        UsageError: The logs have no row in common, or one does not state a property that its rows need.
+        UsageError: The logs have no row in common, or one lacks a property with several values in the other.
     """
-    for name, log in (("A", a), ("B", b)):
+    for side, log in (("A", a), ("B", b)):
         variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
         if len(variants) > 1:
             raise UsageError(
-                f"{name} contains several variants: {', '.join(variants)}",
+                f"{side} contains several variants: {', '.join(variants)}",
                 remedy=f"compare them with each other: busbw compare {log.source}",
             )
     return _compare(
-        (Side(label="A", source=a.source, library=_library(a.tables), runs=len(a.tables)), a.tables),
-        (Side(label="B", source=b.source, library=_library(b.tables), runs=len(b.tables)), b.tables),
-        warnings=[*other.log_warnings("A", a), *other.log_warnings("B", b)],
+        (Side(label="A", source=a.source, library=_libraries_text(a.tables), runs=len(a.tables)), a.tables),
+        (Side(label="B", source=b.source, library=_libraries_text(b.tables), runs=len(b.tables)), b.tables),
+        warnings=[*differences.log_warnings("A", a), *differences.log_warnings("B", b)],
         resolution=resolution,
         placement=placement,
     )
@@ -67,14 +68,14 @@ def compare_variants(
     Raises:
         UsageError: The log does not have exactly two variants, or has none of these names.
     """
-    tables_by_name = _variants(log)
-    named = [name for name in tables_by_name if not name.startswith("#")]
+    tables_by_name = _tables_by_variant(log)
+    variants = [name for name in tables_by_name if not name.startswith("#")]
     if names is None:
-        if len(named) != 2:
-            problem = f"{log.source} contains {_variant_count_text(named)}"
+        if len(variants) != 2:
+            problem = f"{log.source} contains {_variant_count_text(variants)}"
             remedy = f"name two with --variants: {', '.join(tables_by_name)}"
             raise UsageError(problem, remedy=remedy if len(tables_by_name) > 1 else "give a second log")
-        names = (named[0], named[1])
+        names = (variants[0], variants[1])
     for name in names:
         if name not in tables_by_name:
             raise UsageError(
@@ -83,33 +84,36 @@ def compare_variants(
     if names[0] == names[1]:
         raise UsageError(f'the variant "{names[0]}" is named twice', remedy="name two different variants")
     sides = [
-        (Side(label=name, source=log.source, library=_library(tables_by_name[name])), tables_by_name[name])
+        (Side(label=name, source=log.source, library=_libraries_text(tables_by_name[name])), tables_by_name[name])
         for name in names
     ]
     return _compare(
         sides[0],
         sides[1],
-        warnings=other.log_warnings("the log", log),
+        warnings=differences.log_warnings("the log", log),
         resolution=resolution,
         placement=placement,
         has_claims=True,
     )
 
 
-def _variants(log: Log) -> dict[str, tuple[Table, ...]]:
-    """Returns the tables of each variant, reduced to its rows. Several tables are also listed singly, as '#1', '#2'."""
+def _tables_by_variant(log: Log) -> dict[str, tuple[Table, ...]]:
+    """Returns the tables of each variant, reduced to its rows.
+
+    If the log has several tables, each is also a variant of its own: '#1', '#2'.
+    """
     names = dict.fromkeys(row.variant for row in log.rows if row.variant)
-    found = {name: _only_variant(log.tables, name) for name in names}
+    tables_by_name = {name: _select_variant(log.tables, name) for name in names}
     if len(log.tables) > 1:
-        found |= {f"#{number}": (table,) for number, table in enumerate(log.tables, start=1)}
-    return found
+        tables_by_name |= {f"#{number}": (table,) for number, table in enumerate(log.tables, start=1)}
+    return tables_by_name
 
 
-def _only_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
-    narrowed = (
+def _select_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
+    reduced = (
         msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.variant == name)) for table in tables
     )
-    return tuple(table for table in narrowed if table.rows)
+    return tuple(table for table in reduced if table.rows)
 
 
 def _variant_count_text(names: Sequence[str]) -> str:
@@ -125,13 +129,16 @@ def _compare(
     placement: Placement | None,
     has_claims: bool = False,
 ) -> Comparison:
+    """Compares two sides, each with its tables. `has_claims`: True if B's rows state speed-ups relative to A."""
     (a, tables_a), (b, tables_b) = side_a, side_b
-    found_a, found_b = (_select_placement(observations(tables), placement) for tables in (tables_a, tables_b))
-    found_a, found_b, notes = align(found_a, found_b)
-    points = require_common(found_a, found_b)
-    pairs = [(found_a[point], found_b[point]) for point in points]
-    results = judge(points, pairs, resolution=resolution, has_claims=has_claims)
-    resolutions = resolutions_text(points, pairs, resolution)
+    observations_a, observations_b = (
+        _select_placement(observations(tables), placement) for tables in (tables_a, tables_b)
+    )
+    observations_a, observations_b, notes = align(observations_a, observations_b)
+    points = require_common(observations_a, observations_b)
+    pairs = [(observations_a[point], observations_b[point]) for point in points]
+    results = judge_points(points, pairs, resolution=resolution, has_claims=has_claims)
+    thresholds = thresholds_text(points, pairs, resolution)
     bases = list(dict.fromkeys(result.basis for result in results))
     has_device_times = any(result.compared == "device_time_us" for result in results)
     return Comparison(
@@ -140,32 +147,32 @@ def _compare(
         results=tuple(results),
         resolution=resolution,
         method=(
-            *([_TWO_TIMES] if has_device_times else []),
-            *(_METHODS[basis].format(resolutions=resolutions) for basis in bases),
+            *([_DEVICE_TIME_METHOD] if has_device_times else []),
+            *(_METHOD_BY_BASIS[basis].format(thresholds=thresholds) for basis in bases),
         ),
         level_text=_level_text(bases),
-        wrong_data=(*other.wrong_data(a.label, tables_a), *other.wrong_data(b.label, tables_b)),
-        warnings=(*warnings, *notes, *_cycle_warning(pairs)),
-        only_in_a=tuple(sorted(found_a.keys() - found_b.keys(), key=by_configuration)),
-        only_in_b=tuple(sorted(found_b.keys() - found_a.keys(), key=by_configuration)),
-        differences=other.differences(tables_a, tables_b),
+        wrong_data=(*differences.wrong_data(a.label, tables_a), *differences.wrong_data(b.label, tables_b)),
+        warnings=(*warnings, *notes, *_cycle_warnings(pairs)),
+        only_in_a=tuple(sorted(observations_a.keys() - observations_b.keys(), key=by_configuration)),
+        only_in_b=tuple(sorted(observations_b.keys() - observations_a.keys(), key=by_configuration)),
+        differences=differences.find_differences(tables_a, tables_b),
     )
 
 
-_METHODS: dict[Basis, str] = {
+_METHOD_BY_BASIS: dict[Basis, str] = {
     "runs": "Runs are the unit: a Welch interval of the ratio of their median times. It assumes that runs of A and B "
     "were taken in turns. Otherwise a change of the machine between them counts as a difference. "
-    f"With fewer than {MIN_RUNS} runs of a side a change counts only beyond {{resolutions}}.",
+    f"With fewer than {MIN_RUNS} runs of a side a change counts only beyond {{thresholds}}.",
     "iterations": f"Fewer than {MIN_RUNS} runs of a side: the intervals cover variation within a run, by stretches of "
-    "iterations, and not variation between runs. A change counts only beyond {resolutions}, "
+    "iterations, and not variation between runs. A change counts only beyond {thresholds}, "
     "and beyond the spread of either side's iterations (quartiles). `busbw ab` measures both.",
-    "means": "Single figures without samples: there is no interval, and a change counts only beyond {resolutions}, "
+    "means": "Single figures without samples: there is no interval, and a change counts only beyond {thresholds}, "
     "after allowing for rounding.",
     "blocks": "Quadruples of interleaved blocks are the unit; the order within each is random.",
 }
 
 
-_TWO_TIMES = (
+_DEVICE_TIME_METHOD = (
     "Two times are compared separately: device time, which an operation takes if all ranks begin together, and time, "
     "which a program spends, including launch time. Samples are by the device's clock and describe only the first."
 )
@@ -177,19 +184,21 @@ def _level_text(bases: Sequence[Basis]) -> str:
     return f"{(1 - FAMILY_ALPHA) * 100:g} % for all sizes together"
 
 
-def _select_placement(found: Observations, placement: Placement | None) -> Observations:
+def _select_placement(side: Observations, placement: Placement | None) -> Observations:
     """Removes the points that are known to have another placement."""
     return {
-        point: each for point, each in found.items() if placement is None or point.placement in (placement, "unstated")
+        point: point_observations
+        for point, point_observations in side.items()
+        if placement is None or point.placement in (placement, "unstated")
     }
 
 
-def _library(tables: Sequence[Table]) -> str | None:
+def _libraries_text(tables: Sequence[Table]) -> str | None:
     return ", ".join(dict.fromkeys(table.library for table in tables if table.library)) or None
 
 
-def _cycle_warning(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
-    if any(min(map(len, pair)) >= MIN_RUNS > min(map(starts, pair)) for pair in pairs):
+def _cycle_warnings(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
+    if any(min(map(len, pair)) >= MIN_RUNS > min(map(run_count, pair)) for pair in pairs):
         return [
             "Cycles of one run do not count as runs: they share properties of the program's start (memory, placement "
             f"of ranks, launch mode). Measure {MIN_RUNS} starts of each side, taken in turns."

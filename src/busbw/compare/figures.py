@@ -7,7 +7,7 @@ from busbw.compare.quantities import value_of
 from busbw.compare.result import SideFigures, TimeQuantity
 from busbw.logs import Figure
 
-_SHOWN: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
+_SHOWN_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
 
 
 def time_us(figure: Figure) -> float | None:
@@ -16,18 +16,21 @@ def time_us(figure: Figure) -> float | None:
     return figure.time_us if sampled_us is None else sampled_us
 
 
-def side_figures(found: Sequence[Figure], *, runs: int | None = None) -> SideFigures:
-    """Combines the figures of one side at a point. Each value is the median over the runs."""
+def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideFigures:
+    """Combines the figures of one side at a point. Each value is the median over them.
+
+    `runs`: number of runs that the figures come from; None if each figure is a run.
+    """
     values = {}
-    for name in _SHOWN:
-        known = [value for figure in found if (value := getattr(figure, name)) is not None]
-        values[name] = median(known) if known else None
-    sampled_us = [value for figure in found if (value := value_of(figure, "median_us")) is not None]
-    wrong = [figure.wrong_elements for figure in found if figure.wrong_elements is not None]
+    for quantity in _SHOWN_QUANTITIES:
+        values_of_runs = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
+        values[quantity] = median(values_of_runs) if values_of_runs else None
+    sampled_us = [value for figure in figures if (value := value_of(figure, "median_us")) is not None]
+    wrong_counts = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
     return SideFigures(
         **values,
-        median_us=median(sampled_us) if found and len(sampled_us) == len(found) else None,
-        samples=sum(len(figure.samples_us[0]) for figure in found if figure.samples_us),
-        runs=len(found) if runs is None else runs,
-        wrong_elements=sum(wrong) if wrong else None,
+        median_us=median(sampled_us) if figures and len(sampled_us) == len(figures) else None,
+        samples=sum(len(figure.samples_us[0]) for figure in figures if figure.samples_us),
+        runs=len(figures) if runs is None else runs,
+        wrong_elements=sum(wrong_counts) if wrong_counts else None,
     )

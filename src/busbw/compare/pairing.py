@@ -1,4 +1,8 @@
-"""Pairing of two sides' rows. Only rows of the same configuration are paired, and missing facts are never guessed."""
+"""Pairs the rows of two sides by point: collective, type, operator, root, ranks, group, placement and size.
+
+Rows of different configurations are not paired. A property that one side does not state is taken from the other side
+if all its rows agree on it, and a note says so.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,7 +21,7 @@ from busbw.units import size_text
 
 @dataclass(frozen=True)
 class Observation:
-    """One figure of one side, with its run and cycle."""
+    """One figure of one side. Run and cycle (pass of -N) are numbers from 0 within the side."""
 
     figure: Figure
     row: Row
@@ -28,6 +32,7 @@ class Observation:
 
 
 Observations: TypeAlias = dict[PointKey, list[Observation]]
+"""All observations of one side by point."""
 
 # Fields of PointKey with their names in messages, the most important first.
 _FIELD_NAMES = {
@@ -44,9 +49,9 @@ _FIELD_NAMES = {
 def observations(tables: Iterable[Table]) -> Observations:
     """Groups all figures by point. Each table counts as a run.
 
-    If rows of one cycle have the same key, only the first counts. Example: sizes that were rounded down to 0 bytes.
+    If consecutive rows of one cycle have the same point, the first counts: sizes may be rounded down to 0 bytes.
     """
-    found: Observations = defaultdict(list)
+    by_point: Observations = defaultdict(list)
     for run, table in enumerate(tables):
         launch_mode = _visible_launch_mode(table)
         for row in table.rows:
@@ -61,14 +66,18 @@ def observations(tables: Iterable[Table]) -> Observations:
                     placement=placement,
                     size_bytes=row.size_bytes,
                 )
-                if not any((each.run, each.cycle) == (run, row.cycle) for each in found[point][-1:]):
-                    found[point].append(Observation(figure, row, run, row.cycle, launch_mode))
-    return dict(found)
+                previous = by_point[point][-1] if by_point[point] else None
+                is_duplicate = previous is not None and (previous.run, previous.cycle) == (run, row.cycle)
+                if not is_duplicate:
+                    by_point[point].append(Observation(figure, row, run, row.cycle, launch_mode))
+    return dict(by_point)
 
 
 def _visible_launch_mode(table: Table) -> LaunchMode | None:
+    """Returns the launch mode. None if the log does not state it, or if a CUDA graph hides launching."""
     launch_mode = launch_mode_of(table)
-    return launch_mode if launch_mode == "host" or (table.gpus_per_thread and launch_mode != "graph") else None
+    is_visible = launch_mode == "host" or (table.gpus_per_thread and launch_mode != "graph")
+    return launch_mode if is_visible else None
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:
@@ -78,30 +87,39 @@ def align(a: Observations, b: Observations) -> tuple[Observations, Observations,
         UsageError: A side does not state a field, and the other side has several values for it.
     """
     a, b, notes = _align_field(a, b, "collective", "A", "B")
-    for collective in sorted(_values(a, "collective") & _values(b, "collective"), key=str):
-        mine = {point: found for point, found in a.items() if point.collective == collective}
-        theirs = {point: found for point, found in b.items() if point.collective == collective}
-        rest_a = {point: found for point, found in a.items() if point not in mine}
-        rest_b = {point: found for point, found in b.items() if point not in theirs}
-        scope = f" for {collective}" if rest_a or rest_b else ""
+    for collective in sorted(_field_values(a, "collective") & _field_values(b, "collective"), key=str):
+        aligned_a = {point: figures for point, figures in a.items() if point.collective == collective}
+        aligned_b = {point: figures for point, figures in b.items() if point.collective == collective}
+        others_a = {point: figures for point, figures in a.items() if point not in aligned_a}
+        others_b = {point: figures for point, figures in b.items() if point not in aligned_b}
+        scope = f" for {collective}" if others_a or others_b else ""
         for field in ("dtype", "redop", "root", "ranks", "placement"):
-            mine, theirs, more = _align_field(mine, theirs, field, f"A{scope}", f"B{scope}")
-            notes += more
-        a, b = {**rest_a, **mine}, {**rest_b, **theirs}
+            aligned_a, aligned_b, new_notes = _align_field(aligned_a, aligned_b, field, f"A{scope}", f"B{scope}")
+            notes += new_notes
+        a, b = {**others_a, **aligned_a}, {**others_b, **aligned_b}
     return a, b, notes
 
 
 def _align_field(
     a: Observations, b: Observations, field: str, name_a: str, name_b: str
 ) -> tuple[Observations, Observations, list[str]]:
-    stated_a, stated_b, name = _values(a, field), _values(b, field), _FIELD_NAMES[field]
+    """Aligns one field of both sides; see `align`. Returns both sides and at most one note."""
+    stated_a, stated_b, name = _field_values(a, field), _field_values(b, field), _FIELD_NAMES[field]
     unstated = {"unstated" if field == "placement" else None}
     if stated_a == stated_b or not a or not b:
         return a, b, []
     if stated_a == unstated:
-        return _fill(a, field, _only(stated_b, name, name_a, name_b, field)), b, [_assumed_note(name_a, name, stated_b)]
+        return (
+            _fill_field(a, field, _require_single_value(stated_b, name, name_a, name_b, field)),
+            b,
+            [_assumption_note(name_a, name, stated_b)],
+        )
     if stated_b == unstated:
-        return a, _fill(b, field, _only(stated_a, name, name_b, name_a, field)), [_assumed_note(name_b, name, stated_a)]
+        return (
+            a,
+            _fill_field(b, field, _require_single_value(stated_a, name, name_b, name_a, field)),
+            [_assumption_note(name_b, name, stated_a)],
+        )
     return a, b, []
 
 
@@ -116,14 +134,14 @@ def require_common(a: Observations, b: Observations) -> list[PointKey]:
             raise UsageError(f"{side} has no rows", remedy="give a log with a table, or check it with `busbw import`")
     if common := a.keys() & b.keys():
         return sorted(common, key=by_configuration)
-    different = [
-        f"{name} {_list(_values(a, field))} against {_list(_values(b, field))}"
+    differences = [
+        f"{name} {_values_text(_field_values(a, field))} against {_values_text(_field_values(b, field))}"
         for field, name in _FIELD_NAMES.items()
-        if not _values(a, field) & _values(b, field)
+        if not _field_values(a, field) & _field_values(b, field)
     ]
     if not {point.size_bytes for point in a} & {point.size_bytes for point in b}:
-        different.append(f"sizes {_span(a)} against {_span(b)}")
-    reason = "; ".join(different) or "both sides have each value, but no common combination of values"
+        differences.append(f"sizes {_sizes_text(a)} against {_sizes_text(b)}")
+    reason = "; ".join(differences) or "both sides have each value, but no common combination of values"
     raise UsageError(
         f"A and B have no row in common: {reason}", remedy="compare runs of the same configuration and sizes"
     )
@@ -140,7 +158,7 @@ def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:
     sweeps: dict[PointKey, list[tuple[int, int]]] = defaultdict(list)
     for index, point in enumerate(points):
         sweeps[msgspec.structs.replace(point, size_bytes=0)].append((point.size_bytes, index))
-    return [(one, other) for sweep in sweeps.values() for (_, one), (_, other) in pairwise(sorted(sweep))]
+    return [(smaller, larger) for sweep in sweeps.values() for (_, smaller), (_, larger) in pairwise(sorted(sweep))]
 
 
 def both_placements(points: Sequence[PointKey]) -> list[tuple[int, int]]:
@@ -151,32 +169,35 @@ def both_placements(points: Sequence[PointKey]) -> list[tuple[int, int]]:
     return [pair for placements in sizes.values() for pair in pairwise(placements)]
 
 
-def _values(side: Observations, field: str) -> set[object]:
+def _field_values(side: Observations, field: str) -> set[object]:
     return {getattr(point, field) for point in side}
 
 
-def _fill(side: Observations, field: str, value: object) -> Observations:
+def _fill_field(side: Observations, field: str, value: object) -> Observations:
     filled: Observations = defaultdict(list)
-    for point, found in side.items():
-        filled[msgspec.structs.replace(point, **{field: value})] += found
+    for point, figures in side.items():
+        filled[msgspec.structs.replace(point, **{field: value})] += figures
     return dict(filled)
 
 
-def _only(values: set[object], name: str, unstated_side: str, other: str, field: str) -> object:
+def _require_single_value(values: set[object], name: str, unstated_side: str, stated_side: str, field: str) -> object:
+    """Returns the single value. Raises UsageError if there are several."""
     if len(values) == 1:
         return next(iter(values))
     remedy = "choose one with --placement" if field == "placement" else f"compare with a log of one {name}"
-    raise UsageError(f"{unstated_side} does not state its {name}, and {other} has {_list(values)}", remedy=remedy)
+    raise UsageError(
+        f"{unstated_side} does not state its {name}, and {stated_side} has {_values_text(values)}", remedy=remedy
+    )
 
 
-def _assumed_note(side: str, name: str, values: set[object]) -> str:
-    return f"{side} does not state its {name}; the other side's is assumed: {_list(values)}."
+def _assumption_note(side: str, name: str, values: set[object]) -> str:
+    return f"{side} does not state its {name}; the other side's is assumed: {_values_text(values)}."
 
 
-def _list(values: set[object]) -> str:
+def _values_text(values: set[object]) -> str:
     return ", ".join("unstated" if value is None else str(value) for value in sorted(values, key=str))
 
 
-def _span(side: Observations) -> str:
+def _sizes_text(side: Observations) -> str:
     sizes = sorted({point.size_bytes for point in side})
     return size_text(sizes[0]) if len(sizes) == 1 else f"{size_text(sizes[0])} to {size_text(sizes[-1])}"

@@ -1,4 +1,7 @@
-"""Selection of the compared time: device time, or the time that a program spends."""
+"""Selects the time that a comparison uses: device time, or the time that a program spends.
+
+Device time is the time of an operation if all ranks begin together. Program time includes launch time.
+"""
 
 from collections.abc import Iterable
 from statistics import median
@@ -15,14 +18,14 @@ def have_device_times(figures: Iterable[Figure]) -> bool:
 
 
 def program_time(figures: Iterable[Figure]) -> TimeQuantity:
-    """Selects the field that represents the time a program spends, for figures of both sides.
+    """Selects the field that holds the program time, for the figures of both sides.
 
-    It is the median over iterations if all figures have samples. With a device time, samples may be by the device's
-    clock and exclude launch time (docs/measuring.md). Then it is the time itself.
+    It is `median_us`, the median over iterations, if all figures have samples and none has a device time.
+    Otherwise it is `time_us`: samples next to a device time may exclude launch time (docs/measuring.md).
     """
     figures = list(figures)
-    sampled = all(figure.samples_us and figure.samples_us[0] for figure in figures)
-    return "median_us" if sampled and not any(figure.device_time_us for figure in figures) else "time_us"
+    all_sampled = all(figure.samples_us and figure.samples_us[0] for figure in figures)
+    return "median_us" if all_sampled and not any(figure.device_time_us for figure in figures) else "time_us"
 
 
 def value_of(figure: Figure, quantity: TimeQuantity) -> float | None:

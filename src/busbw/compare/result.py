@@ -1,7 +1,7 @@
 """Result of a comparison: for each size a speed-up, its interval, and a verdict with its reason.
 
-The speed-up is B's speed over A's: time of A over time of B, or busbw of B over busbw of A. Above 1 B is faster. It is
-never averaged over different sizes.
+The speed-up is B's speed over A's: time of A over time of B, or busbw of B over busbw of A. If it is above 1, B is
+faster. It is never averaged over different sizes. Field names are keys of the JSON output.
 """
 
 from enum import Enum
@@ -22,7 +22,7 @@ class ChangeVerdict(str, Enum):
     SLOWER = "SLOWER"
     """B is slower, and a neighbor agrees if there is one."""
     UNCLEAR = "UNCLEAR"
-    """The data support none of the three. The reason explains why."""
+    """The data support none of the three. `SizeResult.reason` has the cause."""
 
 
 Basis = Literal["blocks", "runs", "iterations", "means"]
@@ -35,7 +35,7 @@ TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "
 
 
 class PointKey(Struct, kw_only=True, frozen=True, order=True):
-    """Key of comparable rows. None: unknown or not applicable on both sides."""
+    """A point: one size of one configuration and placement. None: unknown or not applicable on both sides."""
 
     collective: str | None
     dtype: str | None = None
@@ -60,7 +60,7 @@ class Side(Struct, kw_only=True, frozen=True):
 
 
 class SideFigures(Struct, kw_only=True, frozen=True):
-    """Figures of one side at one point, by the log's own rule. Each is the median over the runs."""
+    """Figures of one side at one point, as the log states them. Each is the median over the runs."""
 
     time_us: float | None = None
     algbw_gbps: float | None = None

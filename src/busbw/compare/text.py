@@ -1,4 +1,4 @@
-"""Terminal output of a comparison: wrong data first, then a table per configuration and a summary."""
+"""Terminal output of `busbw compare` and `busbw ab`: wrong data, a table per configuration, a summary, and notes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -18,8 +18,10 @@ _STYLES = {
     ChangeVerdict.UNCLEAR: "yellow",
 }
 _MAX_DIFFERENCES = 12
-_MAX_CHARACTERS = 60
-_WIDE = 118
+"""Maximum number of differing settings that are listed."""
+_MAX_VALUE_CHARACTERS = 60
+"""Maximum length of a setting's value."""
+_MIN_WIDTH_WITH_REASONS = 118
 """Minimum width in characters for the column of reasons."""
 
 _UNITS: dict[TimeQuantity, str] = {
@@ -33,41 +35,50 @@ _UNITS: dict[TimeQuantity, str] = {
 
 def render(comparison: Comparison, *, width: int) -> list[Text]:
     """Returns the lines of the whole comparison. Tables fit the width; the caller wraps the text."""
-    parts = [Text(f"WRONG DATA: {line}", style="bold red") for line in comparison.wrong_data]
+    output = [Text(f"WRONG DATA: {sentence}", style="bold red") for sentence in comparison.wrong_data]
     if comparison.wrong_data:
-        parts.append(Text("The speeds below are of runs with wrong results.", style="bold red"))
-    parts += [_side(comparison.a, "A"), _side(comparison.b, "B")]
-    for line, results in groupby(comparison.results, key=_title):
-        parts += [Text(), Text(plain(line), style="bold"), *_table(list(results), width)]
-    parts.append(Text())
-    parts += [Text(plain(sentence)) for sentence in summary(comparison)]
-    parts += _notes(comparison)
-    return parts
+        output.append(Text("The speeds below are of runs with wrong results.", style="bold red"))
+    output += [_side_text(comparison.a, "A"), _side_text(comparison.b, "B")]
+    for title, results in groupby(comparison.results, key=_table_title):
+        output += [Text(), Text(plain(title), style="bold"), *_table_lines(list(results), width)]
+    output.append(Text())
+    output += [Text(plain(sentence)) for sentence in summary(comparison)]
+    output += _note_lines(comparison)
+    return output
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """Returns one sentence for each verdict and configuration. Sizes are never averaged."""
+    """Returns one sentence for each verdict and configuration, and one on the speed-ups that the log states."""
     sentences = []
     for verdict in ChangeVerdict:
-        for line, results in groupby(comparison.results, key=_title):
-            members = list(results)
-            chosen = [i for i, result in enumerate(members) if result.verdict is verdict]
-            if chosen:
+        for title, results in groupby(comparison.results, key=_table_title):
+            table = list(results)
+            indices = [index for index, result in enumerate(table) if result.verdict is verdict]
+            if indices:
                 sentences.append(
-                    f"{verdict.value} at {len(chosen)} of {count_text(len(members), 'size')}, {line}: "
-                    + "; ".join(_stretch(members[first : last + 1]) for first, last in _index_stretches(chosen))
+                    f"{verdict.value} at {len(indices)} of {count_text(len(table), 'size')}, {title}: "
+                    + "; ".join(_sizes_text(table[first : last + 1]) for first, last in _find_stretches(indices))
                 )
-    claims = [result for result in comparison.results if result.claim_agrees is not None]
-    wrong = [result for result in claims if result.claim_agrees is False]
-    if claims:
-        sentences.append(
-            f"Of {count_text(len(claims), 'speed-up')} that the log states, {len(claims) - len(wrong)} agree with its "
-            f"figures and {len(wrong)} do not" + (": " + "; ".join(_claim(result) for result in wrong) if wrong else "")
-        )
+    sentences += _claims_sentence(comparison)
     return [f"{sentence}." for sentence in sentences]
 
 
-def _claim(result: SizeResult) -> str:
+def _claims_sentence(comparison: Comparison) -> list[str]:
+    """Returns a sentence on the speed-ups that the log states. Empty if it states none."""
+    claims = [result for result in comparison.results if result.claim_agrees is not None]
+    if not claims:
+        return []
+    wrong_claims = [result for result in claims if result.claim_agrees is False]
+    sentence = (
+        f"Of {count_text(len(claims), 'speed-up')} that the log states, {len(claims) - len(wrong_claims)} agree with "
+        f"its figures and {len(wrong_claims)} do not"
+    )
+    if wrong_claims:
+        sentence += ": " + "; ".join(_wrong_claim_text(result) for result in wrong_claims)
+    return [sentence]
+
+
+def _wrong_claim_text(result: SizeResult) -> str:
     return (
         f"{_point_text(result.point)} states {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
     )
@@ -77,7 +88,7 @@ def _point_text(point: PointKey) -> str:
     return f"{point.collective or 'unknown collective'} {size_text(point.size_bytes)}"
 
 
-def _index_stretches(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _find_stretches(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yields the first and last index of each stretch of consecutive indices."""
     first = last = indices[0]
     for index in indices[1:]:
@@ -88,17 +99,18 @@ def _index_stretches(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _stretch(results: Sequence[SizeResult]) -> str:
+def _sizes_text(results: Sequence[SizeResult]) -> str:
+    """Text of adjacent sizes and the range of their speed-ups: "1 MiB to 8 MiB (1.100x to 1.200x)"."""
     sizes = [size_text(result.point.size_bytes) for result in (results[0], results[-1])]
     speedups = sorted(result.speedup for result in results if result.speedup is not None)
     span = sizes[0] if len(results) == 1 else f"{sizes[0]} to {sizes[1]}"
     if not speedups:
         return span
-    ends = list(dict.fromkeys(f"{value:.3f}x" for value in (speedups[0], speedups[-1])))
-    return f"{span} ({' to '.join(ends)})"
+    speedup_texts = list(dict.fromkeys(f"{speedup:.3f}x" for speedup in (speedups[0], speedups[-1])))
+    return f"{span} ({' to '.join(speedup_texts)})"
 
 
-def _side(side: Side, letter: str) -> Text:
+def _side_text(side: Side, letter: str) -> Text:
     text = Text(f"{letter}  ")
     if side.label != letter:
         text.append(plain(f"{side.label}, "))
@@ -110,93 +122,98 @@ def _side(side: Side, letter: str) -> Text:
     return text
 
 
-def _configuration(point: PointKey) -> str:
-    words = [point.collective or "unknown collective", point.dtype, point.redop]
+def _configuration_text(point: PointKey) -> str:
+    parts = [point.collective or "unknown collective", point.dtype, point.redop]
     if point.root is not None and point.root >= 0:
-        words.append(f"root {point.root}")
+        parts.append(f"root {point.root}")
     if point.ranks is not None:
-        words.append(count_text(point.ranks, "rank"))
+        parts.append(count_text(point.ranks, "rank"))
     if point.group:
-        words.append(f"group {point.group}")
-    words.append(PLACEMENT_WORDS[point.placement])
-    return " ".join(filter(None, words))
+        parts.append(f"group {point.group}")
+    parts.append(PLACEMENT_WORDS[point.placement])
+    return " ".join(filter(None, parts))
 
 
-def _title(result: SizeResult) -> str:
+def _table_title(result: SizeResult) -> str:
     """Title of a result's table. Results with the same title share a table."""
-    return _configuration(result.point) + (", device time" if result.compared == "device_time_us" else "")
+    return _configuration_text(result.point) + (", device time" if result.compared == "device_time_us" else "")
 
 
-def _table(results: Sequence[SizeResult], width: int) -> list[Text]:
-    name = max((result.compared for result in results), key=[result.compared for result in results].count)
+def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
+    compared = [result.compared for result in results]
+    quantity = max(compared, key=compared.count)  # the most frequent one names the columns
     columns = [
         Column("size", [Cell(size_text(result.point.size_bytes)) for result in results]),
-        Column(f"A {_UNITS[name]}", [Cell(_number(getattr(result.a, name))) for result in results]),
-        Column(f"B {_UNITS[name]}", [Cell(_number(getattr(result.b, name))) for result in results]),
-        Column("B/A", [Cell(_times(result.speedup)) for result in results]),
-        Column("interval", [Cell(_interval(result)) for result in results]),
-        Column("claimed", [Cell(_claim_cell(result)) for result in results]),
+        Column(f"A {_UNITS[quantity]}", [Cell(_number_text(getattr(result.a, quantity))) for result in results]),
+        Column(f"B {_UNITS[quantity]}", [Cell(_number_text(getattr(result.b, quantity))) for result in results]),
+        Column("B/A", [Cell(_speedup_text(result.speedup)) for result in results]),
+        Column("interval", [Cell(_interval_text(result)) for result in results]),
+        Column("claimed", [Cell(_claim_text(result)) for result in results]),
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
     ]
     reasons = Column("because", [Cell(result.reason.rstrip("."), "dim") for result in results], right=False)
-    return lines([*columns, reasons] if width >= _WIDE else columns, width)
+    return lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
 
 
-def _times(speedup: float | None) -> str:
+def _speedup_text(speedup: float | None) -> str:
     return "-" if speedup is None else f"{speedup:.3f}x"
 
 
-def _interval(result: SizeResult) -> str:
+def _interval_text(result: SizeResult) -> str:
     return f"{result.interval[0]:.3f} - {result.interval[1]:.3f}" if result.interval else ""
 
 
-def _claim_cell(result: SizeResult) -> str:
+def _claim_text(result: SizeResult) -> str:
     if result.claimed_speedup is None:
         return ""
     return f"{result.claimed_speedup:.2f}x" + ("" if result.claim_agrees else " (no)")
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     """Text with four significant digits and all digits before the decimal point."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
 
 
-def _notes(comparison: Comparison) -> list[Text]:
+def _note_lines(comparison: Comparison) -> list[Text]:
     notes = [*comparison.method]
     if comparison.level_text != "no intervals":
         notes.append(f"Intervals: {comparison.level_text}.")
     for side, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b)):
         if points:
-            notes.append(f"Only in {side} and not compared: {_points(points)}.")
+            notes.append(f"Only in {side} and not compared: {_points_text(points)}.")
     notes += comparison.warnings
-    parts = [Text(plain(note), style="dim") for note in notes]
+    output = [Text(plain(note), style="dim") for note in notes]
     if comparison.differences:
-        parts += [Text(), Text("Also different:", style="dim")]
+        output += [Text(), Text("Also different:", style="dim")]
         shown = comparison.differences[:_MAX_DIFFERENCES]
-        parts += [Text(plain(f"  {_difference(each)}"), style="dim") for each in shown]
-        if more := len(comparison.differences) - len(shown):
-            parts.append(Text(f"  and {more} more; --json has all", style="dim"))
-    return parts
+        output += [Text(plain(f"  {_difference_text(difference)}"), style="dim") for difference in shown]
+        if hidden_count := len(comparison.differences) - len(shown):
+            output.append(Text(f"  and {hidden_count} more; --json has all", style="dim"))
+    return output
 
 
-def _points(points: Sequence[PointKey]) -> str:
-    lines: dict[str, list[PointKey]] = {}
+def _points_text(points: Sequence[PointKey]) -> str:
+    """Lists configurations, each with its first and last size and the number of sizes."""
+    points_by_configuration: dict[str, list[PointKey]] = {}
     for point in points:
-        lines.setdefault(_configuration(msgspec.structs.replace(point, size_bytes=0)), []).append(point)
-    return "; ".join(
-        f"{line} {size_text(members[0].size_bytes)}"
-        + (f" to {size_text(members[-1].size_bytes)} ({len(members)})" if len(members) > 1 else "")
-        for line, members in lines.items()
-    )
+        configuration = _configuration_text(msgspec.structs.replace(point, size_bytes=0))
+        points_by_configuration.setdefault(configuration, []).append(point)
+    texts = []
+    for configuration, members in points_by_configuration.items():
+        text = f"{configuration} {size_text(members[0].size_bytes)}"
+        if len(members) > 1:
+            text += f" to {size_text(members[-1].size_bytes)} ({len(members)})"
+        texts.append(text)
+    return "; ".join(texts)
 
 
-def _difference(each: Difference) -> str:
-    return f"{each.what}: {_short(each.a)} against {_short(each.b)}"
+def _difference_text(difference: Difference) -> str:
+    return f"{difference.what}: {_shorten(difference.a)} against {_shorten(difference.b)}"
 
 
-def _short(value: str | None) -> str:
+def _shorten(value: str | None) -> str:
     if value is None:
         return "unstated"
-    return value if len(value) <= _MAX_CHARACTERS else f"{value[: _MAX_CHARACTERS - 3]}..."
+    return value if len(value) <= _MAX_VALUE_CHARACTERS else f"{value[: _MAX_VALUE_CHARACTERS - 3]}..."

@@ -1,4 +1,14 @@
-"""Speed-ups, intervals and verdicts from the figures of two sides at each common point."""
+"""Decides FASTER, SLOWER, SAME or UNCLEAR for each point that two logs have in common (`_decide_verdict`).
+
+A point is one size of one configuration. For each of its times `judge_points` finds
+
+1. the evidence (`_find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
+2. the threshold (`_change_threshold`): the smallest relative change that counts,
+3. the direction of a change beyond the threshold (`_find_direction`), which a neighboring size must confirm.
+
+Run-to-run variation is the chance difference between two runs of the same command. Few runs cannot show it, so the
+threshold then includes a known value.
+"""
 
 import math
 from collections.abc import Sequence
@@ -20,23 +30,26 @@ from busbw.units import size_text
 FAMILY_ALPHA = 0.01
 """Probability that any point is called changed if none is."""
 MIN_RUNS = 4
-"""Minimum number of runs per side for a verdict from the runs' own variation. A start can be in one of two states.
-With three runs per side, all of A in one state and all of B in the other happens too often (docs/comparison.md). Cycles
-of one run count as one run."""
-_MIN_FOR_INTERVAL = 3
+"""Minimum number of runs per side for a verdict from the runs' own variation. Cycles of one run count as one run.
+
+A run can start in one of two states. With three runs per side it happens too often that all runs of A are in one state
+and all of B in the other (docs/comparison.md)."""
+_MIN_RUNS_FOR_INTERVAL = 3
 """Minimum number of runs per side for an interval over runs. An interval from two runs is too wide to decide."""
 
-_Floors = tuple[tuple[float, float], ...]
-"""(Size in bytes, relative change that may be chance up to this size), smallest size first."""
-_WITHOUT_LAUNCHING: _Floors = ((8 << 10, 0.20), (1 << 20, 0.10))
-"""Chance difference of two runs of the same command, for fewer than `MIN_RUNS` runs per side. It applies to device
-times and to times with an unknown launch mode. docs/comparison.md has the source; `run_variation` has the part that
-launching adds. For larger sizes only the resolution counts."""
+_VariationLimits = tuple[tuple[float, float], ...]
+"""Run-to-run variation by size: (largest size in bytes, relative difference up to this size), smallest size first."""
+_VARIATION_WITHOUT_LAUNCHING: _VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
+"""Run-to-run variation of device times, and of times with an unknown launch mode: 20 % up to 8 KiB, 10 % up to 1 MiB.
+
+docs/comparison.md has the source; `statistics.run_variation` has the variation of times that include launching. For
+larger sizes only the resolution counts."""
 
 _MAX_HALF_WIDTH = math.log(1000)
 """Maximum half-width of an interval, as a logarithm: a factor of 1000. Wider intervals are not shown."""
 
-_PRINTED: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
+_PRINTED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
+"""Figures that any log prints. Without samples the most precise one is compared."""
 
 
 _Observations = list[Observation]
@@ -53,47 +66,49 @@ class _ComparedTime:
     """True for the device time, false for the time that a program spends."""
 
     @property
-    def floors(self) -> _Floors:
-        """Chance differences of two runs: the maximum over the launch modes of both sides."""
-        modes = {each.launch_mode for each in (*self.a, *self.b) if each.launch_mode}
-        if self.is_device or not modes:
-            return _WITHOUT_LAUNCHING
-        factor, up_to_bytes = max((VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in modes)
+    def run_variation(self) -> _VariationLimits:
+        """Run-to-run variation: the maximum over the launch modes of both sides."""
+        launch_modes = {observation.launch_mode for observation in (*self.a, *self.b) if observation.launch_mode}
+        if self.is_device or not launch_modes:
+            return _VARIATION_WITHOUT_LAUNCHING
+        factor, up_to_bytes = max(
+            (VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in launch_modes
+        )
         return ((up_to_bytes, round(factor - 1, 9)),)
 
     @property
     def figures(self) -> list[Figure]:
         """Figures of both sides."""
-        return [each.figure for each in (*self.a, *self.b)]
+        return [observation.figure for observation in (*self.a, *self.b)]
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """Evidence at one point, without its neighbors."""
+    """Speed-up of one compared time, without its neighbors."""
 
     basis: Basis
     speedup: float | None
     interval: stats.Interval | None
+    """Of the logarithm of the speed-up. None for single figures, or if it is too wide."""
     rounding: tuple[float, float] | None
+    """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
-    has_floor: bool = True
-    """True if a change must exceed the chance difference of runs, because too few runs are known."""
+    must_exceed_variation: bool = True
+    """True if a change counts only beyond the run-to-run variation, because the runs are too few to show it."""
     spread: float = 0.0
     """Relative spread of the iterations of the side that varies more. Only for the basis `iterations`."""
     missing_reason: str = ""
     """Reason for a missing speed-up."""
 
 
-def judge(
+def judge_points(
     points: Sequence[PointKey],
     sides: Sequence[tuple[list[Observation], list[Observation]]],
     *,
     resolution: float,
     has_claims: bool = False,
 ) -> list[SizeResult]:
-    """Judges each point.
-
-    If both sides have device times, device time and program time get separate results.
+    """Returns one result per point, or two if both sides have device times: device time and program time.
 
     Args:
         points: Points that both sides have.
@@ -101,257 +116,344 @@ def judge(
         resolution: Smallest relative change that matters.
         has_claims: True if the speed-ups that B's rows state are relative to this A.
     """
-    items = _items(points, sides)
-    alpha = FAMILY_ALPHA / max(1, len(items))
-    evidence = [_evidence(item, alpha) for item in items]
-    thresholds = [_resolution_at(item, each, resolution) for item, each in zip(items, evidence, strict=True)]
-    directions = [_direction(each, change) for each, change in zip(evidence, thresholds, strict=True)]
-    agreeing, alone = _agreement(items, directions)
-    claims = [_claim(item.b) if has_claims else None for item in items]
-    decimals = max((_decimals(claim) for claim in claims if claim is not None), default=0)
+    times = _list_compared_times(points, sides)
+    alpha = FAMILY_ALPHA / max(1, len(times))
+    all_evidence = [_find_evidence(time, alpha) for time in times]
+    thresholds = [
+        _change_threshold(time, evidence, resolution) for time, evidence in zip(times, all_evidence, strict=True)
+    ]
+    directions = [
+        _find_direction(evidence, threshold) for evidence, threshold in zip(all_evidence, thresholds, strict=True)
+    ]
+    agreeing, without_neighbors = _compare_neighbors(times, directions)
+    claims = [_claimed_speedup(time.b) if has_claims else None for time in times]
+    decimals = max((_decimal_count(claim) for claim in claims if claim is not None), default=0)
     results = []
-    for i, (each, item) in enumerate(zip(evidence, items, strict=True)):
-        verdict, reason = _verdict(
-            each, directions[i], resolution, thresholds[i], agrees=i in agreeing, stands_alone=i in alone
+    for index, (evidence, time) in enumerate(zip(all_evidence, times, strict=True)):
+        verdict, reason = _decide_verdict(
+            evidence,
+            directions[index],
+            resolution,
+            thresholds[index],
+            agrees=index in agreeing,
+            has_neighbors=index not in without_neighbors,
         )
-        claim = claims[i]
+        claim = claims[index]
         results.append(
             SizeResult(
-                point=item.point,
-                a=side_figures([each.figure for each in item.a], runs=starts(item.a)),
-                b=side_figures([each.figure for each in item.b], runs=starts(item.b)),
-                speedup=each.speedup,
-                interval=_exp(each.interval),
-                rounding=each.rounding,
-                compared=each.compared,
-                basis=each.basis,
+                point=time.point,
+                a=side_figures([observation.figure for observation in time.a], runs=run_count(time.a)),
+                b=side_figures([observation.figure for observation in time.b], runs=run_count(time.b)),
+                speedup=evidence.speedup,
+                interval=_ratios_from_logarithms(evidence.interval),
+                rounding=evidence.rounding,
+                compared=evidence.compared,
+                basis=evidence.basis,
                 verdict=verdict,
                 reason=reason,
                 claimed_speedup=claim,
-                claim_agrees=None if claim is None else _claim_agrees(claim, decimals, each),
+                claim_agrees=None if claim is None else _is_claim_consistent(claim, decimals, evidence),
             )
         )
     return results
 
 
-def _items(points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]]) -> list[_ComparedTime]:
-    """Lists the times to compare. Each configuration has the device times of all sizes, then the program times."""
-    found: list[_ComparedTime] = []
+def _list_compared_times(
+    points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]]
+) -> list[_ComparedTime]:
+    """Lists the times to compare. For each configuration: the device times of all sizes, then the program times."""
+    times: list[_ComparedTime] = []
     pairs = zip(points, sides, strict=True)
-    for _, members in groupby(pairs, key=lambda pair: msgspec.structs.replace(pair[0], size_bytes=0)):
-        program = [_ComparedTime(point, a, b, is_device=False) for point, (a, b) in members]
-        found += [
-            _ComparedTime(item.point, item.a, item.b, True) for item in program if have_device_times(item.figures)
+    for _, configuration in groupby(pairs, key=lambda pair: msgspec.structs.replace(pair[0], size_bytes=0)):
+        program_times = [_ComparedTime(point, a, b, is_device=False) for point, (a, b) in configuration]
+        times += [
+            _ComparedTime(time.point, time.a, time.b, is_device=True)
+            for time in program_times
+            if have_device_times(time.figures)
         ]
-        found += program
-    return found
+        times += program_times
+    return times
 
 
-def resolutions_text(
+def thresholds_text(
     points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]], resolution: float
 ) -> str:
-    """Text of the changes that count with few runs per side: "20 % up to 8 KiB, ... and 5 % above"."""
-    items = _items(points, sides)
-    device = dict.fromkeys(_floors_text(item.floors, resolution) for item in items if item.is_device)
-    program = dict.fromkeys(_floors_text(item.floors, resolution) for item in items if not item.is_device)
+    """Text of the thresholds with few runs per side: "20 % up to 8 KiB, ... and 5 % above"."""
+    times = _list_compared_times(points, sides)
+    device = dict.fromkeys(_threshold_text(time.run_variation, resolution) for time in times if time.is_device)
+    program = dict.fromkeys(_threshold_text(time.run_variation, resolution) for time in times if not time.is_device)
     return f"{' or '.join(device)} (device time), {' or '.join(program)} (time)" if device else " or ".join(program)
 
 
-def _floors_text(floors: _Floors, resolution: float) -> str:
-    if math.isinf(floors[0][0]):
-        return f"a factor of {1 + floors[0][1]:g} (host backend)"
-    texts = [f"{share * 100:g} % up to {size_text(int(size))}" for size, share in floors if share > resolution]
+def _threshold_text(variation: _VariationLimits, resolution: float) -> str:
+    if math.isinf(variation[0][0]):
+        return f"a factor of {1 + variation[0][1]:g} (host backend)"
+    texts = [
+        f"{change * 100:g} % up to {size_text(int(size_bytes))}"
+        for size_bytes, change in variation
+        if change > resolution
+    ]
     percent = f"{resolution * 100:g} %"
     return f"{', '.join(texts)} and {percent} above" if texts else percent
 
 
-def _resolution_at(item: _ComparedTime, evidence: _Evidence, resolution: float) -> float:
-    """Relative change that counts at this point.
+def _change_threshold(time: _ComparedTime, evidence: _Evidence, resolution: float) -> float:
+    """Returns the smallest relative change that counts at this point.
 
-    It is at least the spread of the iterations, because large variation within a run suggests variation between runs.
+    With few runs it is the largest of resolution, run-to-run variation and spread of the iterations. Large variation
+    within a run suggests large variation between runs.
     """
-    if not evidence.has_floor:
+    if not evidence.must_exceed_variation:
         return resolution
-    by_size = (share for size, share in item.floors if item.point.size_bytes <= size)
-    return max(resolution, next(by_size, 0.0), evidence.spread)
+    variations = (variation for up_to_bytes, variation in time.run_variation if time.point.size_bytes <= up_to_bytes)
+    return max(resolution, next(variations, 0.0), evidence.spread)
 
 
-def _evidence(item: _ComparedTime, alpha: float) -> _Evidence:
-    a, b = item.a, item.b
-    quantity: TimeQuantity = "device_time_us" if item.is_device else program_time(item.figures)
-    if (runs := min(starts(a), starts(b))) >= _MIN_FOR_INTERVAL:
-        times_a, times_b = _times(a, quantity), _times(b, quantity)
-        if times_a and times_b:
-            half = _half_digit(item, quantity)
-            summaries = [stats.run_summary(times, half) for times in (times_a, times_b)]
-            interval = stats.mean_difference(*summaries, alpha=alpha)
-            estimate, has_floor = math.exp(interval.estimate), runs < MIN_RUNS
-            return _Evidence("runs", estimate, _useful(interval), None, quantity, has_floor=has_floor)
-    if quantity != "time_us":
-        stretches_a, stretches_b = _stretches(a), _stretches(b)
-        if stretches_a and stretches_b:
-            interval = stats.mean_difference(stretches_a, stretches_b, alpha=alpha)
-            if item.is_device:
-                interval = _recentred(interval, item)
-            spread = math.expm1(max(stretches_a.spread, stretches_b.spread))
-            return _Evidence(
-                "iterations", math.exp(interval.estimate), _useful(interval), None, quantity, spread=spread
-            )
-    return _from_means(a, b, (quantity,) if have_device_times(item.figures) else _PRINTED)
+def _find_evidence(time: _ComparedTime, alpha: float) -> _Evidence:
+    """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
+    quantity: TimeQuantity = "device_time_us" if time.is_device else program_time(time.figures)
+    evidence = _evidence_from_runs(time, quantity, alpha)
+    if evidence is None and quantity != "time_us":
+        evidence = _evidence_from_iterations(time, quantity, alpha)
+    if evidence is None:
+        quantities = (quantity,) if have_device_times(time.figures) else _PRINTED_QUANTITIES
+        evidence = _evidence_from_means(time.a, time.b, quantities)
+    return evidence
 
 
-def _recentred(interval: stats.Interval, item: _ComparedTime) -> stats.Interval:
-    """Moves the samples' interval to the ratio of the device times. Samples vary at least as much as device times."""
-    a_us, b_us = (median(each.figure.device_time_us or 1.0 for each in found) for found in (item.a, item.b))
+def _evidence_from_runs(time: _ComparedTime, quantity: TimeQuantity, alpha: float) -> _Evidence | None:
+    """Compares the runs of both sides. None if a side has too few runs or a time is missing."""
+    runs = min(run_count(time.a), run_count(time.b))
+    if runs < _MIN_RUNS_FOR_INTERVAL:
+        return None
+    times_a, times_b = _median_per_run(time.a, quantity), _median_per_run(time.b, quantity)
+    if not times_a or not times_b:
+        return None
+    rounding_error = _rounding_error(time, quantity)
+    interval = stats.mean_difference(
+        stats.run_summary(times_a, rounding_error), stats.run_summary(times_b, rounding_error), alpha=alpha
+    )
+    return _Evidence(
+        basis="runs",
+        speedup=math.exp(interval.estimate),
+        interval=_drop_wide_interval(interval),
+        rounding=None,
+        compared=quantity,
+        must_exceed_variation=runs < MIN_RUNS,
+    )
+
+
+def _evidence_from_iterations(time: _ComparedTime, quantity: TimeQuantity, alpha: float) -> _Evidence | None:
+    """Compares the iterations of both sides by stretches. None if a side has too few samples."""
+    iterations_a, iterations_b = _summarize_iterations(time.a), _summarize_iterations(time.b)
+    if not iterations_a or not iterations_b:
+        return None
+    interval = stats.mean_difference(iterations_a, iterations_b, alpha=alpha)
+    if time.is_device:
+        interval = _center_on_device_times(interval, time)
+    return _Evidence(
+        basis="iterations",
+        speedup=math.exp(interval.estimate),
+        interval=_drop_wide_interval(interval),
+        rounding=None,
+        compared=quantity,
+        spread=math.expm1(max(iterations_a.spread, iterations_b.spread)),
+    )
+
+
+def _center_on_device_times(interval: stats.Interval, time: _ComparedTime) -> stats.Interval:
+    """Moves the interval of the samples to the ratio of the device times, which vary at most as much as the samples."""
+    a_us, b_us = (median(observation.figure.device_time_us or 1.0 for observation in side) for side in (time.a, time.b))
     estimate = math.log(a_us / b_us)
     shift = estimate - interval.estimate
     return stats.Interval(estimate, interval.low + shift, interval.high + shift)
 
 
-def _useful(interval: stats.Interval) -> stats.Interval | None:
+def _drop_wide_interval(interval: stats.Interval) -> stats.Interval | None:
     return interval if interval.high - interval.estimate < _MAX_HALF_WIDTH else None
 
 
-def starts(found: Sequence[Observation]) -> int:
-    """Number of runs, each with all its cycles."""
-    return len({each.run for each in found})
+def run_count(observations: Sequence[Observation]) -> int:
+    """Number of different runs. All cycles of a run count once."""
+    return len({observation.run for observation in observations})
 
 
-def _times(found: _Observations, quantity: TimeQuantity) -> list[float]:
-    """Returns the median over the cycles of each run, as cycles are not independent. Empty if a time is missing."""
-    by_run: dict[int, list[float | None]] = {}
-    for each in found:
-        by_run.setdefault(each.run, []).append(value_of(each.figure, quantity))
-    if not all(value for cycles in by_run.values() for value in cycles):
+def _median_per_run(observations: _Observations, quantity: TimeQuantity) -> list[float]:
+    """Returns one time per run, the median over its cycles, which are not independent. Empty if a time is missing."""
+    values_by_run: dict[int, list[float | None]] = {}
+    for observation in observations:
+        values_by_run.setdefault(observation.run, []).append(value_of(observation.figure, quantity))
+    if not all(value for cycle_values in values_by_run.values() for value in cycle_values):
         return []
-    return [median(value for value in cycles if value) for cycles in by_run.values()]
+    return [median(value for value in cycle_values if value) for cycle_values in values_by_run.values()]
 
 
-def _half_digit(item: _ComparedTime, quantity: TimeQuantity) -> float:
-    """Half of the last printed digit. Reading drops trailing zeros, so the figure with the most digits decides."""
-    values = (value_of(figure, quantity) for figure in item.figures)
+def _rounding_error(time: _ComparedTime, quantity: TimeQuantity) -> float:
+    """Half of the last printed digit, in the unit of the quantity.
+
+    Reading drops trailing zeros, so the figure with the most digits decides.
+    """
+    values = (value_of(figure, quantity) for figure in time.figures)
     return min(stats.half_digit(value) for value in values if value)
 
 
-def _stretches(found: _Observations) -> stats.SampleSummary | None:
-    """Summary of all iterations, runs and cycles concatenated. None if a figure has no samples."""
-    if not all(each.figure.samples_us for each in found):
+def _summarize_iterations(observations: _Observations) -> stats.SampleSummary | None:
+    """Summarizes the iterations of all runs and cycles, concatenated, by stretches of consecutive iterations.
+
+    Returns None if a figure has no samples.
+    """
+    if not all(observation.figure.samples_us for observation in observations):
         return None
-    return stats.stretch_summary([time for each in found for time in stats.slowest_rank_us(each.figure.samples_us)])
+    return stats.stretch_summary(
+        [time_us for observation in observations for time_us in stats.slowest_rank_us(observation.figure.samples_us)]
+    )
 
 
-def _from_means(a: _Observations, b: _Observations, quantities: Sequence[TimeQuantity]) -> _Evidence:
-    """Returns the ratio of the quantity that both sides print most precisely, with its rounding bounds."""
+def _evidence_from_means(a: _Observations, b: _Observations, quantities: Sequence[TimeQuantity]) -> _Evidence:
+    """Returns the speed-up by the quantity that both sides print most precisely, with its rounding bounds."""
     best: _Evidence | None = None
-    for name in quantities:
-        values = [_printed(a, name), _printed(b, name)]
+    for quantity in quantities:
+        values = [_printed_median(a, quantity), _printed_median(b, quantity)]
         if not all(values):
             continue
-        slow, fast = values if name.endswith("_us") else reversed(values)
-        assert slow is not None
-        assert fast is not None
-        (slow_low, slow_high), (fast_low, fast_high) = stats.rounding_bounds(slow), stats.rounding_bounds(fast)
-        if slow_low <= 0 or fast_low <= 0:
+        # The speed-up is time of A over time of B, or bandwidth of B over bandwidth of A.
+        numerator, denominator = values if quantity.endswith("_us") else reversed(values)
+        assert numerator is not None
+        assert denominator is not None
+        numerator_low, numerator_high = stats.rounding_bounds(numerator)
+        denominator_low, denominator_high = stats.rounding_bounds(denominator)
+        if numerator_low <= 0 or denominator_low <= 0:
             continue
-        bounds = (slow_low / fast_high, slow_high / fast_low)
+        bounds = (numerator_low / denominator_high, numerator_high / denominator_low)
         if bounds[0] == 0 or math.isinf(bounds[1]):
             continue  # the ratio over- or underflows
-        found = _Evidence("means", slow / fast, None, bounds, name)
-        if best is None or _width(found) < _width(best):
-            best = found
+        evidence = _Evidence(
+            basis="means", speedup=numerator / denominator, interval=None, rounding=bounds, compared=quantity
+        )
+        if best is None or _rounding_width(evidence) < _rounding_width(best):
+            best = evidence
     reason = "both sides print no common time or bandwidth that exceeds half of its last digit"
-    return best or _Evidence("means", None, None, None, missing_reason=reason)
+    return best or _Evidence(basis="means", speedup=None, interval=None, rounding=None, missing_reason=reason)
 
 
-def _printed(found: list[Observation], name: str) -> float | None:
+def _printed_median(observations: list[Observation], quantity: str) -> float | None:
     """Median of the printed values. None if a value is missing, zero, or derived from other figures."""
     values = [
         float(value)
-        for each in found
-        if name not in each.figure.derived and (value := getattr(each.figure, name)) is not None and value > 0
+        for observation in observations
+        if quantity not in observation.figure.derived
+        and (value := getattr(observation.figure, quantity)) is not None
+        and value > 0
     ]
-    return median(values) if len(values) == len(found) else None
+    return median(values) if len(values) == len(observations) else None
 
 
-def _width(evidence: _Evidence) -> float:
+def _rounding_width(evidence: _Evidence) -> float:
     assert evidence.rounding is not None
     return math.log(evidence.rounding[1] / evidence.rounding[0])
 
 
-def _direction(evidence: _Evidence, change: float) -> int:
-    """Direction of this point's change, without its neighbors: 1 faster, -1 slower, 0 neither."""
-    step = math.log1p(change)
+def _find_direction(evidence: _Evidence, threshold: float) -> int:
+    """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither."""
+    log_threshold = math.log1p(threshold)
     if evidence.interval is not None:
-        interval = evidence.interval
-        side = 1 if interval.low > 0 else -1 if interval.high < 0 else 0
-        return side if not evidence.has_floor or abs(interval.estimate) > step else 0
+        if evidence.must_exceed_variation and abs(evidence.interval.estimate) <= log_threshold:
+            return 0
+        return _sign_of_range(evidence.interval.low, evidence.interval.high, 0.0)
     if evidence.rounding is not None:
-        return 1 if math.log(evidence.rounding[0]) > step else -1 if math.log(evidence.rounding[1]) < -step else 0
+        low, high = evidence.rounding
+        return _sign_of_range(math.log(low), math.log(high), log_threshold)
     return 0
 
 
-def _agreement(items: Sequence[_ComparedTime], directions: Sequence[int]) -> tuple[set[int], set[int]]:
-    """Returns the indices of items with a neighbor of the same direction, and of items without neighbors."""
-    pairs = []
+def _sign_of_range(low: float, high: float, threshold: float) -> int:
+    """Returns 1 if the whole range is above the threshold, -1 if it is below the negative threshold, otherwise 0."""
+    if low > threshold:
+        return 1
+    return -1 if high < -threshold else 0
+
+
+def _compare_neighbors(times: Sequence[_ComparedTime], directions: Sequence[int]) -> tuple[set[int], set[int]]:
+    """Returns the indices of times that a neighboring size confirms, and of times without a neighboring size."""
+    neighbors = []
     for is_device in (True, False):
-        own = [index for index, item in enumerate(items) if item.is_device is is_device]
-        pairs += [(own[one], own[other]) for one, other in adjacent_sizes([items[index].point for index in own])]
-    agreeing = {index for pair in pairs if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
-    return agreeing, set(range(len(items))) - {index for pair in pairs for index in pair}
+        indices = [index for index, time in enumerate(times) if time.is_device is is_device]
+        neighbors += [
+            (indices[smaller], indices[larger])
+            for smaller, larger in adjacent_sizes([times[index].point for index in indices])
+        ]
+    # The product of two directions is 1 if both are faster or both are slower.
+    agreeing = {index for pair in neighbors if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
+    return agreeing, set(range(len(times))) - {index for pair in neighbors for index in pair}
 
 
-def _verdict(
-    evidence: _Evidence, direction: int, resolution: float, change: float, *, agrees: bool, stands_alone: bool
+def _decide_verdict(
+    evidence: _Evidence, direction: int, resolution: float, threshold: float, *, agrees: bool, has_neighbors: bool
 ) -> tuple[ChangeVerdict, str]:
-    percent, limit = f"{resolution * 100:.3g} %", f"{change * 100:.3g} %"
+    """Decides the verdict on one time and its reason.
+
+    Args:
+        evidence: Speed-up of the time.
+        direction: Change beyond the threshold: 1 faster, -1 slower, 0 neither.
+        resolution: Smallest relative change that matters.
+        threshold: Smallest relative change that counts, at least the resolution.
+        agrees: True if a neighboring size changes in the same direction.
+        has_neighbors: True if there is a neighboring size.
+    """
+    resolution_text, threshold_text = f"{resolution * 100:.3g} %", f"{threshold * 100:.3g} %"
     if evidence.speedup is None:
         return ChangeVerdict.UNCLEAR, f"{evidence.missing_reason}."
     if direction:
         verdict = ChangeVerdict.FASTER if direction > 0 else ChangeVerdict.SLOWER
-        finding = f"beyond {limit}" if evidence.has_floor else "the interval excludes 1"
+        finding = f"beyond {threshold_text}" if evidence.must_exceed_variation else "the interval excludes 1"
         if agrees:
             return verdict, f"{finding}, and a neighbor agrees."
-        if stands_alone:
+        if not has_neighbors:
             return verdict, f"{finding}; there is no neighboring size to confirm it."
         return ChangeVerdict.UNCLEAR, f"{finding}, but no neighbor agrees: measure again."
     if evidence.basis == "means":
-        return ChangeVerdict.UNCLEAR, f"single figures cannot distinguish a difference below {limit} from noise."
+        return (
+            ChangeVerdict.UNCLEAR,
+            f"single figures cannot distinguish a difference below {threshold_text} from noise.",
+        )
     if evidence.interval is None:
         return ChangeVerdict.UNCLEAR, "the times vary too much for an interval: measure more."
-    step = math.log1p(resolution)
-    if -step <= evidence.interval.low and evidence.interval.high <= step:
-        if evidence.has_floor and change > resolution:
+    log_resolution = math.log1p(resolution)
+    if -log_resolution <= evidence.interval.low and evidence.interval.high <= log_resolution:
+        if evidence.must_exceed_variation and threshold > resolution:
             return (
                 ChangeVerdict.UNCLEAR,
-                f"no difference in these runs, but runs may differ by {limit} by chance: measure more runs.",
+                f"no difference in these runs, but runs may differ by {threshold_text} by chance: measure more runs.",
             )
-        return ChangeVerdict.SAME, f"no difference as large as {percent}."
-    if evidence.has_floor and evidence.interval.excludes_zero:
-        return ChangeVerdict.UNCLEAR, f"the difference is below the {limit} that runs may differ by chance."
+        return ChangeVerdict.SAME, f"no difference as large as {resolution_text}."
+    if evidence.must_exceed_variation and evidence.interval.excludes_zero:
+        return ChangeVerdict.UNCLEAR, f"the difference is below the {threshold_text} that runs may differ by chance."
     return (
         ChangeVerdict.UNCLEAR,
-        f"the interval includes both no change and a change above {percent}: measure more runs.",
+        f"the interval includes both no change and a change above {resolution_text}: measure more runs.",
     )
 
 
-def _exp(interval: stats.Interval | None) -> tuple[float, float] | None:
+def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (math.exp(interval.low), math.exp(interval.high))
 
 
-def _claim(b: Sequence[Observation]) -> float | None:
-    return next((each.row.claimed_speedup for each in b if each.row.claimed_speedup is not None), None)
+def _claimed_speedup(observations_b: Sequence[Observation]) -> float | None:
+    """Returns the first speed-up that a row of B states. None if no row does."""
+    claims = (observation.row.claimed_speedup for observation in observations_b)
+    return next((claim for claim in claims if claim is not None), None)
 
 
-def _decimals(claim: float) -> int:
+def _decimal_count(claim: float) -> int:
     return len(f"{claim!r}".removesuffix(".0").partition(".")[2])
 
 
-def _claim_agrees(claim: float, decimals: int, evidence: _Evidence) -> bool:
+def _is_claim_consistent(claim: float, decimals: int, evidence: _Evidence) -> bool:
     """True if a stated speed-up agrees with the log's own figures within the rounding of both.
 
     All stated speed-ups of a log count as printed with `decimals` digits, because reading drops trailing zeros.
     """
     if evidence.rounding is None:
         return False
-    half = 0.5 * 10.0**-decimals
-    return evidence.rounding[0] <= claim + half and claim - half <= evidence.rounding[1]
+    rounding = 0.5 * 10.0**-decimals
+    return evidence.rounding[0] <= claim + rounding and claim - rounding <= evidence.rounding[1]

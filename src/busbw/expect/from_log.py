@@ -1,4 +1,8 @@
-"""Scenario and system of a log. Facts that the log does not state stay unknown."""
+"""Derives the scenario and the system of a log, and the expectation for each of its rows.
+
+A scenario is the collective, ranks, nodes and settings that an expectation depends on. Facts that a log does not state
+stay unknown.
+"""
 
 import re
 from collections import Counter
@@ -13,39 +17,40 @@ from busbw.expect.types import Estimate, Scenario
 from busbw.logs import Row, Table
 from busbw.system import Nics, System, find, find_in_text, nics_from_text
 
-_TITLE = "the log's own title"
+_TITLE_SOURCE = "the log's own title"
+"""Source of NICs that the title of a log states."""
 
 
 def system_of(table: Table) -> System | None:
     """Returns the system that matches a log's device names or title. None if unknown or ambiguous."""
     if any(rank.bus_id == "cpu" for rank in table.rank_list):
         return find("host")
-    found = {system.name: system for device in table.devices if (system := find_in_text(device))}
-    if len(found) > 1:
+    systems = {system.name: system for device in table.devices if (system := find_in_text(device))}
+    if len(systems) > 1:
         return None  # no description fits several GPU types
     title = table.title or ""
-    system = next(iter(found.values()), None) or find_in_text(title)
+    system = next(iter(systems.values()), None) or find_in_text(title)
     if system is None:
         return None
-    rest = _after_device(title, system)
-    nics = nics_from_text(rest, _TITLE)
+    text_after_device = _text_after_device(title, system)
+    nics = nics_from_text(text_after_device, _TITLE_SOURCE)
     if nics is None or not system.nics:
         return system
     return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
 
 
-def _states_nics(table: Table) -> bool:
+def _has_stated_nics(table: Table) -> bool:
     """True if the log's title states the NICs. Otherwise they are the usual NICs of nodes with these GPUs."""
     system = system_of(table)
-    return system is not None and system.nics is not None and system.nics.source == _TITLE
+    return system is not None and system.nics is not None and system.nics.source == _TITLE_SOURCE
 
 
-def _after_device(title: str, system: System) -> str:
-    """Returns the text after the GPU's name. A number before the name counts GPUs, not NICs."""
+def _text_after_device(title: str, system: System) -> str:
+    """Returns the text after the GPU's name, because a number before it counts GPUs. Empty without the name."""
     for device in sorted(system.devices, key=len, reverse=True):
-        _, found, rest = title.partition(device)
-        if found:
-            return rest
+        _, separator, text_after = title.partition(device)
+        if separator:
+            return text_after
     return ""
 
 
@@ -54,13 +59,13 @@ def hosts_of(table: Table, row: Row) -> Counter[str]:
     return Counter(rank.host for rank in table.rank_list if rank.group == row.group and rank.host)
 
 
-def _groups_sharing_nics(table: Table, hosts: Counter[str]) -> int:
-    """Returns the number of groups across nodes that share a node's NICs: the maximum over these hosts, at least 1."""
-    group_hosts: dict[int, set[str | None]] = {}
+def _max_groups_per_host(table: Table, hosts: Counter[str]) -> int:
+    """Returns how many groups share a node's NICs: those that span several hosts, maximum over `hosts`, at least 1."""
+    hosts_by_group: dict[int, set[str | None]] = {}
     for rank in table.rank_list:
-        group_hosts.setdefault(rank.group, set()).add(rank.host)
-    crossing = [found for found in group_hosts.values() if len(found) > 1]
-    return max((sum(host in found for found in crossing) for host in hosts), default=0) or 1
+        hosts_by_group.setdefault(rank.group, set()).add(rank.host)
+    groups_across_hosts = [group_hosts for group_hosts in hosts_by_group.values() if len(group_hosts) > 1]
+    return max((sum(host in group_hosts for group_hosts in groups_across_hosts) for host in hosts), default=0) or 1
 
 
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
@@ -69,36 +74,36 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
     if collective not in COLLECTIVES or ranks is None:
         return None
     hosts = hosts_of(table, row)
-    is_whole = hosts.total() == ranks
+    lists_all_ranks = hosts.total() == ranks
     return Scenario(
         collective=collective,
         ranks=ranks,
-        ranks_per_node=max(hosts.values()) if is_whole else min(ranks, system.ranks_per_node),
-        node_ranks=tuple(hosts.values()) if is_whole else (),
-        groups=_groups_sharing_nics(table, hosts) if is_whole else 1,
+        ranks_per_node=max(hosts.values()) if lists_all_ranks else min(ranks, system.ranks_per_node),
+        node_ranks=tuple(hosts.values()) if lists_all_ranks else (),
+        groups=_max_groups_per_host(table, hosts) if lists_all_ranks else 1,
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
         gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
-        algorithm=_only_algorithm(table.environment.get("NCCL_ALGO", "")),
+        algorithm=_single_algorithm(table.environment.get("NCCL_ALGO", "")),
     )
 
 
-def _only_algorithm(value: str) -> str | None:
-    """Returns the algorithm in NCCL_ALGO in lower case. None unless the variable names exactly one."""
+def _single_algorithm(value: str) -> str | None:
+    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless it names exactly one."""
     return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
 
 
 def _scenario_finder(table: Table, system: System | None) -> Callable[[Row], Scenario | None]:
     """Returns a function that gives the scenario of a row. Rows with equal properties share one scenario."""
-    known: dict[tuple[object, ...], Scenario | None] = {}
+    scenarios: dict[tuple[object, ...], Scenario | None] = {}
 
-    def job(row: Row) -> Scenario | None:
+    def find_scenario(row: Row) -> Scenario | None:
         key = (row.collective, row.ranks, row.group, row.dtype)
-        if key not in known:
-            known[key] = scenario_of(table, row, system) if system else None
-        return known[key]
+        if key not in scenarios:
+            scenarios[key] = scenario_of(table, row, system) if system else None
+        return scenarios[key]
 
-    return job
+    return find_scenario
 
 
 class NetworkNics(NamedTuple):
@@ -124,16 +129,16 @@ def network_nics_finder(table: Table, system: System | None = None) -> Callable[
     effective_system = system or system_of(table)
     scenario_of_row = _scenario_finder(table, effective_system)
     nics = (
-        NetworkNics(effective_system.nics, system is not None or _states_nics(table))
+        NetworkNics(effective_system.nics, system is not None or _has_stated_nics(table))
         if effective_system and effective_system.nics
         else None
     )
 
-    def nics_of(row: Row) -> NetworkNics | None:
-        job = scenario_of_row(row)
-        return nics if effective_system and job and node_count(job, effective_system) > 1 else None
+    def find_nics(row: Row) -> NetworkNics | None:
+        scenario = scenario_of_row(row)
+        return nics if effective_system and scenario and node_count(scenario, effective_system) > 1 else None
 
-    return nics_of
+    return find_nics
 
 
 def estimator(table: Table, system: System | None = None) -> Callable[[Row], Estimate | None]:
@@ -148,15 +153,15 @@ def estimator(table: Table, system: System | None = None) -> Callable[[Row], Est
     """
     effective_system = system or system_of(table)
     scenario_of_row = _scenario_finder(table, effective_system)
-    known: dict[tuple[Scenario, int], Estimate | None] = {}
+    estimates: dict[tuple[Scenario, int], Estimate | None] = {}
 
     def estimate(row: Row) -> Estimate | None:
-        job = scenario_of_row(row)
-        if job is None or effective_system is None or row.size_bytes <= 0:
+        scenario = scenario_of_row(row)
+        if scenario is None or effective_system is None or row.size_bytes <= 0:
             return None
-        key = (job, row.size_bytes)
-        if key not in known:
-            known[key] = expect(job, effective_system, [row.size_bytes]).at(row.size_bytes)
-        return known[key]
+        key = (scenario, row.size_bytes)
+        if key not in estimates:
+            estimates[key] = expect(scenario, effective_system, [row.size_bytes]).at(row.size_bytes)
+        return estimates[key]
 
     return estimate

@@ -1,30 +1,33 @@
-"""Limits of busbw on each type of link: the traffic of a collective on it, and its capacity."""
+"""Computes the limits of busbw on each type of link: its capacity and the traffic of a collective on it.
+
+A domain is a node, or a rack whose nodes are joined by NVLink. A fabric is the links that join the ranks of a domain.
+"""
 
 from busbw.expect.types import Limit, Scenario
 from busbw.system import Fabric, Nics, System
 
 NIC_GBPS_PER_100_GBIT = 12.0
+"""Bandwidth of a NIC in GB/s per 100 Gb/s of its rate, by NCCL's model."""
 NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
 
 RING_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Collectives that NCCL runs as rings. The others consist of point-to-point transfers."""
 
-
 COLLECTIVES = (*RING_COLLECTIVES, "alltoall", "alltoallv", "gather", "scatter", "sendrecv", "hypercube")
 """Collectives with known traffic. There is no expectation for others."""
 
 
-def domain_ranks(job: Scenario, system: System) -> int:
-    """Number of ranks in one domain. A domain is a node, or a rack that NVLink joins; it needs no NIC inside."""
-    return min(job.ranks, system.rack_ranks or job.ranks_per_node)
+def domain_ranks(scenario: Scenario, system: System) -> int:
+    """Number of ranks in one domain. They need no NIC to reach each other."""
+    return min(scenario.ranks, system.rack_ranks or scenario.ranks_per_node)
 
 
-def node_count(job: Scenario, system: System) -> int:
+def node_count(scenario: Scenario, system: System) -> int:
     """Number of domains that the ranks occupy."""
-    return -(-job.ranks // domain_ranks(job, system))
+    return -(-scenario.ranks // domain_ranks(scenario, system))  # rounded up
 
 
-def fabric_of(ranks: int, system: System) -> Fabric | None:
+def fastest_fabric(ranks: int, system: System) -> Fabric | None:
     """Returns the fastest fabric that joins this number of ranks. None if no fabric does."""
     return next((fabric for fabric in system.fabrics if fabric.most_ranks >= ranks), None)
 
@@ -35,20 +38,28 @@ def fabric_gbps(fabric: Fabric, ranks: int) -> float:
     return links * fabric.link_gbps.value
 
 
-def nics_gbps(job: Scenario, system: System, nics: Nics) -> float:
-    """Bandwidth of the NICs that a job uses in one domain, in one direction, in GB/s.
+def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
+    """Bandwidth of the NICs that a scenario uses in one domain, in one direction, in GB/s.
 
-    Ranks use their share of the node's NICs, at least one NIC. With more groups than NICs it can be less.
+    The ranks use their share of the node's NICs, at least one NIC. Several groups share the NICs equally.
     """
-    used = max(1.0, nics.count * domain_ranks(job, system) / system.ranks_per_node)
-    if job.groups > 1:
-        used = min(used, nics.count / job.groups)
-    return used * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
+    used_nics = max(1.0, nics.count * domain_ranks(scenario, system) / system.ranks_per_node)
+    if scenario.groups > 1:
+        used_nics = min(used_nics, nics.count / scenario.groups)
+    return used_nics * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 
-def intra_domain_limit(job: Scenario, system: System, fabric: Fabric, traffic: float, reason: str) -> Limit:
-    """Makes the limit of the links between the ranks of a domain. `reason` explains the traffic."""
-    ranks = domain_ranks(job, system)
+def intra_domain_limit(scenario: Scenario, system: System, fabric: Fabric, traffic: float, reason: str) -> Limit:
+    """Makes the limit of the links between the ranks of a domain.
+
+    Args:
+        scenario: Collective and ranks.
+        system: System of the ranks.
+        fabric: Links of the domain.
+        traffic: GB/s on the links of one GPU for each GB/s of busbw.
+        reason: Explanation of the traffic.
+    """
+    ranks = domain_ranks(scenario, system)
     links = fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
     capacity = f"{links} x {fabric.link_gbps.value:g} GB/s"
     return Limit(
@@ -61,26 +72,26 @@ def intra_domain_limit(job: Scenario, system: System, fabric: Fabric, traffic: f
     )
 
 
-def inter_node_limit(job: Scenario, system: System, nics: Nics, traffic: float, reason: str) -> Limit:
-    """Makes the limit of all NICs of one node together. `reason` explains the traffic."""
+def inter_node_limit(scenario: Scenario, system: System, nics: Nics, traffic: float, reason: str) -> Limit:
+    """Makes the limit of all NICs of one node together. Arguments as in `intra_domain_limit`, per node."""
     return Limit(
         wire="NIC",
         per="node",
-        capacity_gbps=nics_gbps(job, system, nics),
+        capacity_gbps=nics_gbps(scenario, system, nics),
         traffic=traffic,
-        why=f"{reason} ({nics_text(job, system, nics)})",
+        why=f"{reason} ({nics_text(scenario, system, nics)})",
         source=f"{NIC_SOURCE}; {nics.source}",
     )
 
 
-def one_nic_gbps(job: Scenario, nics: Nics) -> float:
+def one_nic_gbps(scenario: Scenario, nics: Nics) -> float:
     """Bandwidth of one NIC in one direction, in GB/s. If there are more groups than NICs, they share it."""
-    return min(1.0, nics.count / job.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
+    return min(1.0, nics.count / scenario.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 
-def nics_text(job: Scenario, system: System, nics: Nics) -> str:
+def nics_text(scenario: Scenario, system: System, nics: Nics) -> str:
     """Text of a node's NICs and of the groups that share them."""
-    shared = f", shared by {job.groups} groups" if job.groups > 1 else ""
+    shared = f", shared by {scenario.groups} groups" if scenario.groups > 1 else ""
     return f"{nics.text} per {system.ranks_per_node} GPUs{shared}"
 
 

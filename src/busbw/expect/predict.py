@@ -1,105 +1,117 @@
-"""Estimates from routes: for each size the fastest route, with time, busbw and their healthy ranges."""
+"""Predicts time and busbw of a scenario on a system: for each size the fastest route, with healthy ranges.
+
+A route is an algorithm of NCCL with the links it uses (`routes.py`). A protocol is NCCL's way to signal data on it.
+"""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from busbw.expect.limits import bus_factor, node_count
-from busbw.expect.routes import correction, routes
+from busbw.expect.routes import bandwidth_correction, list_routes
 from busbw.expect.types import Estimate, Expectation, ExpectedRange, Protocol, Route, Scenario
 from busbw.system import Nics, System
 
 LATENCY_LOW, LATENCY_HIGH = 0.5, 2.5
-"""Factors on the model's latency for the healthy range. Launching each operation from the CPU doubles the device's time
-(4 x H200: 20 us against 9 us), and registered buffers halve it (4.3 us). Both are healthy."""
+"""Factors on the latency of the model: lower and upper end of the healthy range.
+
+Launching each operation from the CPU doubles the device's time (4 x H200: 20 us against 9 us), and registered buffers
+halve it (4.3 us). Both are healthy."""
 LATENCY_SOURCE = "4 x H200: 9 us in a CUDA graph, 20 us launched one by one, 4.3 us with registered buffers"
+"""Source of both factors."""
+
+_LAUNCH_US = 2.9
+"""Time that one more kernel launch takes a thread. Measured on 4 x H200 with empty kernels in a stream."""
 
 
-LAUNCH_US = 2.9
-"""Time of a thread for one more kernel launch. Measured on 4 x H200 with empty kernels in a stream."""
+def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Expectation:
+    """Returns the expectation of a scenario on a system for these sizes. Sizes of 0 are skipped.
 
-
-def expect(job: Scenario, system: System, sizes_bytes: Iterable[int]) -> Expectation:
-    """Returns the expectation of a scenario on a system for these sizes. Sizes of 0 are skipped."""
-    nodes = node_count(job, system)
-    if job.ranks == 1:
-        return _unknown(job, system, nodes, "one rank: nothing crosses a link, so busbw is 0 on any system")
-    candidates = routes(job, system)
+    If the system or the model does not cover the scenario, `Expectation.unknown` has the reason.
+    """
+    nodes = node_count(scenario, system)
+    if scenario.ranks == 1:
+        return _unknown_expectation(
+            scenario, system, nodes, "one rank: nothing crosses a link, so busbw is 0 on any system"
+        )
+    candidates = list_routes(scenario, system)
     if not candidates:
-        return _unknown(job, system, nodes, _unknown_reason(job, system, nodes))
-    min_ranks, max_ranks = min(job.node_ranks, default=0), max(job.node_ranks, default=0)
+        return _unknown_expectation(scenario, system, nodes, _unknown_reason(scenario, system, nodes))
+    min_ranks, max_ranks = min(scenario.node_ranks, default=0), max(scenario.node_ranks, default=0)
     if nodes > 1 and not system.rack_ranks and min_ranks != max_ranks:
         reason = f"the nodes have unequal numbers of ranks, {min_ranks} to {max_ranks}: the model does not cover this"
-        return _unknown(job, system, len(job.node_ranks), reason)
+        return _unknown_expectation(scenario, system, len(scenario.node_ranks), reason)
     best = max(candidates, key=_plateau_gbps)
     return Expectation(
-        job=job,
+        job=scenario,
         system=system,
         nodes=nodes,
         routes=candidates,
         best=best,
         floor_us=min(min(route.latency_us.values()) for route in candidates),
-        estimates=tuple(_estimate(job, candidates, size) for size in sizes_bytes if size > 0),
+        estimates=tuple(_estimate_size(scenario, candidates, size) for size in sizes_bytes if size > 0),
         notes=tuple(system.notes),
     )
 
 
-def _unknown(job: Scenario, system: System, nodes: int, reason: str) -> Expectation:
-    return Expectation(job=job, system=system, nodes=nodes, unknown=reason, notes=tuple(system.notes))
+def _unknown_expectation(scenario: Scenario, system: System, nodes: int, reason: str) -> Expectation:
+    return Expectation(job=scenario, system=system, nodes=nodes, unknown=reason, notes=tuple(system.notes))
 
 
-def _unknown_reason(job: Scenario, system: System, nodes: int) -> str:
+def _unknown_reason(scenario: Scenario, system: System, nodes: int) -> str:
     if system.fabrics and nodes > 1 and system.nics is None:
         return f"the NICs of {system.name} are not known: state them with --nics 8x400"
     if system.generation == "host":
         return "the memory's copy rate is not known: compare with a run on the same machine (--reference FILE)"
-    return f"{system.name} describes no links between {min(job.ranks, job.ranks_per_node)} ranks of a node"
+    return f"{system.name} describes no links between {min(scenario.ranks, scenario.ranks_per_node)} ranks of a node"
 
 
 def _plateau_gbps(route: Route) -> float:
     return route.limit_gbps * route.efficiency.typical
 
 
-def _estimate(job: Scenario, candidates: tuple[Route, ...], size_bytes: int) -> Estimate:
-    """Estimates one size with the fastest route and protocol, as NCCL chooses them."""
-    # 1 GB/s is 1 kB/us.
-    kilobytes = size_bytes * bus_factor(job.collective, job.ranks) / 1e3
-    launches = LAUNCH_US * ((job.gpus_per_thread or 1) - 1)
-    max_launches = LAUNCH_US * ((job.gpus_per_thread or min(job.ranks, job.ranks_per_node)) - 1)
+def _estimate_size(scenario: Scenario, candidates: tuple[Route, ...], size_bytes: int) -> Estimate:
+    """Estimates one size with the fastest route and protocol, as NCCL chooses them.
+
+    Time = launches + latency + bytes of busbw / busbw. Bytes are in kB, because 1 GB/s is 1 kB/us.
+    """
+    kilobytes = size_bytes * bus_factor(scenario.collective, scenario.ranks) / 1e3
+    # One launch per GPU of a thread; the first is part of the latency. Unknown: one GPU, at most all of a node.
+    launches_us = _LAUNCH_US * ((scenario.gpus_per_thread or 1) - 1)
+    max_gpus_per_thread = scenario.gpus_per_thread or min(scenario.ranks, scenario.ranks_per_node)
+    max_launches_us = _LAUNCH_US * (max_gpus_per_thread - 1)
+
+    def transfer_us(route: Route, protocol: Protocol, efficiency: float) -> float:
+        return kilobytes / _busbw_gbps(route, protocol, size_bytes, efficiency)
+
     time_us, route, protocol = min(
         (
-            (
-                launches + latency + kilobytes / _rate(route, protocol, size_bytes, route.efficiency.typical),
-                route,
-                protocol,
-            )
+            (launches_us + latency_us + transfer_us(route, protocol, route.efficiency.typical), route, protocol)
             for route in candidates
-            for protocol, latency in route.latency_us.items()
+            for protocol, latency_us in route.latency_us.items()
         ),
-        key=lambda choice: choice[0],
+        key=lambda candidate: candidate[0],
     )
-    latency = route.latency_us[protocol]
-    shortest = LATENCY_LOW * (latency + launches) + kilobytes / _rate(
-        route, protocol, size_bytes, route.efficiency.high
-    )
-    longest = LATENCY_HIGH * (latency + max_launches) + kilobytes / _rate(
-        route, protocol, size_bytes, route.efficiency.low
-    )
-    typical = kilobytes / time_us
+    latency_us = route.latency_us[protocol]
+    min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
+    max_us = LATENCY_HIGH * (latency_us + max_launches_us) + transfer_us(route, protocol, route.efficiency.low)
+    typical_gbps = kilobytes / time_us
     return Estimate(
         size_bytes=size_bytes,
-        time_us=ExpectedRange(low=shortest, typical=time_us, high=longest),
-        busbw_gbps=ExpectedRange(low=kilobytes / longest, typical=typical, high=kilobytes / shortest),
+        time_us=ExpectedRange(low=min_us, typical=time_us, high=max_us),
+        busbw_gbps=ExpectedRange(low=kilobytes / max_us, typical=typical_gbps, high=kilobytes / min_us),
         route=route.name,
         protocol=protocol,
         wire=route.binding.wire,
-        wire_gbps=typical * route.binding.traffic,
+        wire_gbps=typical_gbps * route.binding.traffic,
     )
 
 
-def _rate(route: Route, protocol: Protocol, size_bytes: int, efficiency: float) -> float:
-    rate = route.limit_gbps * efficiency * route.share[protocol]
-    return min(rate, route.cap_gbps.get(protocol, rate)) * correction(route.name, protocol, size_bytes)
+def _busbw_gbps(route: Route, protocol: Protocol, size_bytes: int, efficiency: float) -> float:
+    """Returns the busbw of a protocol on a route, in GB/s, without latency. `efficiency` is a fraction of the limit."""
+    busbw_gbps = route.limit_gbps * efficiency * route.share[protocol]
+    capped_gbps = min(busbw_gbps, route.cap_gbps.get(protocol, busbw_gbps))
+    return capped_gbps * bandwidth_correction(route.name, protocol, size_bytes)
 
 
 def with_nics(system: System, count: int, gbit: float, source: str) -> System:

@@ -1,4 +1,7 @@
-"""Types of an expectation: scenario, routes with their limits, and estimates per size."""
+"""Types of an expectation: scenario, routes with their limits, and estimates per size.
+
+A route is an algorithm of NCCL with the links that its data cross. Field names are keys of `busbw expect --json`.
+"""
 
 from typing import Literal
 
@@ -49,11 +52,11 @@ class Limit(Struct, kw_only=True, frozen=True):
     capacity_gbps: float
     """Bandwidth of one GPU's or one node's links in each direction."""
     traffic: float
-    """GB/s on the link for each GB/s of busbw. Below 1 busbw can exceed the capacity."""
+    """GB/s on the link for each GB/s of busbw. If it is below 1, busbw can exceed the capacity."""
     outside_s_per_gb: float = 0.0
-    """Seconds per GB of busbw in which this link waits for steps over other links."""
+    """Seconds per GB of busbw in which this link is idle during steps over other links."""
     why: str
-    """Reason for the traffic, with the capacity."""
+    """Explanation of the traffic, with the capacity."""
     source: str
 
     @property
@@ -69,17 +72,17 @@ class Route(Struct, kw_only=True, frozen=True):
     limits: tuple[Limit, ...]
     efficiency: Efficiency
     latency_us: dict[Protocol, float]
-    """Time before the first byte is done, for each available protocol."""
+    """Time of an operation without the transfer of its bytes, for each available protocol."""
     share: dict[Protocol, float]
     """Fraction of the route's bandwidth that each protocol reaches, at most 1."""
     cap_gbps: dict[Protocol, float] = {}
-    """Maximum busbw of a protocol."""
+    """Maximum busbw of a protocol, in GB/s. Protocols without a maximum are missing."""
     source: str = ""
     """Source of latencies and shares."""
 
     @property
     def binding(self) -> Limit:
-        """Limit with the lowest busbw."""
+        """Limit of the slowest link: the one with the lowest busbw."""
         return min(self.limits, key=lambda limit: limit.busbw_gbps)
 
     @property
@@ -121,11 +124,12 @@ class Expectation(Struct, kw_only=True, frozen=True):
     best: Route | None = None
     """Fastest route for large messages."""
     floor_us: float | None = None
-    """Minimum time of NCCL's model over all sizes."""
+    """Lowest latency of all routes: the time of the smallest messages. None if the expectation is unknown."""
     estimates: tuple[Estimate, ...] = ()
     unknown: str | None = None
     """Reason for a missing expectation, with a remedy. Routes and estimates are empty then."""
     notes: tuple[str, ...] = ()
+    """Notes of the system description."""
 
     def at(self, size_bytes: int) -> Estimate | None:
         """Returns the estimate of a size. None if the expectation does not include that size."""

@@ -1,4 +1,4 @@
-"""ADD AN EXPORTER HERE: writes logs in the formats of other programs.
+"""ADD AN EXPORTER HERE: writes logs in the formats of other programs, for `busbw export`.
 
 An exporter is one module with `SUFFIX`, the suffix of its files, and `write(logs, out)`, which writes bytes to a
 stream. Names of figures contain the unit. An unknown value is empty, never zero.

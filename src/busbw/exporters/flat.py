@@ -1,4 +1,7 @@
-"""Flat table: one line per measurement, with all properties of its run and configuration."""
+"""Flat table: one line per measurement, with all properties of its run and configuration.
+
+The CSV, Parquet and Prometheus exporters write it. A measurement is one placement of one row.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -63,18 +66,18 @@ COLUMNS: tuple[str, ...] = FlatRow.__struct_fields__
 def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
     """Yields every measurement of every log in order."""
     for log in logs:
-        for number, table in enumerate(log.tables, start=1):
+        for table_number, table in enumerate(log.tables, start=1):
             for row in table.rows:
                 for placement, figure in row.figures.items():
-                    yield _flat(log, number, table, row, placement, figure)
+                    yield _make_flat_row(log, table_number, table, row, placement, figure)
 
 
-def _flat(log: Log, number: int, table: Table, row: Row, placement: str, figure: Figure) -> FlatRow:
+def _make_flat_row(log: Log, table_number: int, table: Table, row: Row, placement: str, figure: Figure) -> FlatRow:
     stats = figure.stats
-    interval = stats.median_ci95_us if stats else None
+    median_interval_us = stats.median_ci95_us if stats else None
     return FlatRow(
         log=log.source,
-        table=number,
+        table=table_number,
         line=row.line,
         start_time=table.start_time,
         program=table.program,
@@ -111,8 +114,8 @@ def _flat(log: Log, number: int, table: Table, row: Row, placement: str, figure:
         max_us=stats.max_us if stats else None,
         stdev_us=stats.stdev_us if stats else None,
         cv_percent=stats.cv_percent if stats else None,
-        median_ci95_low_us=interval[0] if interval else None,
-        median_ci95_high_us=interval[1] if interval else None,
+        median_ci95_low_us=median_interval_us[0] if median_interval_us else None,
+        median_ci95_high_us=median_interval_us[1] if median_interval_us else None,
         warnings=" ".join(figure.warnings) or None,
         timestamp=row.timestamp,
     )

@@ -10,34 +10,34 @@ from busbw.units import count_text, size_text
 
 SUFFIX = ".xml"
 
-_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
     """Writes wrong data as failures, an incomplete run as an error, and unchecked measurements as skipped."""
     root = ElementTree.Element("testsuites", name="busbw")
     for log in logs:
-        for number, table in enumerate(log.tables, start=1):
-            _suite(root, log, table, number)
-    for kind in ("tests", "failures", "errors", "skipped"):
-        root.set(kind, str(sum(int(suite.get(kind, "0")) for suite in root)))
+        for table_number, table in enumerate(log.tables, start=1):
+            _add_suite(root, log, table, table_number)
+    for attribute in ("tests", "failures", "errors", "skipped"):
+        root.set(attribute, str(sum(int(suite.get(attribute, "0")) for suite in root)))
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(out, encoding="utf-8", xml_declaration=True)
     out.write(b"\n")
 
 
-def _suite(root: ElementTree.Element, log: Log, table: Table, number: int) -> None:
+def _add_suite(root: ElementTree.Element, log: Log, table: Table, table_number: int) -> None:
     name = table.program or table.collective or table.title or "table"
-    suite = ElementTree.SubElement(root, "testsuite", name=_text(f"{log.source}#{number} {name}"))
+    suite = ElementTree.SubElement(root, "testsuite", name=_xml_text(f"{log.source}#{table_number} {name}"))
     if table.start_time:
-        suite.set("timestamp", _text(table.start_time))
+        suite.set("timestamp", _xml_text(table.start_time))
     if table.hosts:
-        suite.set("hostname", _text(table.hosts[0]))
+        suite.set("hostname", _xml_text(table.hosts[0]))
     if table.complete is not None:
-        _end(suite, table)
+        _add_end_case(suite, table)
     for row in table.rows:
         for placement, figure in row.figures.items():
-            _case(suite, table, row, placement, figure)
+            _add_measurement_case(suite, table, row, placement, figure)
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -45,40 +45,45 @@ def _suite(root: ElementTree.Element, log: Log, table: Table, number: int) -> No
     suite.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.9f}")
 
 
-def _end(suite: ElementTree.Element, table: Table) -> None:
+def _add_end_case(suite: ElementTree.Element, table: Table) -> None:
     case = ElementTree.SubElement(suite, "testcase", classname="run", name="completes", time="0")
     if not table.complete:
         reason = table.end_reason or "the run was killed or is still running"
-        ElementTree.SubElement(case, "error", message=_text(reason), type="no end")
+        ElementTree.SubElement(case, "error", message=_xml_text(reason), type="no end")
 
 
-def _case(suite: ElementTree.Element, table: Table, row: Row, placement: Placement, figure: Figure) -> None:
+def _add_measurement_case(
+    suite: ElementTree.Element, table: Table, row: Row, placement: Placement, figure: Figure
+) -> None:
     collective = table.collective_of(row) or "unknown collective"
-    kind = ".".join(_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
-    parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
-    parts += [f"root {row.root}" if row.root is not None else "", f"group {row.group}" if row.group else ""]
-    parts += [f"cycle {row.cycle}" if row.cycle else ""]
-    case = ElementTree.SubElement(suite, "testcase", classname=kind, name=" ".join(filter(None, parts)))
+    class_name = ".".join(_xml_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
+    name_parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
+    name_parts.append(f"root {row.root}" if row.root is not None else "")
+    name_parts.append(f"group {row.group}" if row.group else "")
+    name_parts.append(f"cycle {row.cycle}" if row.cycle else "")
+    case = ElementTree.SubElement(suite, "testcase", classname=class_name, name=" ".join(filter(None, name_parts)))
     if figure.time_us is not None:
         case.set("time", f"{figure.time_us / 1e6:.9f}")
     if figure.wrong_elements:
         message = f"{count_text(figure.wrong_elements, 'wrong element')}"
         failure = ElementTree.SubElement(case, "failure", message=message, type="wrong data")
-        failure.text = _text("\n".join(_wrong_elements(figure))) or None
+        failure.text = _xml_text("\n".join(_wrong_element_lines(figure))) or None
     elif figure.check != "checked":
         ElementTree.SubElement(case, "skipped", message=f"data {figure.check.replace('_', ' ')}")
     bandwidths = {"algbw_gbps": figure.algbw_gbps, "busbw_gbps": figure.busbw_gbps}
-    words = [f"{name}={value:.6g}" for name, value in bandwidths.items() if value is not None]
-    ElementTree.SubElement(case, "system-out").text = _text("\n".join([" ".join(words), *figure.warnings]))
+    bandwidth_texts = [f"{name}={value:.6g}" for name, value in bandwidths.items() if value is not None]
+    ElementTree.SubElement(case, "system-out").text = _xml_text(
+        "\n".join([" ".join(bandwidth_texts), *figure.warnings])
+    )
 
 
-def _wrong_elements(figure: Figure) -> list[str]:
+def _wrong_element_lines(figure: Figure) -> list[str]:
     return [
         f"rank {wrong.rank}, {wrong.place}, index {wrong.index}: expected {wrong.expected}, got {wrong.got}"
         for wrong in figure.first_wrong
     ]
 
 
-def _text(text: str) -> str:
+def _xml_text(text: str) -> str:
     """Replaces the characters that XML cannot represent."""
-    return _NOT_IN_XML.sub("?", text)
+    return _INVALID_IN_XML.sub("?", text)

@@ -24,21 +24,21 @@ def write(logs: Sequence[Log], out: BinaryIO) -> None:
             "parquet needs the package pyarrow, which is not installed",
             remedy="pip install 'busbw[parquet]', or export csv",
         ) from error
-    types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    arrow_types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     hints = get_type_hints(FlatRow)
-    schema = pyarrow.schema([(name, types[_plain_type(hints[name])]) for name in COLUMNS])
+    schema = pyarrow.schema([(name, arrow_types[_type_without_none(hints[name])]) for name in COLUMNS])
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for row in flat_rows(logs):
         for name in COLUMNS:
-            columns[name].append(_writable(getattr(row, name)))
+            columns[name].append(_replace_surrogates(getattr(row, name)))
     parquet.write_table(pyarrow.table(columns, schema=schema), out)
 
 
-def _plain_type(hint: Any) -> Any:
+def _type_without_none(hint: Any) -> Any:
     """Returns X for the type `X | None`."""
     return next((part for part in get_args(hint) if part is not type(None)), hint)
 
 
-def _writable(value: object) -> object:
+def _replace_surrogates(value: object) -> object:
     """Replaces lone surrogates, which broken logs contain and UTF-8 cannot encode."""
     return value.encode("utf-8", errors="replace").decode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Prometheus text format for the textfile collector of the node exporter: the last figure of each measurement.
+"""Prometheus text format, for the textfile collector of the node exporter: the last figure of each measurement.
 
 Units are seconds and bytes, by Prometheus' conventions. An unknown figure has no sample.
 """
@@ -12,7 +12,7 @@ from busbw.logs import Log
 
 SUFFIX = ".prom"
 
-_HELP = {
+_HELP_BY_METRIC = {
     "busbw_operation_seconds": "Time of one operation.",
     "busbw_algorithm_bandwidth_bytes_per_second": "Bytes divided by time.",
     "busbw_bus_bandwidth_bytes_per_second": "Algorithm bandwidth times the factor of the collective.",
@@ -20,65 +20,69 @@ _HELP = {
     "busbw_run_complete": "1 if the run completed, otherwise 0.",
     "busbw_run_start_time_seconds": "Start of the run in seconds since 1970.",
 }
-_LABELS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
+_FIELDS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
+"""Fields of a flat row that are labels."""
 
 _Labels = tuple[tuple[str, str], ...]
+"""(Name, value) of each label of a sample."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
     """Writes one sample per label set. Of measurements with equal labels (cycles of -N), the last one is written."""
-    samples: dict[str, dict[_Labels, float]] = {name: {} for name in _HELP}
-    for name, labels, value in (*_runs(logs), *_measurements(logs)):
-        samples[name][labels] = value
-    for name, family in samples.items():
-        if family:
-            out.write(f"# HELP {name} {_HELP[name]}\n# TYPE {name} gauge\n".encode())
-        for labels, value in family.items():
-            words = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
-            out.write(f"{name}{{{words}}} {value!r}\n".encode("utf-8", errors="replace"))
+    samples: dict[str, dict[_Labels, float]] = {metric: {} for metric in _HELP_BY_METRIC}
+    for metric, labels, value in (*_run_samples(logs), *_measurement_samples(logs)):
+        samples[metric][labels] = value
+    for metric, values_by_labels in samples.items():
+        if values_by_labels:
+            out.write(f"# HELP {metric} {_HELP_BY_METRIC[metric]}\n# TYPE {metric} gauge\n".encode())
+        for labels, value in values_by_labels.items():
+            labels_text = ",".join(f'{label}="{_escape_label(label_value)}"' for label, label_value in labels)
+            out.write(f"{metric}{{{labels_text}}} {value!r}\n".encode("utf-8", errors="replace"))
 
 
-def _runs(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
+def _run_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
+    """Yields metric, labels and value of each sample about a run."""
     for log in logs:
-        for number, table in enumerate(log.tables, start=1):
-            labels = (("run", log.source), ("table", str(number)))
+        for table_number, table in enumerate(log.tables, start=1):
+            labels = (("run", log.source), ("table", str(table_number)))
             if table.complete is not None:
                 yield "busbw_run_complete", labels, float(table.complete)
-            if (start_s := _seconds(table.start_time)) is not None:
+            if (start_s := _seconds_since_1970(table.start_time)) is not None:
                 yield "busbw_run_start_time_seconds", labels, start_s
 
 
-def _seconds(time: str | None) -> float | None:
+def _seconds_since_1970(iso_time: str | None) -> float | None:
     """Returns seconds since 1970; None if the time is invalid or has no time zone."""
     try:
-        moment = datetime.fromisoformat((time or "").replace("Z", "+00:00"))
+        parsed_time = datetime.fromisoformat((iso_time or "").replace("Z", "+00:00"))
     except ValueError:
         return None
-    return moment.timestamp() if moment.tzinfo else None
+    return parsed_time.timestamp() if parsed_time.tzinfo else None
 
 
-def _measurements(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
+def _measurement_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
+    """Yields metric, labels and value of each sample about a measurement."""
     for row in flat_rows(logs):
-        labels = _labels(row)
+        labels = _row_labels(row)
         values = {
             "busbw_operation_seconds": None if row.time_us is None else row.time_us / 1e6,
             "busbw_algorithm_bandwidth_bytes_per_second": None if row.algbw_gbps is None else row.algbw_gbps * 1e9,
             "busbw_bus_bandwidth_bytes_per_second": None if row.busbw_gbps is None else row.busbw_gbps * 1e9,
             "busbw_wrong_elements": None if row.wrong_elements is None else float(row.wrong_elements),
         }
-        for name, value in values.items():
+        for metric, value in values.items():
             if value is not None:
-                yield name, labels, value
+                yield metric, labels, value
 
 
-def _labels(row: FlatRow) -> _Labels:
-    known = [(name, getattr(row, name)) for name in _LABELS]
+def _row_labels(row: FlatRow) -> _Labels:
+    values = [(name, getattr(row, name)) for name in _FIELDS]
     return (
         ("run", row.log),
         ("table", str(row.table)),
-        *((name, str(value)) for name, value in known if value is not None),
+        *((name, str(value)) for name, value in values if value is not None),
     )
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,4 +1,7 @@
-"""Verdicts on a run: GOOD, SLOW, BROKEN or UNSURE, per band of sizes, with the evidence."""
+"""Verdicts on a run: GOOD, SLOW, BROKEN or UNSURE, per band of sizes, with the evidence.
+
+`judge` (verdicts.py) judges a log. `grade.py` decides the grade of each band of sizes.
+"""
 
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
 from busbw.judge.types import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, worst

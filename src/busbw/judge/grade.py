@@ -1,4 +1,9 @@
-"""Grades per band of sizes, from figures and their ranges."""
+"""Decides the grade of each band of sizes: GOOD, SLOW or UNSURE.
+
+`_compare_with_range` compares each figure with its range: inside, slower, faster or unclear. `_decide_band_grade` makes
+the grade of a band from the outcomes at its sizes. A single slow size is not enough for SLOW: its neighbor must be slow
+too. `verdicts.py` combines the bands.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -11,13 +16,16 @@ from busbw.judge.yardstick import Yardstick
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, size_text
 
-_NOISY = 0.30
-"""Maximum relative difference between placements or passes of one size on a quiet machine."""
-_MIN_DROP, _NOISY_DROPS = 0.15, 2
-"""Two drops of the time by 15 % between increasing sizes indicate a busy machine. One may be a switch of protocol."""
-_SINGLE_SIZE_FACTOR = 1.2
+_MAX_QUIET_DIFFERENCE = 0.30
+"""Maximum relative difference between the placements of one size on a quiet machine."""
+_MIN_DROP = 0.15
+"""Minimum relative decrease of the time from one size to the next larger one that counts as a drop."""
+_MIN_NOISY_DROPS = 2
+"""Number of drops that indicate a busy machine. A single drop may be a switch of protocol."""
+_MIN_SINGLE_SIZE_FACTOR = 1.2
 """A band with a single size is slow only beyond the range by this factor, because no neighbor can confirm it."""
-_MAX_NAMED = 3
+_MAX_NAMED_SIZES = 3
+"""Maximum number of sizes that a reason names."""
 
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
@@ -26,19 +34,20 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     for point in series.points:
         limits = yardstick.range_us(point.size_bytes, point.placement)
         if limits is not None:
-            by_band.setdefault(yardstick.band(point.size_bytes), []).append((point, _judge(point, limits)))
-    return tuple(_grade(band, by_band[band]) for band in BANDS if band in by_band)
+            by_band.setdefault(yardstick.band(point.size_bytes), []).append((point, _compare_with_range(point, limits)))
+    return tuple(_grade_band(band, by_band[band]) for band in BANDS if band in by_band)
 
 
-def _judge(point: SeriesPoint, limits: ExpectedRange) -> JudgedFigure:
+def _compare_with_range(point: SeriesPoint, limits: ExpectedRange) -> JudgedFigure:
+    """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known."""
     outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
-    low, high = point.interval_us or (point.time_us, point.time_us)
-    if low > limits.high:
+    low_us, high_us = point.interval_us or (point.time_us, point.time_us)
+    if low_us > limits.high:
         # A spread of the iterations that exceeds the excess time indicates a busy machine.
         outcome = "slower" if point.time_us / (1 + (point.spread or 0.0)) > limits.high else "unclear"
-    elif high < limits.low:
+    elif high_us < limits.low:
         outcome = "faster"
-    elif high > limits.high and point.interval_us is not None:
+    elif high_us > limits.high and point.interval_us is not None:
         outcome = "unclear"
     return JudgedFigure(
         size_bytes=point.size_bytes,
@@ -50,63 +59,91 @@ def _judge(point: SeriesPoint, limits: ExpectedRange) -> JudgedFigure:
     )
 
 
-def _grade(band: BandName, pairs: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
-    judged = [one for _, one in pairs]
-    sizes = sorted({one.size_bytes for one in judged})
-    slow = [size for size in sizes if _all(judged, size, "slower")]
-    unclear = [size for size in sizes if _any(judged, size, "unclear")]
-    noisy = [size for size in sizes if _is_noisy([point for point, one in pairs if one.size_bytes == size])]
-    if _drops([point for point, _ in pairs]) >= _NOISY_DROPS:
-        noisy = sizes
-    worst = max(judged, key=lambda one: one.time_us / one.range_us.high)
-    grade, reason = _grade_from_counts(sizes, slow, unclear, noisy, worst)
-    return BandVerdict(band=band, grade=grade, reason=reason, judged=tuple(judged), worst=worst)
+def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
+    """Sorts the sizes of a band by their outcomes and grades the band."""
+    figures = [figure for _, figure in points_and_figures]
+    sizes = sorted({figure.size_bytes for figure in figures})
+    slow_sizes = [size_bytes for size_bytes in sizes if _all_have_outcome(figures, size_bytes, "slower")]
+    unclear_sizes = [size_bytes for size_bytes in sizes if _any_has_outcome(figures, size_bytes, "unclear")]
+    points = [point for point, _ in points_and_figures]
+    noisy_sizes = [
+        size_bytes for size_bytes in sizes if _is_noisy([point for point in points if point.size_bytes == size_bytes])
+    ]
+    if _count_drops(points) >= _MIN_NOISY_DROPS:
+        noisy_sizes = sizes
+    worst = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
+    grade, reason = _decide_band_grade(sizes, slow_sizes, unclear_sizes, noisy_sizes, worst)
+    return BandVerdict(band=band, grade=grade, reason=reason, judged=tuple(figures), worst=worst)
 
 
-def _all(judged: Sequence[JudgedFigure], size: int, outcome: str) -> bool:
-    return all(one.outcome == outcome for one in judged if one.size_bytes == size)
+def _all_have_outcome(figures: Sequence[JudgedFigure], size_bytes: int, outcome: str) -> bool:
+    return all(figure.outcome == outcome for figure in figures if figure.size_bytes == size_bytes)
 
 
-def _any(judged: Sequence[JudgedFigure], size: int, outcome: str) -> bool:
-    return any(one.outcome == outcome for one in judged if one.size_bytes == size)
+def _any_has_outcome(figures: Sequence[JudgedFigure], size_bytes: int, outcome: str) -> bool:
+    return any(figure.outcome == outcome for figure in figures if figure.size_bytes == size_bytes)
 
 
 def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
-    times = [point.time_us for point in points]
-    return max(times) > (1 + _NOISY) * min(times)
+    """True if the times of one size differ too much between its placements."""
+    times_us = [point.time_us for point in points]
+    return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
 
 
-def _drops(points: Sequence[SeriesPoint]) -> int:
+def _count_drops(points: Sequence[SeriesPoint]) -> int:
     """Counts sizes that took much less time than the next smaller size, which no link explains."""
-    found = 0
+    drops = 0
     for placement in {point.placement for point in points}:
-        times = [point.time_us for point in points if point.placement == placement]
-        found += sum(after < (1 - _MIN_DROP) * before for before, after in itertools.pairwise(times))
-    return found
+        times_us = [point.time_us for point in points if point.placement == placement]
+        drops += sum(larger_us < (1 - _MIN_DROP) * smaller_us for smaller_us, larger_us in itertools.pairwise(times_us))
+    return drops
 
 
-def _grade_from_counts(
-    sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: JudgedFigure
+def _decide_band_grade(
+    sizes: Sequence[int],
+    slow_sizes: Sequence[int],
+    unclear_sizes: Sequence[int],
+    noisy_sizes: Sequence[int],
+    worst: JudgedFigure,
 ) -> tuple[Grade, str]:
-    if len(noisy) == len(sizes) > 1:
+    """Decides whether a band is GOOD, SLOW or UNSURE, and returns the reason.
+
+    Args:
+        sizes: All sizes of the band in bytes, ascending.
+        slow_sizes: Sizes at which every placement is slower than its range.
+        unclear_sizes: Sizes with a figure that may be inside its range or slower.
+        noisy_sizes: Sizes at which the placements disagree. All sizes if the times drop repeatedly.
+        worst: Figure with the highest ratio of its time to the upper end of its range.
+    """
+    if len(noisy_sizes) == len(sizes) > 1:
         return "UNSURE", "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
-    neighbors = any(one in slow and other in slow for one, other in itertools.pairwise(sizes))
-    if neighbors or (slow and len(sizes) == 1 and worst.time_us > _SINGLE_SIZE_FACTOR * worst.range_us.high):
-        return "SLOW", f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range"
-    if len(sizes) == 1 and slow:
+    has_adjacent_slow_sizes = any(
+        smaller in slow_sizes and larger in slow_sizes for smaller, larger in itertools.pairwise(sizes)
+    )
+    is_single_size = len(sizes) == 1
+    is_far_beyond = worst.time_us > _MIN_SINGLE_SIZE_FACTOR * worst.range_us.high
+    if has_adjacent_slow_sizes or (slow_sizes and is_single_size and is_far_beyond):
+        return "SLOW", f"{len(slow_sizes)} of {count_text(len(sizes), 'size')} slower than the range"
+    if slow_sizes and is_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
-    if 2 * len(unclear) >= len(sizes):
-        return "UNSURE", f"too noisy at {count_text(len(unclear), 'size')}: measure longer (-n 200, --target-ci 2%)"
-    if 2 * len(noisy) > len(sizes):
+    if 2 * len(unclear_sizes) >= len(sizes):
         return (
             "UNSURE",
-            f"the placements of {count_text(len(noisy), 'size')} disagree: measure longer on a quiet machine",
+            f"too noisy at {count_text(len(unclear_sizes), 'size')}: measure longer (-n 200, --target-ci 2%)",
         )
-    if len(slow) > 1 or 3 * len(slow) > len(sizes):
-        more = f" and {len(slow) - _MAX_NAMED} more" if len(slow) > _MAX_NAMED else ""
-        named = f"{', '.join(map(size_text, slow[:_MAX_NAMED]))}{more}"
-        apart = f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range, none adjacent ({named})"
-        return "UNSURE", f"{apart}: measure again and longer (-n 200)"
-    if slow:
-        return "GOOD", f"only {size_text(slow[0])} is beyond the range, its neighbors are not"
+    if 2 * len(noisy_sizes) > len(sizes):
+        return (
+            "UNSURE",
+            f"the placements of {count_text(len(noisy_sizes), 'size')} disagree: measure longer on a quiet machine",
+        )
+    if len(slow_sizes) > 1 or 3 * len(slow_sizes) > len(sizes):
+        more = f" and {len(slow_sizes) - _MAX_NAMED_SIZES} more" if len(slow_sizes) > _MAX_NAMED_SIZES else ""
+        named_sizes = f"{', '.join(map(size_text, slow_sizes[:_MAX_NAMED_SIZES]))}{more}"
+        slow_count = f"{len(slow_sizes)} of {count_text(len(sizes), 'size')}"
+        return (
+            "UNSURE",
+            f"{slow_count} slower than the range, none adjacent ({named_sizes}): measure again and longer (-n 200)",
+        )
+    if slow_sizes:
+        return "GOOD", f"only {size_text(slow_sizes[0])} is beyond the range, its neighbors are not"
     return "GOOD", "every size within the range or better"

@@ -1,6 +1,10 @@
-"""Search for the published figures that are most similar to a run."""
+"""Searches for the published figures that are most similar to a run.
+
+A sweep is a series of published figures over message sizes, a yardstick the ranges of time made from it.
+"""
 
 import math
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -18,50 +22,54 @@ class NearestReference(Struct, kw_only=True, frozen=True):
     yardstick: Yardstick
 
 
-def nearest(run: Series) -> NearestReference | None:
+class _Candidate(NamedTuple):
+    distance: tuple[float, ...]
+    reference: NearestReference
+
+
+def find_nearest_reference(run: Series) -> NearestReference | None:
     """Returns the most similar of all shipped references. None if no reference has the run's collective."""
-    found = [
-        (
-            _distance(run, reference, sweep, yardstick),
-            name,
-            number,
-            NearestReference(name=name, sweep=sweep, yardstick=yardstick),
-        )
+    candidates = [
+        _make_candidate(run, name, reference, sweep)
         for name, reference in references().items()
-        for number, sweep in enumerate(reference.sweeps)
+        for sweep in reference.sweeps
         if sweep.collective == run.collective and sweep.kind == "measured"
-        for yardstick in [yardstick_from_reference(name, reference, sweep, run)]
     ]
-    return min(found, key=lambda one: one[:3])[3] if found else None
+    nearest = min(candidates, key=lambda candidate: (candidate.distance, candidate.reference.name), default=None)
+    return nearest.reference if nearest else None
 
 
-def nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
+def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
     """Returns the most similar sweep of one reference. None if it does not have the run's collective."""
-    found = [
-        (
-            _distance(run, reference, sweep, yardstick),
-            number,
-            NearestReference(name=name, sweep=sweep, yardstick=yardstick),
-        )
-        for number, sweep in enumerate(reference.sweeps)
-        if sweep.collective == run.collective
-        for yardstick in [yardstick_from_reference(name, reference, sweep, run)]
+    candidates = [
+        _make_candidate(run, name, reference, sweep) for sweep in reference.sweeps if sweep.collective == run.collective
     ]
-    return min(found, key=lambda one: one[:2])[2] if found else None
+    nearest = min(candidates, key=lambda candidate: candidate.distance, default=None)
+    return nearest.reference if nearest else None
 
 
-def _distance(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Sort key of similarity, smaller is nearer: blockers, then ranks, then common sizes and differences."""
-    mine = {point.size_bytes for point in run.points}
-    common = len(mine & {point.size_bytes for point in sweep.points})
-    ranks = abs(math.log2((run.ranks or 1) / reference.ranks))
-    placements = {point.placement for point in run.points}
+def _make_candidate(run: Series, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
+    yardstick = yardstick_from_reference(name, reference, sweep, run)
+    distance = _distance_key(run, reference, sweep, yardstick)
+    return _Candidate(distance, NearestReference(name=name, sweep=sweep, yardstick=yardstick))
+
+
+def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
+    """Sort key of a reference's similarity to a run; the smallest is the most similar.
+
+    In this order: another GPU, differences that forbid a comparison, ratio of ranks, no common size, other differences,
+    another placement, number of common sizes.
+    """
+    run_sizes = {point.size_bytes for point in run.points}
+    common_sizes = len(run_sizes & {point.size_bytes for point in sweep.points})
+    rank_distance = abs(math.log2((run.ranks or 1) / reference.ranks))
+    run_placements = {point.placement for point in run.points}
     return (
         float(any("GPU" in reason for reason in yardstick.blockers)),
         float(len(yardstick.blockers)),
-        ranks,
-        float(not common),
-        float(len(yardstick.differs)),
-        float(sweep.placement not in placements),
-        -float(common),
+        rank_distance,
+        float(not common_sizes),
+        float(len(yardstick.differences)),
+        float(sweep.placement not in run_placements),
+        -float(common_sizes),
     )

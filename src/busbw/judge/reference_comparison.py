@@ -1,9 +1,9 @@
-"""Comparison of an expectation with a reference."""
+"""Compares an expectation with a reference, for `busbw expect --reference`. No run is judged."""
 
 from msgspec import Struct
 
 from busbw.expect import Expectation, bus_factor
-from busbw.judge.nearest import nearest, nearest_sweep
+from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, SeriesPoint, series_of
 from busbw.judge.verdicts import ReferenceSelection
 from busbw.judge.yardstick import Yardstick, yardstick_from_series
@@ -36,72 +36,84 @@ class ReferenceComparison(Struct, kw_only=True, frozen=True):
 
 def compare_with_reference(expectation: Expectation, selection: ReferenceSelection) -> ReferenceComparison:
     """Compares a reference at the sizes of an expectation. If there are no figures, `how_near` has the reason."""
-    found = select_reference(_series(expectation), selection)
-    if found is None:
+    yardstick = select_reference(_series_from_expectation(expectation), selection)
+    if yardstick is None:
         reason = f"it has no figures of {expectation.job.collective}"
         return ReferenceComparison(name=selection.name, how_near=f"not comparable: {reason}", is_comparable=False)
-    other_collective = any(reason.startswith("collective") for reason in found.blockers)
-    is_comparable = not found.blockers
+    has_other_collective = any(reason.startswith("collective") for reason in yardstick.blockers)
+    is_comparable = not yardstick.blockers
     # An automatic choice is shown only if it is comparable; the user's choice is shown with its differences.
-    shown = is_comparable or not (selection.nearest or other_collective)
-    figures = _figures(expectation, found) if shown else ()
-    how_near = found.similarity
-    if shown and found.sizes_bytes and not figures:
-        how_near += f"; it has only other sizes: {', '.join(map(size_text, sorted(found.sizes_bytes)))}"
-    return ReferenceComparison(name=found.name, how_near=how_near, is_comparable=is_comparable, figures=figures)
+    is_shown = is_comparable or not (selection.nearest or has_other_collective)
+    figures = _reference_figures(expectation, yardstick) if is_shown else ()
+    how_near = yardstick.similarity_text
+    if is_shown and yardstick.sizes_bytes and not figures:
+        how_near += f"; it has only other sizes: {', '.join(map(size_text, sorted(yardstick.sizes_bytes)))}"
+    return ReferenceComparison(name=yardstick.name, how_near=how_near, is_comparable=is_comparable, figures=figures)
 
 
-def _series(expectation: Expectation) -> Series:
+def _series_from_expectation(expectation: Expectation) -> Series:
     """Converts the expectation to a series, for functions that compare runs."""
-    job, system = expectation.job, expectation.system
+    scenario, system = expectation.job, expectation.system
     device = system.devices[0] if system.devices else system.title
     ranks = tuple(
-        Rank(rank=number, host=f"node {number // job.ranks_per_node}", device_name=device)
-        for number in range(job.ranks)
+        Rank(rank=number, host=f"node {number // scenario.ranks_per_node}", device_name=device)
+        for number in range(scenario.ranks)
     )
     points = tuple(
         SeriesPoint(
-            size_bytes=one.size_bytes,
+            size_bytes=estimate.size_bytes,
             placement="unstated",
-            time_us=one.time_us.typical,
-            busbw_gbps=one.busbw_gbps.typical,
+            time_us=estimate.time_us.typical,
+            busbw_gbps=estimate.busbw_gbps.typical,
         )
-        for one in expectation.estimates
+        for estimate in expectation.estimates
     )
     return Series(
-        table=Table(format="expectation", collective=job.collective, ranks=job.ranks, rank_list=ranks),
-        row=Row(line=1, collective=job.collective, size_bytes=0, dtype=job.dtype, ranks=job.ranks, figures={}),
+        table=Table(format="expectation", collective=scenario.collective, ranks=scenario.ranks, rank_list=ranks),
+        row=Row(
+            line=1, collective=scenario.collective, size_bytes=0, dtype=scenario.dtype, ranks=scenario.ranks, figures={}
+        ),
         points=points,
         nics=system.nics.text if system.nics else None,
     )
 
 
 def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | None:
-    """Returns the most similar yardstick of the selection, or of all shipped references. None without candidates."""
+    """Makes the yardstick of the selected reference that is most similar to a run, or of the most similar shipped one.
+
+    None without a candidate.
+    """
     if selection.log is not None:
-        others = [
-            yardstick_from_series(selection.name, other, run) for other in series_of(selection.log) if other.points
+        yardsticks = [
+            yardstick_from_series(selection.name, reference, run)
+            for reference in series_of(selection.log)
+            if reference.points
         ]
-        return min(others, key=lambda one: (len(one.blockers), len(one.differs)), default=None)
-    found = nearest_sweep(run, selection.name, selection.reference) if selection.reference else nearest(run)
-    return found.yardstick if found else None
+        return min(
+            yardsticks, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)), default=None
+        )
+    if selection.reference is not None:
+        nearest_reference = find_nearest_sweep(run, selection.name, selection.reference)
+    else:
+        nearest_reference = find_nearest_reference(run)
+    return nearest_reference.yardstick if nearest_reference else None
 
 
-def _figures(expectation: Expectation, reference: Yardstick) -> tuple[ReferenceFigure, ...]:
+def _reference_figures(expectation: Expectation, yardstick: Yardstick) -> tuple[ReferenceFigure, ...]:
     factor = bus_factor(expectation.job.collective, expectation.job.ranks)
-    found = []
-    for one in expectation.estimates:
-        time_us = reference.range_us(one.size_bytes, "out_of_place")
-        if time_us is None:
+    figures = []
+    for estimate in expectation.estimates:
+        range_us = yardstick.range_us(estimate.size_bytes, "out_of_place")
+        if range_us is None:
             continue
-        busbw_gbps = one.size_bytes * factor / time_us.typical / 1e3
-        found.append(
+        busbw_gbps = estimate.size_bytes * factor / range_us.typical / 1e3
+        figures.append(
             ReferenceFigure(
-                size_bytes=one.size_bytes,
-                time_us=time_us.typical,
+                size_bytes=estimate.size_bytes,
+                time_us=range_us.typical,
                 busbw_gbps=busbw_gbps,
-                ratio_to_expected=busbw_gbps / one.busbw_gbps.typical,
-                is_interpolated=one.size_bytes not in reference.sizes_bytes,
+                ratio_to_expected=busbw_gbps / estimate.busbw_gbps.typical,
+                is_interpolated=estimate.size_bytes not in yardstick.sizes_bytes,
             )
         )
-    return tuple(found)
+    return tuple(figures)

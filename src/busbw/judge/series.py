@@ -1,4 +1,7 @@
-"""Series: the figures of one configuration of a log by size, prepared for judging."""
+"""Makes series from a log: all figures of one configuration by size, prepared for judging.
+
+A configuration is the rows that differ only in size and pass. A point is one size in one placement, over all passes.
+"""
 
 import statistics
 
@@ -10,22 +13,26 @@ from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
 _MAX_CONTRADICTION = 0.03
-"""Maximum relative difference between bandwidth and bytes / time. `_close` adds an allowance for rounding."""
+"""Maximum relative difference between bandwidth and bytes / time. `_are_close` adds an allowance for rounding."""
 
-_GATED_BELOW_US = 300.0
-"""Operations with a shorter device time are sampled behind a gate (docs/measuring.md, "What is timed")."""
+_ROUNDING_GBPS = 0.006
+"""Maximum difference that rounding to two decimals explains."""
+
+_MAX_GATED_US = 300.0
+"""Operations with a shorter device time are sampled behind a gate: all ranks issue before any operation starts
+(docs/measuring.md, "What is timed"). Their samples exclude launch time."""
 
 
 class SeriesPoint(Struct, kw_only=True, frozen=True):
-    """One size in one placement, over all passes."""
+    """One size in one placement, over all passes. `time_us` is the median over the passes."""
 
     size_bytes: int
     placement: Placement
     time_us: float
     busbw_gbps: float | None
     median_us: float | None = None
-    """Median over iterations of the slowest rank. None without statistics or with several passes. Equal to `time_us` if
-    the samples exclude launch time."""
+    """Median over iterations of the slowest rank; `time_us` if the samples exclude launch time. None without statistics
+    or with several passes."""
     median_interval_us: tuple[float, float] | None = None
     """95 % confidence interval of the median. None if the log does not have it."""
     interval_us: tuple[float, float] | None = None
@@ -85,55 +92,59 @@ class Series(Struct, kw_only=True, frozen=True):
 
 def series_of(log: Log) -> tuple[Series, ...]:
     """Returns the series of all configurations of a log, in its order."""
-    return tuple(_one(table, rows) for table in log.tables for rows in _by_configuration(table))
+    return tuple(_make_series(table, rows) for table in log.tables for rows in _rows_by_configuration(table))
 
 
-def by_median(series: Series) -> Series | None:
+def replace_means_by_medians(series: Series) -> Series | None:
     """Returns a copy with medians instead of means, which outliers do not affect. None if a median is missing."""
     if not series.points or any(point.median_us is None for point in series.points):
         return None
-    return replace(series, points=tuple(_median_of(point) for point in series.points))
+    return replace(series, points=tuple(_replace_mean_by_median(point) for point in series.points))
 
 
-def _median_of(point: SeriesPoint) -> SeriesPoint:
+def _replace_mean_by_median(point: SeriesPoint) -> SeriesPoint:
     assert point.median_us is not None
     busbw = point.busbw_gbps * point.time_us / point.median_us if point.busbw_gbps is not None else None
     return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
 
 
-def _by_configuration(table: Table) -> list[list[Row]]:
+def _rows_by_configuration(table: Table) -> list[list[Row]]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in table.rows:
         groups.setdefault(row.configuration, []).append(row)
     return list(groups.values())
 
 
-def _one(table: Table, rows: list[Row]) -> Series:
-    found: dict[tuple[int, Placement], list[tuple[Row, Figure]]] = {}
-    wrong, contradictions, unchecked = [], [], 0
+def _make_series(table: Table, rows: list[Row]) -> Series:
+    figures_by_point: dict[tuple[int, Placement], list[tuple[Row, Figure]]] = {}
+    wrong_texts, contradictions, unchecked_count = [], [], 0
     for row in rows:
         for placement, figure in row.figures.items():
             if figure.wrong_elements:
-                parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
-                wrong.append(f"line {row.line}: {', '.join(parts)}")
-            unchecked += figure.check != "checked"
-            if sentence := _contradiction(table, row, figure):
-                contradictions.append(sentence)
+                wrong_parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
+                wrong_texts.append(f"line {row.line}: {', '.join(wrong_parts)}")
+            unchecked_count += figure.check != "checked"
+            if contradiction := _contradiction_text(table, row, figure):
+                contradictions.append(contradiction)
             if row.size_bytes > 0 and _time_us(table, row, figure):
-                found.setdefault((row.size_bytes, placement), []).append((row, figure))
-    points = [_measured(table, key, figures) for key, figures in sorted(found.items())]
+                figures_by_point.setdefault((row.size_bytes, placement), []).append((row, figure))
+    points = [
+        _make_point(table, size_bytes, placement, figures)
+        for (size_bytes, placement), figures in sorted(figures_by_point.items())
+    ]
     return Series(
         table=table,
         row=rows[0],
         points=tuple(points),
-        wrong=tuple(wrong),
+        wrong=tuple(wrong_texts),
         figures=sum(len(row.figures) for row in rows),
-        unchecked=unchecked,
+        unchecked=unchecked_count,
         contradictions=tuple(contradictions),
     )
 
 
-def _factor(table: Table, row: Row) -> float | None:
+def _bus_factor(table: Table, row: Row) -> float | None:
+    """Returns the ratio of busbw to bytes / time. None if collective or ranks are unknown."""
     collective, ranks = table.collective_of(row), table.ranks_of(row)
     return bus_factor(collective, ranks) if collective in COLLECTIVES and ranks else None
 
@@ -142,7 +153,7 @@ def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
     """Returns the log's time, or derives it from its bandwidth. None if neither is known."""
     if figure.time_us:
         return figure.time_us
-    factor = _factor(table, row)
+    factor = _bus_factor(table, row)
     if factor and figure.busbw_gbps:
         return row.size_bytes * factor / figure.busbw_gbps / 1e3
     if figure.algbw_gbps and table.collective_of(row) not in (None, "hypercube"):
@@ -151,72 +162,73 @@ def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
 
 
 def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
+    """Returns the log's busbw, or derives it from the time. None if neither is known."""
     if figure.busbw_gbps is not None:
         return figure.busbw_gbps
-    factor, time_us = _factor(table, row), _time_us(table, row, figure)
+    factor, time_us = _bus_factor(table, row), _time_us(table, row, figure)
     return row.size_bytes * factor / time_us / 1e3 if factor is not None and time_us else None
 
 
-def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row, Figure]]) -> SeriesPoint:
-    times = [time for row, figure in figures if (time := _time_us(table, row, figure))]
-    buses = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
-    known = [figure.stats for _, figure in figures if figure.stats]
-    stats = [figure.stats for _, figure in figures if figure.stats and not _is_device_time(figure)]
-    intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
+def _make_point(table: Table, size_bytes: int, placement: Placement, figures: list[tuple[Row, Figure]]) -> SeriesPoint:
+    """Combines the figures of all passes over one size. Each has a time; several are represented by their median."""
+    times_us = [time_us for row, figure in figures if (time_us := _time_us(table, row, figure))]
+    busbws_gbps = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
+    is_single_pass = len(figures) == 1
+    has_stats = any(figure.stats for _, figure in figures)
+    stats_with_launching = [figure.stats for _, figure in figures if figure.stats and not _has_device_samples(figure)]
+    median_intervals_us = [stats.median_ci95_us for stats in stats_with_launching if stats.median_ci95_us]
     # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
-    interval = None
-    if intervals and len(figures) == 1:
-        interval = (min(intervals[0][0], times[0]), max(intervals[0][1], times[0]))
-    spreads = [one.p95_us / one.median_us - 1 for one in stats if one.median_us > 0]
-    if len(times) > 1:
-        spreads.append((max(times) - min(times)) / statistics.median(times))
+    interval_us = None
+    if median_intervals_us and is_single_pass:
+        low_us, high_us = median_intervals_us[0]
+        interval_us = (min(low_us, times_us[0]), max(high_us, times_us[0]))
+    spreads = [stats.p95_us / stats.median_us - 1 for stats in stats_with_launching if stats.median_us > 0]
+    if len(times_us) > 1:
+        spreads.append((max(times_us) - min(times_us)) / statistics.median(times_us))
     median_us = None
-    if known and len(figures) == 1:
-        median_us = stats[0].median_us if stats else times[0]
+    if has_stats and is_single_pass:
+        median_us = stats_with_launching[0].median_us if stats_with_launching else times_us[0]
     return SeriesPoint(
-        size_bytes=key[0],
-        placement=key[1],
-        time_us=statistics.median(times),
-        busbw_gbps=statistics.median(buses) if buses else None,
+        size_bytes=size_bytes,
+        placement=placement,
+        time_us=statistics.median(times_us),
+        busbw_gbps=statistics.median(busbws_gbps) if busbws_gbps else None,
         median_us=median_us,
-        median_interval_us=intervals[0] if interval else None,
-        interval_us=interval,
+        median_interval_us=median_intervals_us[0] if interval_us else None,
+        interval_us=interval_us,
         spread=max(spreads) if spreads else None,
     )
 
 
-def _is_device_time(figure: Figure) -> bool:
-    """True if the samples are device times. They exclude launch time and do not describe the time with launching."""
-    return figure.device_time_us is not None and figure.device_time_us < _GATED_BELOW_US
+def _has_device_samples(figure: Figure) -> bool:
+    """True if the samples are device times, which exclude launch time."""
+    return figure.device_time_us is not None and figure.device_time_us < _MAX_GATED_US
 
 
-def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
+def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:
     """Describes a contradiction of size, time, algbw and busbw, without derived figures. None if consistent."""
     stated = {
         name: value
         for name in ("time_us", "algbw_gbps", "busbw_gbps")
         if (value := getattr(figure, name)) is not None and name not in figure.derived
     }
-    time_us, algbw, busbw = stated.get("time_us"), stated.get("algbw_gbps"), stated.get("busbw_gbps")
+    time_us, algbw_gbps, busbw_gbps = stated.get("time_us"), stated.get("algbw_gbps"), stated.get("busbw_gbps")
     if row.size_bytes <= 0:
         return None
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    algbw_factor, busbw_factor = 1.0, _factor(table, row)
+    # nccl-tests includes the factor of hypercube in algbw.
+    algbw_factor, busbw_factor = 1.0, _bus_factor(table, row)
     if collective == "hypercube" and busbw_factor is not None:
         algbw_factor, busbw_factor = busbw_factor, 1.0
-    if time_us and algbw is not None and not _close(row.size_bytes * algbw_factor / time_us / 1e3, algbw):
-        return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw:g} GB/s"
-    if (
-        busbw_factor
-        and algbw
-        and busbw is not None
-        and not _close(algbw * busbw_factor, busbw, extra=0.006 * busbw_factor)
-    ):
-        return (
-            f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, but must be {busbw_factor:.4g} for {ranks} ranks"
-        )
+    if time_us and algbw_gbps is not None and not _are_close(row.size_bytes * algbw_factor / time_us / 1e3, algbw_gbps):
+        return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
+    if not busbw_factor or not algbw_gbps or busbw_gbps is None:
+        return None
+    if not _are_close(algbw_gbps * busbw_factor, busbw_gbps, extra_gbps=_ROUNDING_GBPS * busbw_factor):
+        factor = busbw_gbps / algbw_gbps
+        return f"line {row.line}: busbw / algbw is {factor:.4g}, but must be {busbw_factor:.4g} for {ranks} ranks"
     return None
 
 
-def _close(one: float, other: float, extra: float = 0.0) -> bool:
-    return abs(one - other) <= _MAX_CONTRADICTION * max(one, other) + 0.006 + extra
+def _are_close(first: float, second: float, extra_gbps: float = 0.0) -> bool:
+    return abs(first - second) <= _MAX_CONTRADICTION * max(first, second) + _ROUNDING_GBPS + extra_gbps

@@ -1,4 +1,7 @@
-"""Types of verdicts: grades with the figures that support them."""
+"""Types of verdicts: grades with the figures that support them. Field names are keys of `busbw check --json`.
+
+A yardstick is the ranges of time that figures are judged by. A band is a range of sizes: latency, middle or plateau.
+"""
 
 from typing import Literal
 
@@ -18,6 +21,7 @@ EXIT_OF: dict[Grade, ExitCode] = {
     "BROKEN": ExitCode.WRONG_DATA,
     "UNSURE": ExitCode.ENVIRONMENT,
 }
+"""Exit code of `busbw check` by grade."""
 _WORST_FIRST: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
 
 
@@ -27,7 +31,7 @@ def worst(grades: list[Grade]) -> Grade:
 
 
 class JudgedFigure(Struct, kw_only=True, frozen=True):
-    """One figure, the range of the yardstick, and the outcome."""
+    """One figure, the range of the yardstick at its size, and the outcome of their comparison."""
 
     size_bytes: int
     placement: Placement
@@ -35,6 +39,7 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
     busbw_gbps: float | None
     range_us: ExpectedRange
     outcome: Literal["inside", "slower", "faster", "unclear"]
+    """unclear: the time may be inside the range or slower."""
 
     @property
     def ratio(self) -> float:
@@ -58,7 +63,7 @@ class Verdict(Struct, kw_only=True, frozen=True):
 
     grade: Grade
     title: str
-    """Configuration: 'all_reduce float sum, 8 ranks'."""
+    """Description of the configuration: 'all_reduce float sum, 8 ranks'."""
     yardstick: str
     """Name of the yardstick, or 'nothing'."""
     reasons: tuple[str, ...] = ()

@@ -1,4 +1,10 @@
-"""Verdicts on a log: selects the yardstick, rejects what cannot be judged, and collects reasons and advice."""
+"""Judges a log: one verdict per configuration, GOOD, SLOW, BROKEN or UNSURE, with reasons and advice.
+
+A series is all figures of one configuration, a yardstick the ranges of time that it is judged by.
+- `_judge_series` selects the yardstick. It decides BROKEN for wrong data, and UNSURE if figures cannot be judged.
+- `_grade_series` decides GOOD, SLOW or UNSURE: the worst grade of the bands, from `grade.py`.
+- `_withdraw_...` turn a grade into UNSURE afterwards.
+"""
 
 from collections import Counter
 
@@ -17,8 +23,8 @@ from busbw.expect import (
 )
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
-from busbw.judge.nearest import NearestReference, nearest, nearest_sweep
-from busbw.judge.series import Series, by_median, series_of
+from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
+from busbw.judge.series import Series, replace_means_by_medians, series_of
 from busbw.judge.types import BandVerdict, Verdict, worst
 from busbw.judge.yardstick import Yardstick, yardstick_from_expectation, yardstick_from_series
 from busbw.logs import Log, Placement, Table
@@ -27,9 +33,10 @@ from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_byt
 from busbw.system import Nics, System
 from busbw.units import count_text, size_text
 
-_MAX_NAMED = 3
+_MAX_NAMED_LINES = 3
+"""Maximum number of wrong figures or warnings that a verdict names."""
 _MAX_LIMIT_RATIO = 1.10
-"""Maximum credible ratio of busbw to the highest limit of all routes."""
+"""Maximum credible ratio of busbw to the highest limit of all routes. Beyond it the assumed system is wrong."""
 
 
 class ReferenceSelection(Struct, kw_only=True, frozen=True):
@@ -53,35 +60,39 @@ def judge(
         nics: NICs of a node; None to use those of the system.
         selection: Reference to judge by instead of the expectation; None for the expectation.
     """
-    chosen = selection or ReferenceSelection()
-    empty = (_without_rows(table) for table in log.tables if not table.rows)
-    refused = _refused_by_table(log)
-    verdicts = (
-        _with_refused(_verdict(series, system, nics, chosen), refused[series.table.first_line])
+    effective_selection = selection or ReferenceSelection()
+    empty_verdicts = (_judge_empty_table(table) for table in log.tables if not table.rows)
+    refused_counts = _count_refused_rows(log)
+    series_verdicts = (
+        _withdraw_good_if_rows_refused(
+            _judge_series(series, system, nics, effective_selection), refused_counts[series.table.first_line]
+        )
         for series in series_of(log)
     )
-    return (*verdicts, *empty)
+    return (*series_verdicts, *empty_verdicts)
 
 
-def _refused_by_table(log: Log) -> Counter[int]:
+def _count_refused_rows(log: Log) -> Counter[int]:
     """Counts the refused rows that follow the start of each table. Keys are first lines of tables."""
-    starts = sorted(table.first_line for table in log.tables)
-    if not starts:
+    first_lines = sorted(table.first_line for table in log.tables)
+    if not first_lines:
         return Counter()
-    return Counter(max((start for start in starts if start <= one.line), default=starts[0]) for one in log.refused)
-
-
-def _with_refused(verdict: Verdict, refused: int) -> Verdict:
-    """Turns GOOD into UNSURE if rows of the table could not be read."""
-    if verdict.grade != "GOOD" or not refused:
-        return verdict
-    reason = (
-        f"the rows that were read are in their range, but {count_text(refused, 'row')} of the log could not be read"
+    return Counter(
+        max((first_line for first_line in first_lines if first_line <= refusal.line), default=first_lines[0])
+        for refusal in log.refused
     )
+
+
+def _withdraw_good_if_rows_refused(verdict: Verdict, refused_count: int) -> Verdict:
+    """Turns GOOD into UNSURE if rows of the table could not be read. Other grades remain."""
+    if verdict.grade != "GOOD" or not refused_count:
+        return verdict
+    refused_text = count_text(refused_count, "row")
+    reason = f"the rows that were read are in their range, but {refused_text} of the log could not be read"
     return replace(verdict, grade="UNSURE", reasons=(reason,), advice=("see `busbw import` for the refused rows",))
 
 
-def _without_rows(table: Table) -> Verdict:
+def _judge_empty_table(table: Table) -> Verdict:
     """Returns the verdict on a table without rows."""
     reasons = ["no row of it was read"]
     if table.claimed_out_of_bounds:
@@ -97,46 +108,55 @@ def _without_rows(table: Table) -> Verdict:
     )
 
 
-def _verdict(series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection) -> Verdict:
-    expectation = _expectation(series, system, nics)
-    named = expectation.system if expectation and (system or nics) else None
-    network_nics = network_nics_finder(series.table, named)(series.row)
+def _judge_series(series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection) -> Verdict:
+    """Judges one configuration: BROKEN for wrong data, UNSURE without a usable yardstick, otherwise `_grade_series`."""
+    expectation = _expect_series(series, system, nics)
+    stated_system = expectation.system if expectation and (system or nics) else None
+    network_nics = network_nics_finder(series.table, stated_system)(series.row)
     assumes_nics = network_nics is not None and not network_nics.is_stated
     series = series.with_stated_nics(network_nics)
     if selection.log is not None:
-        series, others = _median_series(series, selection)
-        yardstick, reasons, notes = _yardstick_from_log(series, selection.name, others)
+        series, reference_series = _use_medians(series, selection)
+        yardstick, reasons, notes = _select_yardstick_from_log(series, selection.name, reference_series)
     else:
-        yardstick, reasons, notes = _yardstick(series, expectation, selection, assumes_nics=assumes_nics)
-    if yardstick is not None and yardstick.scatter and not yardstick.blockers:
-        variation = f"two starts of one command may be {yardstick.scatter}: `busbw ab` detects smaller differences"
-        notes = [*notes, variation]
+        yardstick, reasons, notes = _select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
+    if yardstick is not None and yardstick.run_variation_text and not yardstick.blockers:
+        variation = yardstick.run_variation_text
+        notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,
         yardstick=yardstick.name if yardstick else "nothing",
-        beside=(*notes, *_notes(series)),
-        **_curve_findings(series),  # type: ignore[arg-type]
+        beside=(*notes, *_notes_on_data(series)),
+        **_analyze_curve(series),  # type: ignore[arg-type]
     )
-    if series.wrong:
-        more = f" and {len(series.wrong) - _MAX_NAMED} more" if len(series.wrong) > _MAX_NAMED else ""
-        reason = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED])}{more}"
-        return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
-    has_wrong_rows = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
-    if series.table.claimed_out_of_bounds and not has_wrong_rows:
-        reason = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
-        return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
+    if wrong_data := _wrong_data_reason(series):
+        return replace(verdict, grade="BROKEN", reasons=(wrong_data,), advice=(_BROKEN_ADVICE,))
     if blocking := _blocking_reason(series):
-        return replace(verdict, reasons=(blocking[0],), advice=(blocking[1],))
+        reason, remedy = blocking
+        return replace(verdict, reasons=(reason,), advice=(remedy,))
     if yardstick is None:
         advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
         return replace(verdict, reasons=tuple(reasons), advice=(advice,))
     if yardstick.blockers:
         reason = "not comparable: " + "; ".join(yardstick.blockers)
         return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
-    graded = _graded(verdict, series, yardstick, expectation)
+    graded = _grade_series(verdict, series, yardstick, expectation)
     by_expectation = selection.log is None and selection.reference is None and not selection.nearest
-    return _unstated_nics(graded, expectation) if by_expectation and assumes_nics and expectation else graded
+    if by_expectation and assumes_nics and expectation:
+        return _withdraw_slow_if_nics_assumed(graded, expectation)
+    return graded
+
+
+def _wrong_data_reason(series: Series) -> str | None:
+    """Returns the reason for BROKEN: wrong data in rows, or in the footer of the table. None without wrong data."""
+    if series.wrong:
+        more = f" and {len(series.wrong) - _MAX_NAMED_LINES} more" if len(series.wrong) > _MAX_NAMED_LINES else ""
+        return f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED_LINES])}{more}"
+    has_wrong_rows = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
+    if series.table.claimed_out_of_bounds and not has_wrong_rows:
+        return f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
+    return None
 
 
 _BROKEN_ADVICE = (
@@ -152,17 +172,17 @@ _NO_YARDSTICK_ADVICE = (
 )
 
 
-def _expectation(series: Series, system: System | None, nics: Nics | None) -> Expectation | None:
-    effective = system or system_of(series.table)
-    if effective is not None and nics is not None:
-        effective = with_nics(effective, nics.count, nics.gbit, nics.source)
-    job = scenario_of(series.table, series.row, effective) if effective else None
-    if job is None or effective is None:
+def _expect_series(series: Series, system: System | None, nics: Nics | None) -> Expectation | None:
+    effective_system = system or system_of(series.table)
+    if effective_system is not None and nics is not None:
+        effective_system = with_nics(effective_system, nics.count, nics.gbit, nics.source)
+    scenario = scenario_of(series.table, series.row, effective_system) if effective_system else None
+    if scenario is None or effective_system is None:
         return None
-    return expect(job, effective, sorted({point.size_bytes for point in series.points}))
+    return expect(scenario, effective_system, sorted({point.size_bytes for point in series.points}))
 
 
-def _unstated_nics(verdict: Verdict, expectation: Expectation) -> Verdict:
+def _withdraw_slow_if_nics_assumed(verdict: Verdict, expectation: Expectation) -> Verdict:
     """Turns SLOW into UNSURE, because the assumed NICs may be faster than the actual ones."""
     nics = expectation.system.nics
     if verdict.grade != "SLOW" or nics is None:
@@ -174,34 +194,46 @@ def _unstated_nics(verdict: Verdict, expectation: Expectation) -> Verdict:
     )
 
 
-def _yardstick(
+def _select_yardstick(
     series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
 ) -> tuple[Yardstick | None, list[str], list[str]]:
-    """Returns the yardstick or None, the reasons for its absence, and notes."""
+    """Selects the named reference, the nearest published one, or the expectation.
+
+    Returns the yardstick or None, the reasons for its absence, and notes.
+    """
     if selection.reference is not None:
-        found = nearest_sweep(series, selection.name, selection.reference)
-        if found is None:
+        most_similar = find_nearest_sweep(series, selection.name, selection.reference)
+        if most_similar is None:
             return None, [f"{selection.name} has no figures of {series.collective}"], []
-        return found.yardstick, [], [f"reference {found.name}: {found.yardstick.similarity}"]
-    close = nearest(series)
-    notes = [_nearest_text(series, close)] if close else []
+        return most_similar.yardstick, [], [f"reference {most_similar.name}: {most_similar.yardstick.similarity_text}"]
+    nearest_reference = find_nearest_reference(series)
+    notes = [_nearest_reference_text(series, nearest_reference)] if nearest_reference else []
     if selection.nearest:
-        if close is None:
+        if nearest_reference is None:
             return None, [f"no published figures of {series.collective}"], []
-        if not close.yardstick.blockers and any(text.startswith("GPU not stated") for text in close.yardstick.differs):
-            # An automatic choice needs a known GPU. With a named reference the user vouches for the similarity.
-            return replace(close.yardstick, blockers=("the log does not state its GPU",)), [], notes
-        if not close.yardstick.blockers and assumes_nics:
-            return replace(close.yardstick, blockers=("the NICs of a node are not stated (--nics 8x400)",)), [], notes
-        return close.yardstick, [], notes
+        return _reject_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), [], notes
     if expectation is None:
-        return None, [_no_expectation_reason(series)], notes
+        return None, [_missing_expectation_reason(series)], notes
     if expectation.unknown:
         return None, [expectation.unknown], notes
     return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], notes
 
 
-def _no_expectation_reason(series: Series) -> str:
+def _reject_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
+    """Adds a blocker to an automatically chosen yardstick if the log states no GPU, or no NICs that its data cross.
+
+    With a named reference the user vouches for the similarity.
+    """
+    if yardstick.blockers:
+        return yardstick
+    if any(difference.startswith("GPU not stated") for difference in yardstick.differences):
+        return replace(yardstick, blockers=("the log does not state its GPU",))
+    if assumes_nics:
+        return replace(yardstick, blockers=("the NICs of a node are not stated (--nics 8x400)",))
+    return yardstick
+
+
+def _missing_expectation_reason(series: Series) -> str:
     if series.collective is None:
         return "the log does not state its collective"
     if series.collective not in COLLECTIVES:
@@ -211,38 +243,46 @@ def _no_expectation_reason(series: Series) -> str:
     return "the system is not known: the log names no device that busbw has a description of"
 
 
-def _median_series(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
+def _use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
     """Returns the run and the series of the reference log, by medians if all of them have medians."""
     assert selection.log is not None
-    others = [other for other in series_of(selection.log) if other.points]
-    mine, theirs = by_median(series), [by_median(other) for other in others]
-    medians = [other for other in theirs if other is not None]
-    return (mine, medians) if mine is not None and len(medians) == len(others) else (series, others)
+    reference_series = [reference for reference in series_of(selection.log) if reference.points]
+    run_by_median = replace_means_by_medians(series)
+    references_by_median = [
+        by_median for reference in reference_series if (by_median := replace_means_by_medians(reference)) is not None
+    ]
+    if run_by_median is None or len(references_by_median) < len(reference_series):
+        return series, reference_series
+    return run_by_median, references_by_median
 
 
-def _yardstick_from_log(
-    series: Series, name: str, others: list[Series]
+def _select_yardstick_from_log(
+    series: Series, name: str, reference_series: list[Series]
 ) -> tuple[Yardstick | None, list[str], list[str]]:
-    others = sorted(others, key=lambda other: other.row.group != series.row.group)
-    candidates = [yardstick_from_series(name, other, series) for other in others]
-    same = sorted(candidates, key=lambda one: (len(one.blockers), len(one.differs)))
-    if not same:
+    """Selects the configuration of a reference log with the fewest differences. Returns as `_select_yardstick`."""
+    reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
+    candidates = [yardstick_from_series(name, reference, series) for reference in reference_series]
+    if not candidates:
         return None, [f"{name} contains no rows"], []
-    differs = [f"the reference differs in {'; '.join(same[0].differs)}"] if same[0].differs else []
-    return same[0], [], differs
+    most_similar = min(candidates, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)))
+    if not most_similar.differences:
+        return most_similar, [], []
+    return most_similar, [], [f"the reference differs in {'; '.join(most_similar.differences)}"]
 
 
-def _nearest_text(series: Series, close: NearestReference) -> str:
-    text = f"nearest published: {close.name} ({close.yardstick.similarity})"
-    if close.yardstick.blockers:
+def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
+    text = f"nearest published: {nearest_reference.name} ({nearest_reference.yardstick.similarity_text})"
+    if nearest_reference.yardstick.blockers:
         return text
-    published = {point.size_bytes: point.busbw_gbps for point in close.sweep.points if point.size_bytes}
-    shared = [point for point in series.points if point.size_bytes in published and point.busbw_gbps]
+    published_by_size = {
+        point.size_bytes: point.busbw_gbps for point in nearest_reference.sweep.points if point.size_bytes
+    }
+    shared = [point for point in series.points if point.size_bytes in published_by_size and point.busbw_gbps]
     if not shared:
         return text
-    last = max(shared, key=lambda point: point.size_bytes)
-    there, here = published[last.size_bytes], last.busbw_gbps
-    return f"{text}: {there:.4g} GB/s there, {here:.4g} here at {size_text(last.size_bytes)}"
+    largest = max(shared, key=lambda point: point.size_bytes)
+    published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
+    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {size_text(largest.size_bytes)}"
 
 
 def _blocking_reason(series: Series) -> tuple[str, str] | None:
@@ -263,15 +303,15 @@ def _blocking_reason(series: Series) -> tuple[str, str] | None:
     return None
 
 
-def _notes(series: Series) -> list[str]:
-    found = []
+def _notes_on_data(series: Series) -> list[str]:
+    notes = []
     if series.unchecked:
-        found.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
-    found += series.table.warnings[:_MAX_NAMED]
-    return found
+        notes.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
+    notes += series.table.warnings[:_MAX_NAMED_LINES]
+    return notes
 
 
-def _curve_findings(series: Series) -> dict[str, object]:
+def _analyze_curve(series: Series) -> dict[str, object]:
     """Returns findings that need no yardstick: fit, half-bandwidth size, dips and cliffs."""
     if series.collective not in COLLECTIVES or not series.ranks or series.ranks < 2 or not series.points:
         return {}
@@ -283,34 +323,41 @@ def _curve_findings(series: Series) -> dict[str, object]:
     return {
         "fit": fit(points, factor),
         "half_bytes": half_bandwidth_bytes([(size, size * factor / time / 1e3) for size, time in points]),
-        "features": _confirmed([features(sweep, factor) for sweep in sweeps.values()]),
+        "features": _merge_features([features(sweep, factor) for sweep in sweeps.values()]),
     }
 
 
-def _confirmed(found: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
-    """Merges the features of both placements. A dip in only one placement is marked as a disturbance."""
-    if len(found) < 2:
-        return found[0] if found else ()
-    first, second = ({feature.size_bytes: feature for feature in one} for one in found[:2])
-    both = [
+def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
+    """Keeps the features of both placements. A dip in only one placement is marked as a disturbance."""
+    if len(features_by_placement) < 2:
+        return features_by_placement[0] if features_by_placement else ()
+    first, second = (
+        {feature.size_bytes: feature for feature in placement_features}
+        for placement_features in features_by_placement[:2]
+    )
+    confirmed = [
         replace(first[size], evidence=f"{first[size].evidence}; in both placements") for size in first.keys() & second
     ]
-    alone = [
+    unconfirmed = [
         replace(feature, likely="in one placement only: a disturbance during the measurement")
         for size, feature in {**first, **second}.items()
         if (size not in first or size not in second) and feature.kind == "dip"
     ]
-    return tuple(sorted([*both, *alone], key=lambda feature: feature.size_bytes))
+    return tuple(sorted([*confirmed, *unconfirmed], key=lambda feature: feature.size_bytes))
 
 
-def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:
+def _grade_series(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:
+    """Decides the grade of a series: the worst grade of its bands.
+
+    GOOD becomes UNSURE if the busbw is impossible or the run ended early.
+    """
     bands = grade_bands(series, yardstick)
     if not bands:
         reason = "the reference covers no size of the run"
         return replace(verdict, reasons=(reason,), advice=("measure sizes of the reference (-b 8 -e 8G -f 2)",))
     reasons = [
         f"{band.band}: {band.reason}"
-        for band in sorted(bands, key=lambda one: one.grade == "GOOD")
+        for band in sorted(bands, key=lambda band: band.grade == "GOOD")  # GOOD bands last
         if band.grade != "GOOD" or band.reason.startswith("only")
     ]
     grade = worst([band.grade for band in bands])
@@ -318,15 +365,16 @@ def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation:
     causes: tuple[str, ...] = ()
     if grade == "SLOW" and expectation is not None and expectation.best is not None:
         causes = likely_causes(expectation, bands)
-    if expectation is not None and (above := _above_all_limits(bands, expectation)):
+    if expectation is not None and (impossible := _reject_impossible_busbw(bands, expectation)):
         grade = "UNSURE" if grade == "GOOD" else grade
-        reasons.append(above)
+        reasons.append(impossible)
         advice.append("state the system (--system), and check ranks and hosts in the log")
     if series.table.complete is False:
         grade = "UNSURE" if grade == "GOOD" else grade
         reasons.append(f"the run ended early{f' ({series.table.end_reason})' if series.table.end_reason else ''}")
         advice.append("repeat the complete run: missing sizes may be those that fail")
-    missing = [band for band in ("latency", "middle", "plateau") if band not in {one.band for one in bands}]
+    graded_bands = {band.band for band in bands}
+    missing = [name for name in ("latency", "middle", "plateau") if name not in graded_bands]
     notes = (*verdict.beside, f"not measured: {' and '.join(missing)}") if missing else verdict.beside
     return replace(
         verdict,
@@ -339,11 +387,12 @@ def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation:
     )
 
 
-def _above_all_limits(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
+def _reject_impossible_busbw(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
+    """Returns a reason if the busbw is above all limits of the system. None if it is credible."""
     if not expectation.routes:
         return None
-    highest = max(route.limit_gbps for route in expectation.routes)
-    measured = max((one.busbw_gbps or 0.0 for band in bands for one in band.judged), default=0.0)
-    if measured <= _MAX_LIMIT_RATIO * highest:
+    max_limit_gbps = max(route.limit_gbps for route in expectation.routes)
+    measured_gbps = max((figure.busbw_gbps or 0.0 for band in bands for figure in band.judged), default=0.0)
+    if measured_gbps <= _MAX_LIMIT_RATIO * max_limit_gbps:
         return None
-    return f"{measured:.4g} GB/s is above the limit of {expectation.system.name} ({highest:.4g})"
+    return f"{measured_gbps:.4g} GB/s is above the limit of {expectation.system.name} ({max_limit_gbps:.4g})"

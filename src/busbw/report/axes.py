@@ -1,4 +1,4 @@
-"""Logarithmic axes: scales, ticks and labels."""
+"""Logarithmic axes of all pictures with curves: scales, ticks and labels. Coordinates are SVG units, y downwards."""
 
 import math
 from collections.abc import Iterable
@@ -31,51 +31,51 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """Returns the coordinate of a value."""
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return self.start + share * (self.end - self.start)
+        fraction = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + fraction * (self.end - self.start)
 
 
 def size_scale(sizes: Iterable[int]) -> Scale:
     """Makes the horizontal scale. A single size is in the middle."""
-    known = list(sizes)
-    low, high = float(min(known)), float(max(known))
+    size_list = list(sizes)
+    low, high = float(min(size_list)), float(max(size_list))
     return Scale(low / 1.3, high * 1.3, LEFT, RIGHT) if low < high else Scale(low / 2, high * 2, LEFT, RIGHT)
 
 
 def value_scale(values: Iterable[float]) -> Scale:
     """Makes the vertical scale, with a margin at both ends."""
-    known = list(values)
-    low, high = min(known), max(known)
+    value_list = list(values)
+    low, high = min(value_list), max(value_list)
     margin = max((high / low) ** 0.05, 1.08)
     return Scale(low / margin, high * margin, BOTTOM, TOP)
 
 
 def size_ticks(sizes: Iterable[int]) -> list[int]:
     """Returns evenly spaced powers of two between the smallest and the largest size."""
-    known = list(sizes)
-    first, last = math.ceil(math.log2(min(known))), math.floor(math.log2(max(known)))
-    if first > last:
-        return [min(known)]
-    step = max(1, math.ceil((last - first + 1) / _MAX_SIZE_LABELS))
-    return [2**power for power in range(first, last + 1, step)]
+    size_list = list(sizes)
+    first_power, last_power = math.ceil(math.log2(min(size_list))), math.floor(math.log2(max(size_list)))
+    if first_power > last_power:
+        return [min(size_list)]
+    step = max(1, math.ceil((last_power - first_power + 1) / _MAX_SIZE_LABELS))
+    return [2**power for power in range(first_power, last_power + 1, step)]
 
 
 def value_ticks(scale: Scale) -> list[float]:
     """Returns round values: evenly spaced in a narrow range, else 1, 2, 5 times powers of ten, or every few decades."""
     if scale.high / scale.low < _LINEAR_TICKS_BELOW:
         return _even_ticks(scale.low, scale.high)
-    low, high = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
-    found: list[float] = []
+    low_power, high_power = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
+    ticks: list[float] = []
     for digits in ((1.0, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0), (1.0,)):
-        found = [
+        ticks = [
             digit * 10.0**power
-            for power in range(low, high + 1)
+            for power in range(low_power, high_power + 1)
             for digit in digits
             if scale.low <= digit * 10.0**power <= scale.high
         ]
-        if len(found) <= _MAX_VALUE_LABELS:
+        if len(ticks) <= _MAX_VALUE_LABELS:
             break
-    return found[:: math.ceil(len(found) / _MAX_VALUE_LABELS)]
+    return ticks[:: math.ceil(len(ticks) / _MAX_VALUE_LABELS)]
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
@@ -102,7 +102,7 @@ def number(value: float) -> str:
 
 def value_axis(scale: Scale, title: str) -> Markup:
     """Draws horizontal grid lines, labels at the left, and the title."""
-    marks = [
+    grid_lines = [
         group(
             element("path", d=f"M{LEFT:g} {scale(tick):.1f}H{RIGHT:g}", class_="grid"),
             element("text", number(tick), x=LEFT - 6, y=scale(tick) + 4, class_="tick end"),
@@ -111,12 +111,12 @@ def value_axis(scale: Scale, title: str) -> Markup:
     ]
     middle = (TOP + BOTTOM) / 2
     label = element("text", title, x=12.0, y=middle, class_="axis mid", transform=f"rotate(-90 12 {middle:g})")
-    return group(*marks, label)
+    return group(*grid_lines, label)
 
 
 def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
     """Draws vertical grid lines, labels at the bottom, and the title."""
-    marks = [
+    grid_lines = [
         group(
             element("path", d=f"M{scale(tick):.1f} {TOP:g}V{BOTTOM:g}", class_="grid"),
             element("text", short_size(tick), x=scale(tick), y=BOTTOM + 18, class_="tick mid"),
@@ -124,7 +124,7 @@ def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
         for tick in size_ticks(sizes)
     ]
     title = element("text", "message size, bytes", x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid")
-    return group(*marks, title)
+    return group(*grid_lines, title)
 
 
 def frame() -> Markup:
@@ -132,6 +132,6 @@ def frame() -> Markup:
     return element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP, class_="frame")
 
 
-def drawing(*children: Markup, label: str, **more: str | None) -> Markup:
-    """Makes the complete drawing."""
-    return svg.drawing(*children, label=label, width=WIDTH, height=HEIGHT, **more)
+def drawing(*children: Markup, label: str, **attributes: str | None) -> Markup:
+    """Makes the complete drawing. `label` is its alternative text, `attributes` are further SVG attributes."""
+    return svg.drawing(*children, label=label, width=WIDTH, height=HEIGHT, **attributes)

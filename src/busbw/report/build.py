@@ -1,4 +1,7 @@
-"""Builds a page from logs: facts, verdicts, configurations and comparisons."""
+"""Builds the page of `busbw report` from logs: facts, verdicts, configurations and comparisons.
+
+A page has a section per log, which has a section per table, which has a section per configuration.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ from busbw.report.page import (
     TableSection,
     VerdictView,
 )
-from busbw.report.ratios import comparison_section as comparison_part
+from busbw.report.ratios import comparison_section
 from busbw.report.verdicts import headline, summary_lines
 from busbw.system import System
 from busbw.units import count_text
@@ -32,26 +35,30 @@ from busbw.units import count_text
 MAX_PICTURED = 80
 """Maximum number of configurations with pictures in one page, so that browsers open it fast."""
 MAX_REFUSED = 200
-_MAX_RANKS = 64
+"""Maximum number of refused rows that a section lists."""
+_MAX_HOSTS = 64
+"""Maximum number of host names in the facts of a table."""
 
 
 @dataclass(frozen=True)
 class ReportInput:
-    """A log and, for each of its tables, the system that the user named."""
+    """A log to report on, with what the user said about it."""
 
     log: Log
     systems: tuple[System | None, ...]
+    """System of each table if the user named one."""
     judged: tuple[Table, ...] = ()
-    """Original tables of a redacted log, used for verdicts and expectations. Their texts are not shown.
+    """Original tables of a redacted log; empty for the log's own tables.
 
-    Headings and tuning variables that redaction removes affect the expectation. Empty: use the log's own tables.
+    Verdicts and expectations use them, because redaction removes headings and variables that affect both. Their texts
+    are not shown.
     """
 
 
 def build(
-    subjects: Sequence[ReportInput],
+    inputs: Sequence[ReportInput],
     *,
-    against: ReferenceSelection | None = None,
+    selection: ReferenceSelection | None = None,
     warnings: Sequence[str] = (),
     title: str | None = None,
     is_redacted: bool = False,
@@ -59,28 +66,31 @@ def build(
     """Makes the page.
 
     Args:
-        subjects: Logs to report on.
-        against: Reference to judge by instead of the expectation.
+        inputs: Logs to report on.
+        selection: Reference to judge by instead of the expectation.
         warnings: Warnings about the whole page, such as files of a folder that could not be read.
         title: Heading. None for the log's name or the number of logs.
         is_redacted: True if names were removed before. The page then says so.
     """
-    remaining = MAX_PICTURED
+    remaining_pictures = MAX_PICTURED
     sections = []
-    for number, subject in enumerate(subjects, start=1):
-        section = _log(subject, f"log-{number}", against, remaining)
-        remaining -= sum(len(table.configurations) for table in section.tables)
+    for log_number, report_input in enumerate(inputs, start=1):
+        section = _log_section(report_input, f"log-{log_number}", selection, remaining_pictures)
+        remaining_pictures -= sum(len(table.configurations) for table in section.tables)
         sections.append(section)
-    shown = [one for section in sections for table in section.tables for one in table.configurations]
-    grades: list[Grade] = [verdict.badge.word for one in shown for verdict in one.verdicts]  # type: ignore[misc]
-    comparison, comparison_warnings = _compare_two(subjects)
+    all_configurations = [
+        configuration for section in sections for table in section.tables for configuration in table.configurations
+    ]
+    verdicts = [verdict for configuration in all_configurations for verdict in configuration.verdicts]
+    grades: list[Grade] = [verdict.badge.word for verdict in verdicts]  # type: ignore[misc]
+    comparison, comparison_warnings = _compare_two_logs(inputs)
     titles = [section.title for section in sections]
     return Page(
         title=title or (titles[0] if len(titles) == 1 else count_text(len(titles), "log")),
-        headline=headline(grades, len(subjects)),
+        headline=headline(grades, len(inputs)),
         badge=Badge.of(worst(grades)),
-        counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _ORDER if grade in grades),
-        summary=tuple(SummarySection(section.title, section.anchor, _summary(section)) for section in sections),
+        counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _GRADE_ORDER if grade in grades),
+        summary=tuple(SummarySection(section.title, section.anchor, _summary_lines(section)) for section in sections),
         comparison=comparison,
         logs=tuple(sections),
         warnings=(*warnings, *comparison_warnings),
@@ -89,27 +99,27 @@ def build(
     )
 
 
-_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
+_GRADE_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
 
 
-def _summary(section: LogSection) -> tuple[SummaryLine, ...]:
-    def title(table: TableSection, verdict: VerdictView) -> str:
+def _summary_lines(section: LogSection) -> tuple[SummaryLine, ...]:
+    def verdict_title(table: TableSection, verdict: VerdictView) -> str:
         return f"{table.title}: {verdict.title}" if len(section.tables) > 1 else verdict.title
 
     return summary_lines(
-        (one.anchor, title(table, verdict), verdict)
+        (configuration.anchor, verdict_title(table, verdict), verdict)
         for table in section.tables
-        for one in table.configurations
-        for verdict in one.verdicts
+        for configuration in table.configurations
+        for verdict in configuration.verdicts
     )
 
 
-def _compare_two(subjects: Sequence[ReportInput]) -> tuple[ComparisonSection | None, list[str]]:
-    """Compares two logs. Returns a warning if they are not comparable, and nothing for any other number of logs."""
-    if len(subjects) != 2:
+def _compare_two_logs(inputs: Sequence[ReportInput]) -> tuple[ComparisonSection | None, list[str]]:
+    """Compares the logs if there are two. Returns the section, and a warning if they are not comparable."""
+    if len(inputs) != 2:
         return None, []
     try:
-        return comparison_part(compare_logs(subjects[0].log, subjects[1].log), "comparison", has_curves=True), []
+        return comparison_section(compare_logs(inputs[0].log, inputs[1].log), "comparison", has_curves=True), []
     except UsageError as error:
         return None, [f"The two logs are not compared: {error}"]
 
@@ -119,30 +129,25 @@ def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
     if len({row.variant for row in log.rows if row.variant}) != 2:
         return None
     try:
-        return comparison_part(compare_variants(log), anchor)
+        return comparison_section(compare_variants(log), anchor)
     except UsageError:
         return None  # the variants have no size in common
 
 
-def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, remaining: int) -> LogSection:
-    log = subject.log
+def _log_section(
+    report_input: ReportInput, anchor: str, selection: ReferenceSelection | None, remaining_pictures: int
+) -> LogSection:
+    """Makes the section of a log. `remaining_pictures`: number of configurations that the page may still picture."""
+    log = report_input.log
     tables = []
-    all_judged = subject.judged or log.tables
-    for number, (table, judged, system) in enumerate(
-        zip(log.tables, all_judged, subject.systems, strict=True), start=1
+    judged_tables = report_input.judged or log.tables
+    for table_number, (table, judged_table, system) in enumerate(
+        zip(log.tables, judged_tables, report_input.systems, strict=True), start=1
     ):
-        context = TableContext(judged, system, against, is_pictured=remaining > 0)
-        section = _table(table, context, f"{anchor}-table-{number}")
-        remaining -= len(section.configurations)
+        context = TableContext(judged_table, system, selection, is_pictured=remaining_pictures > 0)
+        section = _table_section(table, context, f"{anchor}-table-{table_number}")
+        remaining_pictures -= len(section.configurations)
         tables.append(section)
-    refused = DataTable(
-        caption=f"Refused rows of {log.source}",
-        columns=(ColumnHead("line"), ColumnHead("reason", is_number=False), ColumnHead("text", is_number=False)),
-        rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MAX_REFUSED]),
-        note=f"{len(log.refused) - MAX_REFUSED:,} more; `busbw import` lists all."
-        if len(log.refused) > MAX_REFUSED
-        else "",
-    )
     return LogSection(
         anchor=anchor,
         title="standard input" if log.source == "-" else log.source,
@@ -150,12 +155,24 @@ def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, 
         f"{count_text(len(log.refused), 'line')} refused",
         tables=tuple(tables),
         warnings=log.warnings,
-        refused=refused if log.refused else None,
+        refused=_refused_rows_table(log),
         comparison=_compare_two_variants(log, f"{anchor}-comparison"),
     )
 
 
-def _table(table: Table, context: TableContext, anchor: str) -> TableSection:
+def _refused_rows_table(log: Log) -> DataTable | None:
+    if not log.refused:
+        return None
+    hidden_count = len(log.refused) - MAX_REFUSED
+    return DataTable(
+        caption=f"Refused rows of {log.source}",
+        columns=(ColumnHead("line"), ColumnHead("reason", is_number=False), ColumnHead("text", is_number=False)),
+        rows=tuple((str(refusal.line), refusal.reason, refusal.text) for refusal in log.refused[:MAX_REFUSED]),
+        note=f"{hidden_count:,} more; `busbw import` lists all." if hidden_count > 0 else "",
+    )
+
+
+def _table_section(table: Table, context: TableContext, anchor: str) -> TableSection:
     sections: list[ConfigurationSection] = configurations(context, anchor)
     ranks = table.ranks or next((row.ranks for row in table.rows if row.ranks), None)
     return TableSection(
@@ -173,43 +190,43 @@ def _table(table: Table, context: TableContext, anchor: str) -> TableSection:
 def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[NamedValue, ...]:
     collectives = list(dict.fromkeys(table.collective_of(row) for row in table.rows))
     hosts = table.hosts
-    named = [
+    values = [
         ("collective", ", ".join(name for name in collectives if name)),
         ("ranks", f"{ranks:,}" if ranks else ""),
         ("ranks known from", table.settings.get("ranks from", "")),
-        ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MAX_RANKS])}" if hosts else ""),
+        ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MAX_HOSTS])}" if hosts else ""),
         ("devices", ", ".join(table.devices)),
         ("compared with", system.title if system else ""),
         ("library", table.library or ""),
         ("program", table.program_version or table.program or ""),
         ("command", table.command or ""),
         ("started", table.start_time or ""),
-        ("complete", _end(table)),
-        ("data", _data(table)),
+        ("complete", _completion_text(table)),
+        ("data", _check_text(table)),
         ("format", f"{table.format}, from line {table.first_line}"),
-        ("average in the log", _claimed(table)),
+        ("average in the log", _claimed_average_text(table)),
     ]
-    unknown = [
+    missing_names = [
         name
-        for name, value in named
+        for name, value in values
         if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")
     ]
-    facts = [NamedValue(name, value) for name, value in named if value]
-    return (*facts, NamedValue("not stated", ", ".join(unknown))) if unknown else tuple(facts)
+    facts = [NamedValue(name, value) for name, value in values if value]
+    return (*facts, NamedValue("not stated", ", ".join(missing_names))) if missing_names else tuple(facts)
 
 
-def _end(table: Table) -> str:
+def _completion_text(table: Table) -> str:
     if table.complete is None:
         return ""
     return "yes" if table.complete else f"no: {table.end_reason or 'the log ends early'}"
 
 
-def _claimed(table: Table) -> str:
+def _claimed_average_text(table: Table) -> str:
     claimed = table.claimed_average_busbw_gbps
     return "" if claimed is None else f"{claimed:g} GB/s over different sizes; not used for a verdict"
 
 
-def _data(table: Table) -> str:
+def _check_text(table: Table) -> str:
     figures = [figure for row in table.rows for figure in row.figures.values()]
     checked = sum(figure.check == "checked" for figure in figures)
     wrong = sum(bool(figure.wrong_elements) for figure in figures)

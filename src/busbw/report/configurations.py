@@ -1,4 +1,4 @@
-"""Sections of a table's configurations: verdicts, curves, scatter, arrivals and rows."""
+"""Makes the sections of a table's configurations: verdicts, curves, scatter of iterations, arrivals and rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from busbw.report.verdicts import verdict_view
 from busbw.system import System
 from busbw.units import count_text
 
-_COARSE_GBPS = 1.0
-"""Busbw below which two printed decimals are less precise than the time. It is then computed from the time."""
-_HALF_DIGIT_GBPS = 0.0051
+_MAX_COARSE_GBPS = 1.0
+"""Busbw below which two printed decimals are less precise than the time, so that it is computed from the time."""
+_MAX_ROUNDING_GBPS = 0.0051
 """Maximum difference of printed and computed busbw that counts as rounding."""
 _MIN_VISIBLE_SHARE = 0.002
 """Minimum relative difference that is visible in a picture."""
@@ -46,7 +46,8 @@ class TableContext:
     table: Table
     system: System | None
     """System that the user named."""
-    against: ReferenceSelection | None
+    selection: ReferenceSelection | None
+    """Reference to judge by instead of the expectation."""
     is_pictured: bool
     """True if the page has capacity for pictures."""
 
@@ -59,43 +60,45 @@ class TableContext:
 def configurations(context: TableContext, anchor: str) -> list[ConfigurationSection]:
     """Makes the sections of all configurations of a table. Variants of one configuration share a section."""
     table_log = Log(source="", tables=(context.table,))
-    verdicts = judge(table_log, system=context.system, selection=context.against)
+    verdicts = judge(table_log, system=context.system, selection=context.selection)
     if not context.table.rows:
-        return [_without_rows(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
-    together: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
+        return [_empty_section(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
+    pairs_by_configuration: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
     expected = TableExpectation(
         estimator(context.table, context.system), network_nics_finder(context.table, context.system)
     )
     for series, verdict in zip(series_of(table_log), verdicts, strict=True):
         *without_variant, _ = series.row.configuration
         view = verdict_view(verdict, _sparkline(context.table, series, expected))
-        together.setdefault(tuple(without_variant), []).append((series, view))
+        pairs_by_configuration.setdefault(tuple(without_variant), []).append((series, view))
     return [
-        _section(context, f"{anchor}-{number}", pairs, expected)
-        for number, pairs in enumerate(together.values(), start=1)
+        _configuration_section(context, f"{anchor}-{section_number}", pairs, expected)
+        for section_number, pairs in enumerate(pairs_by_configuration.values(), start=1)
     ]
 
 
-def _without_rows(anchor: str, verdicts: Sequence[VerdictView]) -> ConfigurationSection:
+def _empty_section(anchor: str, verdicts: Sequence[VerdictView]) -> ConfigurationSection:
     """Makes the section of a table without rows."""
     return ConfigurationSection(anchor, verdicts[0].title, tuple(verdicts), (), None)
 
 
 def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
     """Draws the curve of the first placement, because several cannot be distinguished at that size."""
-    busbw, _ = _lines([series])
+    busbw, _ = _measured_curves([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
-    span = _span({row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}, "busbw_gbps")
-    return sparkline(busbw[0].points, span.points if span else {}) if busbw else None
+    healthy_range = _healthy_range(
+        {row.size_bytes: estimate for row in rows if (estimate := expected.estimate(row)) is not None}, "busbw_gbps"
+    )
+    return sparkline(busbw[0].points, healthy_range.points if healthy_range else {}) if busbw else None
 
 
-def _section(
+def _configuration_section(
     context: TableContext, anchor: str, pairs: Sequence[tuple[Series, VerdictView]], expected: TableExpectation
 ) -> ConfigurationSection:
-    keys = {series.row.configuration for series, _ in pairs}
-    rows = [row for row in context.table.rows if row.configuration in keys]
-    first = pairs[0][0]
-    title = _title(first)
+    row_configurations = {series.row.configuration for series, _ in pairs}
+    rows = [row for row in context.table.rows if row.configuration in row_configurations]
+    first_series = pairs[0][0]
+    title = _title(first_series)
     pictures: list[Picture] = []
     omissions: list[str] = []
     if context.is_pictured:
@@ -108,7 +111,7 @@ def _section(
         title=title,
         verdicts=tuple(verdict for _, verdict in pairs),
         pictures=tuple(pictures),
-        grid=row_table(f"Rows of {title}", rows, expected.estimate, expected.remark(first.row)),
+        grid=row_table(f"Rows of {title}", rows, expected.estimate, expected.remark(first_series.row)),
         omissions=tuple(omissions),
     )
 
@@ -124,143 +127,164 @@ def _pictures(
     rows: Sequence[Row],
     expected: TableExpectation,
 ) -> list[Picture]:
-    first = pairs[0][0]
-    by_size = {row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}
-    reference = _reference(first.with_stated_nics(expected.network_nics(first.row)), context.against)
-    over = f" {remark}" if (remark := expected.remark(first.row)) else ""
-    busbw, times = _lines([series for series, _ in pairs])
-    note = (
-        "Busbw below 1 GB/s is computed from the time, because two decimals are too coarse."
-        if _is_refined(first)
-        else ""
-    )
-    found = [
+    first_series = pairs[0][0]
+    estimates = {row.size_bytes: estimate for row in rows if (estimate := expected.estimate(row)) is not None}
+    nics = expected.network_nics(first_series.row)
+    reference = _comparable_reference(first_series.with_stated_nics(nics), context.selection)
+    remark = expected.remark(first_series.row)
+    assumption = f" {remark}" if remark else ""
+    busbw_curves, time_curves = _measured_curves([series for series, _ in pairs])
+    note = ""
+    if _is_refined(first_series):
+        note = "Busbw below 1 GB/s is computed from the time, because two decimals are too coarse."
+    pictures = [
         curves.picture(
             CurvePlot(
-                "Bus bandwidth", "GB/s", busbw, _span(by_size, "busbw_gbps", over), _line(reference, first, True), note
+                title="Bus bandwidth",
+                unit="GB/s",
+                lines=busbw_curves,
+                expected=_healthy_range(estimates, "busbw_gbps", assumption),
+                reference=_reference_curve(reference, first_series, is_busbw=True),
+                note=note,
             )
         ),
         curves.picture(
             CurvePlot(
-                "Latency: time of one operation",
-                "us",
-                times,
-                _span(by_size, "time_us", over),
-                _line(reference, first, False),
+                title="Latency: time of one operation",
+                unit="us",
+                lines=time_curves,
+                expected=_healthy_range(estimates, "time_us", assumption),
+                reference=_reference_curve(reference, first_series, is_busbw=False),
             )
         ),
     ]
-    for placement, figures in _by_placement(rows).items():
-        found += _scatter(context.table, first.row.group, placement, figures)
-    return [one for one in found if one is not None]
+    for placement, figures in _figures_by_placement(rows).items():
+        pictures += _sample_pictures(context.table, first_series.row.group, placement, figures)
+    return [picture for picture in pictures if picture is not None]
 
 
-def _lines(several: Sequence[Series]) -> tuple[list[Curve], list[Curve]]:
+def _measured_curves(all_series: Sequence[Series]) -> tuple[list[Curve], list[Curve]]:
     """Returns the curves of busbw and of time, one for each variant and placement."""
-    busbw, times = [], []
-    for series in several:
+    busbw_curves, time_curves = [], []
+    for series in all_series:
         for placement in PLACEMENTS:
             points = [point for point in series.points if point.placement == placement]
             if not points:
                 continue
-            parts = [series.row.variant, PLACEMENT_WORDS[placement]]
-            label = ", ".join(part for part in parts if part) or "measured"
-            times.append(Curve(label, {point.size_bytes: point.time_us for point in points}))
+            label_parts = [series.row.variant, PLACEMENT_WORDS[placement]]
+            label = ", ".join(part for part in label_parts if part) or "measured"
+            time_curves.append(Curve(label, {point.size_bytes: point.time_us for point in points}))
             refined = {
                 point.size_bytes: _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps)
                 for point in points
             }
-            busbw.append(Curve(label, {size: value for size, value in refined.items() if value and value > 0}))
-    return busbw, times
+            busbw_curves.append(Curve(label, {size: gbps for size, gbps in refined.items() if gbps and gbps > 0}))
+    return busbw_curves, time_curves
 
 
-def _factor(series: Series) -> float | None:
+def _bus_factor(series: Series) -> float | None:
     return bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
 
 
 def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
     """Returns the printed busbw. If it is small, busbw from size and time, if both agree within rounding."""
-    factor = _factor(series)
-    if printed is None or printed >= _COARSE_GBPS or not factor:
+    factor = _bus_factor(series)
+    if printed is None or printed >= _MAX_COARSE_GBPS or not factor:
         return printed
     exact = size_bytes * factor / time_us / 1e3
-    return exact if abs(exact - printed) <= _HALF_DIGIT_GBPS else printed
+    return exact if abs(exact - printed) <= _MAX_ROUNDING_GBPS else printed
 
 
 def _is_refined(series: Series) -> bool:
-    pairs = (
+    """True if `_refined_busbw` changes a value visibly."""
+    printed_and_refined = (
         (point.busbw_gbps, _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps))
         for point in series.points
     )
     return any(
         printed is not None and refined and abs(printed / refined - 1) > _MIN_VISIBLE_SHARE
-        for printed, refined in pairs
+        for printed, refined in printed_and_refined
     )
 
 
-def _span(by_size: Mapping[int, Estimate], field: str, over: str = "") -> RangeCurve | None:
-    ranges: dict[int, ExpectedRange] = {size: getattr(one, field) for size, one in by_size.items()}
-    points = {size: (one.low, one.typical, one.high) for size, one in ranges.items() if one.low > 0}
-    return RangeCurve(f"range of a healthy system{over} (dashed: typical)", points) if points else None
+def _healthy_range(estimates: Mapping[int, Estimate], field: str, assumption: str = "") -> RangeCurve | None:
+    ranges: dict[int, ExpectedRange] = {size: getattr(expected, field) for size, expected in estimates.items()}
+    points = {
+        size: (expected.low, expected.typical, expected.high) for size, expected in ranges.items() if expected.low > 0
+    }
+    return RangeCurve(f"range of a healthy system{assumption} (dashed: typical)", points) if points else None
 
 
-def _reference(series: Series, against: ReferenceSelection | None) -> Yardstick | None:
+def _comparable_reference(series: Series, selection: ReferenceSelection | None) -> Yardstick | None:
     """Returns the named reference, otherwise the nearest published one. None if it is not comparable."""
-    found = select_reference(series, against or ReferenceSelection())
-    return found if found is not None and not found.blockers else None
+    yardstick = select_reference(series, selection or ReferenceSelection())
+    return yardstick if yardstick is not None and not yardstick.blockers else None
 
 
-def _line(yardstick: Yardstick | None, series: Series, is_busbw: bool) -> Curve | None:
-    factor = _factor(series)
+def _reference_curve(yardstick: Yardstick | None, series: Series, *, is_busbw: bool) -> Curve | None:
+    """Returns the reference at the sizes of the series: busbw in GB/s, or time in us. None without a reference."""
+    factor = _bus_factor(series)
     if yardstick is None or (is_busbw and not factor):
         return None
     points: dict[int, float] = {}
     for point in series.points:
-        limits = yardstick.range_us(point.size_bytes, point.placement)
-        if limits is not None:
-            time_us = limits.typical
+        range_us = yardstick.range_us(point.size_bytes, point.placement)
+        if range_us is not None:
+            time_us = range_us.typical
             points[point.size_bytes] = point.size_bytes * (factor or 0.0) / time_us / 1e3 if is_busbw else time_us
     return Curve(f"reference: {yardstick.name}", {size: value for size, value in points.items() if value > 0})
 
 
-Figures = dict[tuple[int, str | None], list[Figure]]
+_FiguresByPoint = dict[tuple[int, str | None], list[Figure]]
+"""Figures by size in bytes and variant, one per pass over the sizes."""
 
 
-def _by_placement(rows: Sequence[Row]) -> dict[Placement, Figures]:
+def _figures_by_placement(rows: Sequence[Row]) -> dict[Placement, _FiguresByPoint]:
     """Groups figures by placement, then by size and variant, with one figure per pass."""
-    found: dict[Placement, Figures] = {}
+    by_placement: dict[Placement, _FiguresByPoint] = {}
     for placement in PLACEMENTS:
         for row in rows:
             if placement in row.figures and row.size_bytes > 0:
-                key = (row.size_bytes, row.variant)
-                found.setdefault(placement, {}).setdefault(key, []).append(row.figures[placement])
-    return found
+                size_and_variant = (row.size_bytes, row.variant)
+                by_placement.setdefault(placement, {}).setdefault(size_and_variant, []).append(row.figures[placement])
+    return by_placement
 
 
-def _scatter(table: Table, group: int, placement: Placement, figures: Figures) -> list[Picture | None]:
-    found: list[Picture | None] = []
-    skip = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
+def _sample_pictures(table: Table, group: int, placement: Placement, figures: _FiguresByPoint) -> list[Picture | None]:
+    """Draws the scatter of the iterations and the arrivals of one placement, for each variant."""
+    pictures: list[Picture | None] = []
+    skipped_iterations = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
     for variant in dict.fromkeys(variant for _, variant in figures):
-        by_size = {size: each for (size, name), each in figures.items() if name == variant}
+        by_size = {size: passes for (size, figure_variant), passes in figures.items() if figure_variant == variant}
         label = ", ".join(part for part in (variant, PLACEMENT_WORDS[placement]) if part)
         suffix = f", {label}" if label else ""
-        spreads = [one for size, each in by_size.items() if (one := sample_spread.spread_of(size, each, skip))]
-        late = {size: known for size, each in by_size.items() if (known := arrivals.arrivals(each))}
-        found.append(sample_spread.picture(f"Scatter of the iterations{suffix}", spreads))
-        found.append(arrivals.heat_map(f"Late ranks{suffix}", late, arrivals.members(table, group)))
-    return found
+        spreads = [
+            spread
+            for size, passes in by_size.items()
+            if (spread := sample_spread.spread_of(size, passes, skipped_iterations))
+        ]
+        arrivals_by_size = {
+            size: arrivals_us for size, passes in by_size.items() if (arrivals_us := arrivals.arrivals(passes))
+        }
+        pictures.append(sample_spread.picture(f"Scatter of the iterations{suffix}", spreads))
+        pictures.append(arrivals.heat_map(f"Late ranks{suffix}", arrivals_by_size, arrivals.group_ranks(table, group)))
+    return pictures
 
 
 def _omissions(rows: Sequence[Row]) -> list[str]:
-    empty = sum(row.size_bytes <= 0 for row in rows)
-    without_figures = sum(
+    empty_count = sum(row.size_bytes <= 0 for row in rows)
+    unplottable_count = sum(
         row.size_bytes > 0
-        and all(not one.time_us and not one.algbw_gbps and not one.busbw_gbps for one in row.figures.values())
+        and not any(figure.time_us or figure.algbw_gbps or figure.busbw_gbps for figure in row.figures.values())
         for row in rows
     )
-    found = []
-    if empty:
-        found.append(f"{count_text(empty, 'row')} of size 0: only in the table, because the axis is logarithmic.")
-    if without_figures:
-        found.append(f"{count_text(without_figures, 'row')} without a time or bandwidth above zero: only in the table.")
-    return found
+    sentences = []
+    if empty_count:
+        sentences.append(
+            f"{count_text(empty_count, 'row')} of size 0: only in the table, because the axis is logarithmic."
+        )
+    if unplottable_count:
+        sentences.append(
+            f"{count_text(unplottable_count, 'row')} without a time or bandwidth above zero: only in the table."
+        )
+    return sentences

@@ -1,4 +1,7 @@
-"""Plots of curves over size on logarithmic axes, with the range of a healthy system and a reference."""
+"""Draws curves over message size on logarithmic axes, with the range of a healthy system and a reference.
+
+A style is the number of a line style: color, mark and dashes.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +18,8 @@ from busbw.units import size_text
 STYLES = 6
 """Number of line styles. Each has its own color, mark and dashes; further lines repeat them."""
 
-_KEY_WIDTH = 34.0
+_SAMPLE_WIDTH = 34.0
+"""Width of a legend sample, in SVG units."""
 
 
 @dataclass(frozen=True)
@@ -57,29 +61,29 @@ def picture(plot: CurvePlot) -> Picture | None:
     expected = _restrict_range(plot.expected, sizes)
     reference = Curve(plot.reference.label, _restrict(plot.reference.points, sizes)) if plot.reference else None
     reference = reference if reference and reference.points else None
-    y = axes.value_scale(_values(lines, expected, reference))
-    parts = [
-        axes.value_axis(y, f"{plot.unit}"),
+    y = axes.value_scale(_all_values(lines, expected, reference))
+    elements = [
+        axes.value_axis(y, plot.unit),
         axes.size_axis(x, sizes),
-        *([_span(expected, x, y)] if expected else []),
-        *(_line(line, index, x, y) for index, line in enumerate(lines)),
-        *([_reference(reference, x, y)] if reference else []),
+        *([_draw_range(expected, x, y)] if expected else []),
+        *(_draw_curve(line, index, x, y) for index, line in enumerate(lines)),
+        *([_draw_reference(reference, x, y)] if reference else []),
         axes.frame(),
         element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
     ]
-    text = _alt_text(plot, lines, expected, reference)
+    alt_text = _alt_text(plot, lines, expected, reference)
     svg = axes.drawing(
-        *parts,
-        label=text,
+        *elements,
+        label=alt_text,
         data_at=" ".join(f"{x(size):.1f}" for size in sizes),
         data_says=json.dumps([_point_text(size, plot.unit, lines, expected, reference) for size in sizes]),
     )
-    return Picture(plot.title, text, svg, _keys(lines, expected, reference), plot.note)
+    return Picture(plot.title, alt_text, svg, _legend(lines, expected, reference), plot.note)
 
 
 def mark(style: int, x: float, y: float) -> Markup:
     """Returns the path of a line's mark. Each style has its own shape."""
-    r = 3.2
+    r = 3.2  # half of the width
     shapes = (
         f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r:g} 0a{r} {r} 0 1 0 {-2 * r:g} 0z",
         f"M{x - r:.1f} {y - r:.1f}h{2 * r:g}v{2 * r:g}h{-2 * r:g}z",
@@ -91,11 +95,11 @@ def mark(style: int, x: float, y: float) -> Markup:
     return Markup(shapes[style % STYLES])
 
 
-def _restrict_range(span: RangeCurve | None, sizes: Sequence[int]) -> RangeCurve | None:
-    if span is None:
+def _restrict_range(expected: RangeCurve | None, sizes: Sequence[int]) -> RangeCurve | None:
+    if expected is None:
         return None
-    points = {size: span.points[size] for size in sizes if size in span.points}
-    return RangeCurve(span.label, points) if points else None
+    points = {size: expected.points[size] for size in sizes if size in expected.points}
+    return RangeCurve(expected.label, points) if points else None
 
 
 def _restrict(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
@@ -103,79 +107,83 @@ def _restrict(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, fl
     return {size: points[size] for size in sizes if size in points}
 
 
-def _values(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> list[float]:
-    found = [value for line in lines for value in line.points.values()]
-    found += [value for points in (expected.points.values() if expected else ()) for value in points]
-    return found + list(reference.points.values() if reference else ())
+def _all_values(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> list[float]:
+    values = [value for line in lines for value in line.points.values()]
+    values += [value for range_values in (expected.points.values() if expected else ()) for value in range_values]
+    return values + list(reference.points.values() if reference else ())
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
+def _path_data(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _line(line: Curve, index: int, x: Scale, y: Scale) -> Markup:
-    places = [(x(size), y(value)) for size, value in sorted(line.points.items())]
-    marks = Markup("").join(mark(index, *place) for place in places)
+def _draw_curve(line: Curve, index: int, x: Scale, y: Scale) -> Markup:
+    coordinates = [(x(size), y(value)) for size, value in sorted(line.points.items())]
+    marks = Markup("").join(mark(index, *coordinate) for coordinate in coordinates)
     return group(
-        element("path", d=_path(places), class_="line"),
+        element("path", d=_path_data(coordinates), class_="line"),
         element("path", d=str(marks), class_="mark"),
         class_=f"s{index % STYLES}",
     )
 
 
-def _span(span: RangeCurve, x: Scale, y: Scale) -> Markup:
-    places = sorted(span.points.items())
-    upper = [(x(size), y(high)) for size, (_, _, high) in places]
-    lower = [(x(size), y(low)) for size, (low, _, _) in reversed(places)]
-    if len(places) == 1:  # a range at a single size is as wide as a mark
-        upper = [(upper[0][0] - 5, upper[0][1]), (upper[0][0] + 5, upper[0][1])]
-        lower = [(lower[0][0] + 5, lower[0][1]), (lower[0][0] - 5, lower[0][1])]
-    typical = [(x(size), y(middle)) for size, (_, middle, _) in places]
+def _draw_range(expected: RangeCurve, x: Scale, y: Scale) -> Markup:
+    ranges = sorted(expected.points.items())
+    upper_end = [(x(size), y(high)) for size, (_, _, high) in ranges]
+    lower_end = [(x(size), y(low)) for size, (low, _, _) in reversed(ranges)]
+    if len(ranges) == 1:  # a range at a single size is as wide as a mark
+        upper_end = [(upper_end[0][0] - 5, upper_end[0][1]), (upper_end[0][0] + 5, upper_end[0][1])]
+        lower_end = [(lower_end[0][0] + 5, lower_end[0][1]), (lower_end[0][0] - 5, lower_end[0][1])]
+    typical = [(x(size), y(middle)) for size, (_, middle, _) in ranges]
     return group(
-        element("path", d=_path(upper + lower) + "z", class_="range"),
-        element("path", d=_path(typical), class_="typical"),
+        element("path", d=_path_data(upper_end + lower_end) + "z", class_="range"),
+        element("path", d=_path_data(typical), class_="typical"),
     )
 
 
-def _reference(line: Curve, x: Scale, y: Scale) -> Markup:
-    places = [(x(size), y(value)) for size, value in sorted(line.points.items())]
-    crosses = "".join(f"M{a - 3:.1f} {b:.1f}h6M{a:.1f} {b - 3:.1f}v6" for a, b in places)
+def _draw_reference(line: Curve, x: Scale, y: Scale) -> Markup:
+    coordinates = [(x(size), y(value)) for size, value in sorted(line.points.items())]
+    crosses = "".join(
+        f"M{cross_x - 3:.1f} {cross_y:.1f}h6M{cross_x:.1f} {cross_y - 3:.1f}v6" for cross_x, cross_y in coordinates
+    )
     return group(
-        element("path", d=_path(places), class_="line"), element("path", d=crosses, class_="mark"), class_="ref"
+        element("path", d=_path_data(coordinates), class_="line"),
+        element("path", d=crosses, class_="mark"),
+        class_="ref",
     )
 
 
-def _keys(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> tuple[LegendEntry, ...]:
-    found = [LegendEntry(key_sample(index), line.label) for index, line in enumerate(lines)]
+def _legend(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> tuple[LegendEntry, ...]:
+    entries = [LegendEntry(_line_sample(index), line.label) for index, line in enumerate(lines)]
     if expected:
         sample = group(
-            element("rect", x=1.0, y=1.0, width=_KEY_WIDTH - 2, height=12.0, class_="range"),
-            element("path", d=f"M1 7H{_KEY_WIDTH - 1:g}", class_="typical"),
+            element("rect", x=1.0, y=1.0, width=_SAMPLE_WIDTH - 2, height=12.0, class_="range"),
+            element("path", d=f"M1 7H{_SAMPLE_WIDTH - 1:g}", class_="typical"),
         )
-        found.append(LegendEntry(_sample(sample), expected.label))
+        entries.append(LegendEntry(_legend_icon(sample), expected.label))
     if reference:
         sample = group(
-            element("path", d=f"M1 7H{_KEY_WIDTH - 1:g}", class_="line"),
+            element("path", d=f"M1 7H{_SAMPLE_WIDTH - 1:g}", class_="line"),
             element("path", d="M14 7h6M17 4v6", class_="mark"),
             class_="ref",
         )
-        found.append(LegendEntry(_sample(sample), reference.label))
-    return tuple(found)
+        entries.append(LegendEntry(_legend_icon(sample), reference.label))
+    return tuple(entries)
 
 
-def key_sample(style: int) -> Markup:
+def _line_sample(style: int) -> Markup:
     """Draws the legend sample of a line."""
-    return _sample(
+    return _legend_icon(
         group(
-            element("path", d=f"M1 7H{_KEY_WIDTH - 1:g}", class_="line"),
-            element("path", d=str(mark(style, _KEY_WIDTH / 2, 7)), class_="mark"),
+            element("path", d=f"M1 7H{_SAMPLE_WIDTH - 1:g}", class_="line"),
+            element("path", d=str(mark(style, _SAMPLE_WIDTH / 2, 7)), class_="mark"),
             class_=f"s{style % STYLES}",
         )
     )
 
 
-def _sample(inner: Markup) -> Markup:
-    return element("svg", inner, viewBox=f"0 0 {_KEY_WIDTH:g} 14", class_="sample", aria_hidden="true")
+def _legend_icon(inner: Markup) -> Markup:
+    return element("svg", inner, viewBox=f"0 0 {_SAMPLE_WIDTH:g} 14", class_="sample", aria_hidden="true")
 
 
 def _point_text(

@@ -1,4 +1,4 @@
-"""Content of a page, independent of HTML: texts, tables and finished pictures."""
+"""Types of a page, independent of HTML: texts, tables and finished pictures. `build` makes them for `render`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -78,6 +78,7 @@ class Picture:
     """Alternative text that describes the drawing."""
     svg: Markup
     keys: tuple[LegendEntry, ...] = ()
+    """Legend."""
     note: str = ""
 
 
@@ -91,7 +92,7 @@ class Sparkline:
 
 @dataclass(frozen=True)
 class BandEvidence:
-    """The verdict on one band of sizes, with its evidence."""
+    """The verdict on one band of sizes, with its evidence. `sizes` to `ratio` are texts with units."""
 
     band: str
     badge: Badge
@@ -100,6 +101,7 @@ class BandEvidence:
     measured: str
     expected: str
     ratio: str
+    """Measured time over typical time: 'x1.20'."""
     reason: str
 
 
@@ -110,6 +112,7 @@ class VerdictView:
     badge: Badge
     title: str
     yardstick: str
+    """Name of the expectation or reference that the configuration is judged by."""
     bands: tuple[BandEvidence, ...]
     notes: tuple[NamedValue, ...]
     """Reasons, likely causes, advice and further notes, in reading order."""
@@ -151,7 +154,7 @@ class TableSection:
 
 @dataclass(frozen=True)
 class ComparisonSection:
-    """Comparison of B against A."""
+    """Comparison of side B against side A."""
 
     anchor: str
     title: str
@@ -171,6 +174,7 @@ class LogSection:
     anchor: str
     title: str
     coverage: str
+    """Text on the numbers of rows that were read and refused."""
     tables: tuple[TableSection, ...]
     warnings: tuple[str, ...]
     refused: DataTable | None
@@ -179,7 +183,7 @@ class LogSection:
 
 @dataclass(frozen=True)
 class SummaryLine:
-    """Line of the summary: one configuration, or several of one log with the same result."""
+    """Line of the summary: one configuration, or several of one log with the same result. `bands`: name and badge."""
 
     badge: Badge
     title: str
@@ -188,7 +192,7 @@ class SummaryLine:
     reason: str
     sparkline: Sparkline | None = None
     also: tuple[str, ...] = ()
-    """Titles of the other configurations."""
+    """Titles of the other configurations with this result."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +212,7 @@ class Page:
     headline: str
     badge: Badge
     counts: tuple[tuple[Badge, int], ...]
+    """Number of configurations with each grade."""
     summary: tuple[SummarySection, ...]
     comparison: ComparisonSection | None
     logs: tuple[LogSection, ...]

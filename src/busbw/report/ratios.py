@@ -1,4 +1,7 @@
-"""Section of a comparison: ratios by size with intervals and verdicts, and differences of settings."""
+"""Makes the section of a comparison: speed-ups by size with intervals and verdicts, and differences of settings.
+
+A ratio is the speed of B over the speed of A.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -15,11 +18,12 @@ from busbw.report.page import ColumnHead, ComparisonSection, DataTable, LegendEn
 from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
-_MARKS: dict[ChangeVerdict, str] = {
-    ChangeVerdict.FASTER: "M{x:.1f} {a:.1f}l5 9h-10z",
-    ChangeVerdict.SLOWER: "M{x:.1f} {b:.1f}l5 -9h-10z",
-    ChangeVerdict.SAME: "M{l:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
-    ChangeVerdict.UNCLEAR: "M{l:.1f} {t:.1f}l8 8m0 -8l-8 8",
+# SVG paths of the marks around the center (x, y).
+_SHAPES: dict[ChangeVerdict, str] = {
+    ChangeVerdict.FASTER: "M{x:.1f} {above:.1f}l5 9h-10z",
+    ChangeVerdict.SLOWER: "M{x:.1f} {below:.1f}l5 -9h-10z",
+    ChangeVerdict.SAME: "M{left:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+    ChangeVerdict.UNCLEAR: "M{left:.1f} {top:.1f}l8 8m0 -8l-8 8",
 }
 _UNITS: dict[TimeQuantity, str] = {
     "device_time_us": "device us",
@@ -28,7 +32,8 @@ _UNITS: dict[TimeQuantity, str] = {
     "algbw_gbps": "algbw GB/s",
     "busbw_gbps": "busbw GB/s",
 }
-_MAX_ONLY = 20
+_MAX_UNPAIRED_POINTS = 20
+"""Maximum number of points of only one side that are listed."""
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -39,158 +44,169 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
         anchor: Anchor on the page.
         has_curves: True to draw the curves of both sides in addition to their ratio.
     """
-    lines = [(title, list(members)) for title, members in groupby(comparison.results, key=_configuration)]
+    results_by_configuration = [
+        (title, list(members)) for title, members in groupby(comparison.results, key=_configuration_title)
+    ]
     pictures = []
-    for title, results in lines:
-        pictures += [_picture(title, results, comparison), _side_curves(title, results) if has_curves else None]
+    for title, results in results_by_configuration:
+        pictures += [
+            _ratio_picture(title, results, comparison),
+            _side_curves_picture(title, results) if has_curves else None,
+        ]
     return ComparisonSection(
         anchor=anchor,
-        title=f"{_name(comparison.b)} against {_name(comparison.a)}",
-        sides=(NamedValue("A", _side(comparison.a)), NamedValue("B", _side(comparison.b))),
+        title=f"{_side_title(comparison.b)} against {_side_title(comparison.a)}",
+        sides=(NamedValue("A", _side_text(comparison.a)), NamedValue("B", _side_text(comparison.b))),
         counts=tuple(
-            NamedValue(verdict.value, count_text(found, "size"))
+            NamedValue(verdict.value, count_text(size_count, "size"))
             for verdict in ChangeVerdict
-            if (found := comparison.count(verdict))
+            if (size_count := comparison.count(verdict))
         ),
-        pictures=tuple(one for one in pictures if one),
-        grids=tuple(_grid(title, results) for title, results in lines),
+        pictures=tuple(picture for picture in pictures if picture),
+        grids=tuple(_result_table(title, results) for title, results in results_by_configuration),
         wrong_data=comparison.wrong_data,
         sentences=(
             f"The resolution is {comparison.resolution:.0%}. Intervals: {comparison.level_text}.",
             *comparison.method,
-            *_claims(comparison),
+            *_claims_sentence(comparison),
             *comparison.warnings,
-            *_only(comparison),
+            *_only_sentences(comparison),
         ),
-        differences=_differences(comparison),
+        differences=_differences_table(comparison),
     )
 
 
-def _name(side: Side) -> str:
+def _side_title(side: Side) -> str:
     return side.label if side.label not in ("A", "B") else f"{side.label} ({side.source})"
 
 
-def _side(side: Side) -> str:
+def _side_text(side: Side) -> str:
     runs = count_text(side.runs, "run") if side.runs > 1 else ""
     label = side.label if side.label not in ("A", "B") else ""
     return ", ".join(filter(None, [label, side.source, side.library, runs]))
 
 
-def _configuration(result: SizeResult) -> str:
+def _configuration_title(result: SizeResult) -> str:
     point = result.point
-    words = [(point.collective or "unknown collective"), point.dtype, point.redop]
-    return ", ".join(
-        filter(
-            None,
-            [
-                " ".join(word for word in words if word),
-                count_text(point.ranks, "rank") if point.ranks else None,
-                f"root {point.root}" if point.root is not None else None,
-                f"group {point.group}" if point.group else None,
-                PLACEMENT_WORDS[point.placement],
-                "device time" if result.compared == "device_time_us" else None,
-            ],
-        )
-    )
+    name_parts = [(point.collective or "unknown collective"), point.dtype, point.redop]
+    facts = [
+        " ".join(part for part in name_parts if part),
+        count_text(point.ranks, "rank") if point.ranks else None,
+        f"root {point.root}" if point.root is not None else None,
+        f"group {point.group}" if point.group else None,
+        PLACEMENT_WORDS[point.placement],
+        "device time" if result.compared == "device_time_us" else None,
+    ]
+    return ", ".join(fact for fact in facts if fact)
 
 
-def _picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
-    known = [one for one in results if one.speedup and one.speedup > 0 and one.point.size_bytes > 0]
-    if not known:
+def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
+    """Draws the speed-ups over size. The shaded band around 1 is the resolution. None without a speed-up."""
+    drawable_results = [
+        result for result in results if result.speedup and result.speedup > 0 and result.point.size_bytes > 0
+    ]
+    if not drawable_results:
         return None
-    sizes = sorted({one.point.size_bytes for one in known})
+    sizes = sorted({result.point.size_bytes for result in drawable_results})
     x = axes.size_scale(sizes)
-    edge = 1 + comparison.resolution
-    values = [edge * 1.02, 1 / (edge * 1.02)]
-    for one in known:
-        values += [value for value in (one.speedup, *(one.interval or one.rounding or ())) if value and value > 0]
-    y = axes.value_scale(values)
-    band = element(
-        "rect", x=axes.LEFT, y=y(edge), width=axes.RIGHT - axes.LEFT, height=y(1 / edge) - y(edge), class_="same"
+    resolution_ratio = 1 + comparison.resolution
+    visible_values = [resolution_ratio * 1.02, 1 / (resolution_ratio * 1.02)]
+    for result in drawable_results:
+        visible_values += [
+            value for value in (result.speedup, *(result.interval or result.rounding or ())) if value and value > 0
+        ]
+    y = axes.value_scale(visible_values)
+    resolution_band = element(
+        "rect",
+        x=axes.LEFT,
+        y=y(resolution_ratio),
+        width=axes.RIGHT - axes.LEFT,
+        height=y(1 / resolution_ratio) - y(resolution_ratio),
+        class_="same",
     )
-    parts = [
+    elements = [
         axes.value_axis(y, "speed of B over A"),
         axes.size_axis(x, sizes),
-        band,
+        resolution_band,
         element("path", d=f"M{axes.LEFT:g} {y(1):.1f}H{axes.RIGHT:g}", class_="one"),
-        *(_mark(one, x, y) for one in known),
+        *(_draw_result(result, x, y) for result in drawable_results),
         axes.frame(),
     ]
-    text = _alt_text(title, known)
-    return Picture(title, text, axes.drawing(*parts, label=text), _keys(known, comparison.resolution))
-
-
-def _side_curves(title: str, results: Sequence[SizeResult]) -> Picture | None:
-    """Draws the curves of the compared figures."""
-    field = results[0].compared
-    sides = {"A": [one.a for one in results], "B": [one.b for one in results]}
-    lines = [
-        Curve(
-            label,
-            {
-                one.point.size_bytes: value
-                for one, side in zip(results, figures, strict=True)
-                if one.compared == field and one.point.size_bytes > 0 and (value := getattr(side, field))
-            },
-        )
-        for label, figures in sides.items()
-    ]
-    return curves.picture(CurvePlot(f"A and B: {title}", _UNITS[field], lines))
-
-
-def _mark(one: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
-    assert one.speedup is not None
-    place, height = x(one.point.size_bytes), y(one.speedup)
-    bounds = [value for value in (one.interval or one.rounding or ()) if value > 0]
-    bar = (
-        [element("path", d=f"M{place:.1f} {y(bounds[0]):.1f}V{y(bounds[-1]):.1f}", class_="whisker")]
-        if len(bounds) == 2
-        else []
+    alt_text = _alt_text(title, drawable_results)
+    return Picture(
+        title, alt_text, axes.drawing(*elements, label=alt_text), _legend(drawable_results, comparison.resolution)
     )
-    tooltip = f"{size_text(one.point.size_bytes)}: x{one.speedup:.3f}, {one.verdict.value}: {one.reason}"
+
+
+def _side_curves_picture(title: str, results: Sequence[SizeResult]) -> Picture | None:
+    """Draws the compared figures of both sides as curves."""
+    quantity = results[0].compared
+    figures_by_side = {"A": [result.a for result in results], "B": [result.b for result in results]}
+    side_curves = []
+    for label, figures in figures_by_side.items():
+        points = {
+            result.point.size_bytes: getattr(side_figures, quantity)
+            for result, side_figures in zip(results, figures, strict=True)
+            if result.compared == quantity and result.point.size_bytes > 0
+        }
+        side_curves.append(Curve(label, {size: value for size, value in points.items() if value}))
+    return curves.picture(CurvePlot(f"A and B: {title}", _UNITS[quantity], side_curves))
+
+
+def _draw_result(result: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
+    assert result.speedup is not None
+    mark_x, mark_y = x(result.point.size_bytes), y(result.speedup)
+    bounds = [value for value in (result.interval or result.rounding or ()) if value > 0]
+    bar = []
+    if len(bounds) == 2:
+        bar = [element("path", d=f"M{mark_x:.1f} {y(bounds[0]):.1f}V{y(bounds[1]):.1f}", class_="whisker")]
+    tooltip = f"{size_text(result.point.size_bytes)}: x{result.speedup:.3f}, {result.verdict.value}: {result.reason}"
     return group(
         element("title", tooltip),
         *bar,
-        element("path", d=_shape(one.verdict, place, height)),
-        class_=_class(one.verdict),
+        element("path", d=_shape_path(result.verdict, mark_x, mark_y)),
+        class_=_css_class(result.verdict),
     )
 
 
-def _shape(verdict: ChangeVerdict, x: float, y: float) -> str:
-    return _MARKS[verdict].format(x=x, y=y, a=y - 5, b=y + 5, l=x - 4, t=y - 4)
+def _shape_path(verdict: ChangeVerdict, x: float, y: float) -> str:
+    return _SHAPES[verdict].format(x=x, y=y, above=y - 5, below=y + 5, left=x - 4, top=y - 4)
 
 
-def _class(verdict: ChangeVerdict) -> str:
+def _css_class(verdict: ChangeVerdict) -> str:
     return f"ratio {verdict.value.lower()}"
 
 
-def _keys(known: Sequence[SizeResult], resolution: float) -> tuple[LegendEntry, ...]:
+def _legend(results: Sequence[SizeResult], resolution: float) -> tuple[LegendEntry, ...]:
     def sample(*children: Markup) -> Markup:
         return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
 
-    found = [
-        LegendEntry(sample(group(element("path", d=_shape(verdict, 17, 7)), class_=_class(verdict))), verdict.value)
+    entries = [
+        LegendEntry(
+            sample(group(element("path", d=_shape_path(verdict, 17, 7)), class_=_css_class(verdict))), verdict.value
+        )
         for verdict in ChangeVerdict
-        if any(one.verdict is verdict for one in known)
+        if any(result.verdict is verdict for result in results)
     ]
-    found.append(
+    entries.append(
         LegendEntry(
             sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}"
         )
     )
-    if any(one.interval for one in known):
-        found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
-    elif any(one.rounding for one in known):
-        found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "rounding bounds"))
-    return tuple(found)
+    if any(result.interval for result in results):
+        entries.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
+    elif any(result.rounding for result in results):
+        entries.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "rounding bounds"))
+    return tuple(entries)
 
 
-def _alt_text(title: str, known: Sequence[SizeResult]) -> str:
-    slowest, fastest = (choose(known, key=lambda one: one.speedup or 0.0) for choose in (min, max))
+def _alt_text(title: str, results: Sequence[SizeResult]) -> str:
+    slowest = min(results, key=lambda result: result.speedup or 0.0)
+    fastest = max(results, key=lambda result: result.speedup or 0.0)
     counts = ", ".join(
-        f"{found} {verdict.value}"
+        f"{size_count} {verdict.value}"
         for verdict in ChangeVerdict
-        if (found := sum(one.verdict is verdict for one in known))
+        if (size_count := sum(result.verdict is verdict for result in results))
     )
     return (
         f"Speed of B over A by message size, {title}: {counts}. Minimum x{slowest.speedup:.3f} at "
@@ -199,9 +215,9 @@ def _alt_text(title: str, known: Sequence[SizeResult]) -> str:
     )
 
 
-def _grid(title: str, results: Sequence[SizeResult]) -> DataTable:
+def _result_table(title: str, results: Sequence[SizeResult]) -> DataTable:
     unit = _UNITS[results[0].compared]
-    has_claims = any(one.claimed_speedup is not None for one in results)
+    has_claims = any(result.claimed_speedup is not None for result in results)
     columns = [
         ColumnHead("size"),
         ColumnHead(f"A, {unit}"),
@@ -213,63 +229,63 @@ def _grid(title: str, results: Sequence[SizeResult]) -> DataTable:
         *([ColumnHead("stated in the log", is_number=False)] if has_claims else []),
     ]
     rows = []
-    for one in results:
-        field = one.compared
-        suffix = "" if one.compared == results[0].compared else f" {_UNITS[one.compared]}"
+    for result in results:
+        quantity = result.compared
+        suffix = "" if result.compared == results[0].compared else f" {_UNITS[result.compared]}"
         cells = [
-            size_text(one.point.size_bytes),
-            _figure(getattr(one.a, field)) + suffix,
-            _figure(getattr(one.b, field)) + suffix,
-            f"{one.speedup:.3f}" if one.speedup is not None else "",
-            f"{one.interval[0]:.3f} to {one.interval[1]:.3f}" if one.interval else "none",
-            one.verdict.value,
-            one.reason,
+            size_text(result.point.size_bytes),
+            _number_text(getattr(result.a, quantity)) + suffix,
+            _number_text(getattr(result.b, quantity)) + suffix,
+            f"{result.speedup:.3f}" if result.speedup is not None else "",
+            f"{result.interval[0]:.3f} to {result.interval[1]:.3f}" if result.interval else "none",
+            result.verdict.value,
+            result.reason,
         ]
         if has_claims:
-            agrees = {True: "", False: " (does not agree with its figures)", None: ""}[one.claim_agrees]
-            cells.append(f"{one.claimed_speedup:g}x{agrees}" if one.claimed_speedup is not None else "")
+            agrees = {True: "", False: " (does not agree with its figures)", None: ""}[result.claim_agrees]
+            cells.append(f"{result.claimed_speedup:g}x{agrees}" if result.claimed_speedup is not None else "")
         rows.append(tuple(cells))
     return DataTable(title, tuple(columns), tuple(rows))
 
 
-def _figure(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "" if value is None else number(value)
 
 
-def _claims(comparison: Comparison) -> list[str]:
-    claims = [one for one in comparison.results if one.claim_agrees is not None]
-    wrong = [one for one in claims if one.claim_agrees is False]
+def _claims_sentence(comparison: Comparison) -> list[str]:
+    claims = [result for result in comparison.results if result.claim_agrees is not None]
+    wrong_claims = [result for result in claims if result.claim_agrees is False]
     if not claims:
         return []
-    named = "; ".join(
-        f"{size_text(one.point.size_bytes)} {one.point.collective or ''}: {one.claimed_speedup:g}x, but "
-        f"{one.speedup:.3f} by its figures"
-        for one in wrong
-        if one.speedup is not None
+    wrong_texts = "; ".join(
+        f"{size_text(result.point.size_bytes)} {result.point.collective or ''}: {result.claimed_speedup:g}x, but "
+        f"{result.speedup:.3f} by its figures"
+        for result in wrong_claims
+        if result.speedup is not None
     )
-    right = len(claims) - len(wrong)
-    summary = f"Of {count_text(len(claims), 'speed-up')} that the log states, {right} agree with its figures"
-    return [f"{summary} and {len(wrong)} do not: {named}." if wrong else f"{summary}."]
+    right_count = len(claims) - len(wrong_claims)
+    summary = f"Of {count_text(len(claims), 'speed-up')} that the log states, {right_count} agree with its figures"
+    return [f"{summary} and {len(wrong_claims)} do not: {wrong_texts}." if wrong_claims else f"{summary}."]
 
 
-def _only(comparison: Comparison) -> list[str]:
+def _only_sentences(comparison: Comparison) -> list[str]:
     return [
-        f"Only in {label}: {_points(points)}."
+        f"Only in {label}: {_points_text(points)}."
         for label, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b))
         if points
     ]
 
 
-def _points(points: Sequence[PointKey]) -> str:
-    named = [
+def _points_text(points: Sequence[PointKey]) -> str:
+    point_texts = [
         " ".join(filter(None, [size_text(point.size_bytes), point.collective, PLACEMENT_WORDS[point.placement]]))
-        for point in points[:_MAX_ONLY]
+        for point in points[:_MAX_UNPAIRED_POINTS]
     ]
-    more = f" and {len(points) - _MAX_ONLY} more" if len(points) > _MAX_ONLY else ""
-    return "; ".join(named) + more
+    more = f" and {len(points) - _MAX_UNPAIRED_POINTS} more" if len(points) > _MAX_UNPAIRED_POINTS else ""
+    return "; ".join(point_texts) + more
 
 
-def _differences(comparison: Comparison) -> DataTable | None:
+def _differences_table(comparison: Comparison) -> DataTable | None:
     if not comparison.differences:
         return None
     columns = (
@@ -277,5 +293,8 @@ def _differences(comparison: Comparison) -> DataTable | None:
         ColumnHead("A", is_number=False),
         ColumnHead("B", is_number=False),
     )
-    rows = tuple((one.what, one.a or "not stated", one.b or "not stated") for one in comparison.differences)
+    rows = tuple(
+        (difference.what, difference.a or "not stated", difference.b or "not stated")
+        for difference in comparison.differences
+    )
     return DataTable("Settings that differ between A and B", columns, rows)

@@ -13,35 +13,35 @@ from busbw.svg import clean
 
 def render(page: Page) -> str:
     """Returns the HTML text of a page."""
-    style, script = _text("report.css"), _text("report.js")
+    style, script = _template_text("report.css"), _template_text("report.js")
     environment = Environment(
         loader=PackageLoader("busbw.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=_clean_text,
     )
     html = environment.get_template("report.html.jinja").render(
         page=page,
         # Trusted package files, so they are not escaped. The page's policy allows no other script or style.
         style=Markup(style),
         script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=_policy_hash(style),
+        script_hash=_policy_hash(script),
     )
     return f"{html.strip()}\n"
 
 
-def _finalize(value: object) -> object:
+def _clean_text(value: object) -> object:
     """Removes control characters from texts. Markup was cleaned when it was made."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
 
 
-def _text(name: str) -> str:
+def _template_text(name: str) -> str:
     return (resources.files("busbw.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def _policy_hash(text: str) -> str:
     """Hash of a text in the notation of Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

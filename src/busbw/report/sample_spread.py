@@ -1,4 +1,7 @@
-"""Plots of the scatter of iterations: for each size the quartiles, the median and the extremes."""
+"""Draws the scatter of iterations: for each size the quartiles, the median and the extremes.
+
+An iteration lasts until its last rank has ended.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ _MAX_DOTS = 1500
 
 @dataclass(frozen=True)
 class SampleSpread:
-    """Statistics of the iterations of one size. None for values that the log does not contain."""
+    """Times of the iterations of one size. Values that the log does not contain are None."""
 
     size_bytes: int
     samples: int | None
@@ -39,115 +42,140 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
         figures: One figure per pass over the size.
         skip: Leading iterations of each pass to exclude.
     """
-    # An iteration lasts until its last rank has ended.
-    values = [
-        max(ranks)
+    times_us = [
+        max(rank_times_us)
         for figure in figures
         if figure.samples_us
-        for ranks in list(zip(*figure.samples_us, strict=False))[skip:]
+        for rank_times_us in list(zip(*figure.samples_us, strict=False))[skip:]
     ]
-    if values and min(values) > 0:
+    if times_us and min(times_us) > 0:
         import numpy as np
 
-        lower, median, upper, p99 = (float(one) for one in np.percentile(values, [25, 50, 75, 99]))
+        lower_us, median_us, upper_us, p99_us = (
+            float(percentile) for percentile in np.percentile(times_us, [25, 50, 75, 99])
+        )
         return SampleSpread(
             size_bytes=size_bytes,
-            samples=len(values),
-            low_us=min(values),
-            high_us=max(values),
-            median_us=median,
-            quartiles_us=(lower, upper),
-            p99_us=p99,
-            values_us=tuple(values),
+            samples=len(times_us),
+            low_us=min(times_us),
+            high_us=max(times_us),
+            median_us=median_us,
+            quartiles_us=(lower_us, upper_us),
+            p99_us=p99_us,
+            values_us=tuple(times_us),
         )
     return _spread_from_statistics(size_bytes, figures[0]) if len(figures) == 1 else None
 
 
 def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | None:
+    """Uses the statistics of a log without samples. None if it has none."""
     if figure.stats and figure.stats.min_us > 0:
         stats = figure.stats
-        return SampleSpread(size_bytes, stats.samples, stats.min_us, stats.max_us, stats.median_us, None, stats.p99_us)
-    known = figure.per_iteration
-    low, high = known.get("min_us"), known.get("max_us")
-    if not low or not high:
+        return SampleSpread(
+            size_bytes=size_bytes,
+            samples=stats.samples,
+            low_us=stats.min_us,
+            high_us=stats.max_us,
+            median_us=stats.median_us,
+            p99_us=stats.p99_us,
+        )
+    statistics_us = figure.per_iteration
+    low_us, high_us = statistics_us.get("min_us"), statistics_us.get("max_us")
+    if not low_us or not high_us:
         return None
-    return SampleSpread(size_bytes, None, low, high, figure.time_us, None, known.get("p99_us"))
+    return SampleSpread(
+        size_bytes=size_bytes,
+        samples=None,
+        low_us=low_us,
+        high_us=high_us,
+        median_us=figure.time_us,
+        p99_us=statistics_us.get("p99_us"),
+    )
 
 
 def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     """Draws a column for each size. None without sizes."""
     if not spreads:
         return None
-    spreads = sorted(spreads, key=lambda one: one.size_bytes)
-    y = axes.value_scale([value for one in spreads for value in (one.low_us, one.high_us)])
+    spreads = sorted(spreads, key=lambda spread: spread.size_bytes)
+    y = axes.value_scale([value for spread in spreads for value in (spread.low_us, spread.high_us)])
     step = (axes.RIGHT - axes.LEFT) / len(spreads)
-    places = [axes.LEFT + step * (index + 0.5) for index in range(len(spreads))]
-    total = sum(len(one.values_us) for one in spreads)
+    column_centers = [axes.LEFT + step * (index + 0.5) for index in range(len(spreads))]
+    dot_count = sum(len(spread.values_us) for spread in spreads)
+    has_dots = 0 < dot_count <= _MAX_DOTS
     columns = [
-        _column(one, place, min(step * 0.62, 22.0), y, dots=0 < total <= _MAX_DOTS)
-        for one, place in zip(spreads, places, strict=True)
+        _draw_column(spread, center_x, min(step * 0.62, 22.0), y, has_dots=has_dots)
+        for spread, center_x in zip(spreads, column_centers, strict=True)
     ]
-    every = max(1, -(-len(spreads) // 8))
+    label_step = max(1, -(-len(spreads) // 8))  # at most eight labels
     labels = [
-        element("text", axes.short_size(one.size_bytes), x=place, y=axes.BOTTOM + 18, class_="tick mid")
-        for one, place in list(zip(spreads, places, strict=True))[::every]
+        element("text", axes.short_size(spread.size_bytes), x=center_x, y=axes.BOTTOM + 18, class_="tick mid")
+        for spread, center_x in list(zip(spreads, column_centers, strict=True))[::label_step]
     ]
     bottom = element(
         "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
     )
-    text = _alt_text(title, spreads)
-    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=text)
-    note = "" if total <= _MAX_DOTS else f"{total:,} iterations: too many for single dots."
-    return Picture(title, text, svg, _keys(spreads, has_dots=0 < total <= _MAX_DOTS), note)
+    alt_text = _alt_text(title, spreads)
+    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=alt_text)
+    note = "" if dot_count <= _MAX_DOTS else f"{dot_count:,} iterations: too many for single dots."
+    return Picture(title, alt_text, svg, _legend(spreads, has_dots=has_dots), note)
 
 
-def _column(one: SampleSpread, x: float, width: float, y: Scale, *, dots: bool) -> Markup:
-    half = width / 2
-    parts = [element("path", d=f"M{x:.1f} {y(one.low_us):.1f}V{y(one.high_us):.1f}", class_="whisker")]
-    if one.quartiles_us:
-        low, high = one.quartiles_us
-        parts.append(element("rect", x=x - half, y=y(high), width=width, height=y(low) - y(high), class_="box"))
-    if dots:
-        # Ordered by time from left to right, so that a drift is visible as a slope.
-        count = len(one.values_us)
-        marks = "".join(
-            f"M{x - half + width * (index + 0.5) / count:.1f} {y(value):.1f}h0"
-            for index, value in enumerate(one.values_us)
+def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_dots: bool) -> Markup:
+    half_width = width / 2
+    elements = [element("path", d=f"M{x:.1f} {y(spread.low_us):.1f}V{y(spread.high_us):.1f}", class_="whisker")]
+    if spread.quartiles_us:
+        lower_us, upper_us = spread.quartiles_us
+        elements.append(
+            element(
+                "rect", x=x - half_width, y=y(upper_us), width=width, height=y(lower_us) - y(upper_us), class_="box"
+            )
         )
-        parts.append(element("path", d=marks, class_="dots"))
-    if one.median_us:
-        parts.append(element("path", d=f"M{x - half:.1f} {y(one.median_us):.1f}h{width:.1f}", class_="median"))
-    if one.p99_us and not one.values_us:
-        parts.append(element("path", d=f"M{x - half / 2:.1f} {y(one.p99_us):.1f}h{half:.1f}", class_="whisker"))
-    return group(*parts)
+    if has_dots:
+        # Ordered by time from left to right, so that a drift is visible as a slope.
+        count = len(spread.values_us)
+        marks = "".join(
+            f"M{x - half_width + width * (index + 0.5) / count:.1f} {y(value):.1f}h0"
+            for index, value in enumerate(spread.values_us)
+        )
+        elements.append(element("path", d=marks, class_="dots"))
+    if spread.median_us:
+        elements.append(
+            element("path", d=f"M{x - half_width:.1f} {y(spread.median_us):.1f}h{width:.1f}", class_="median")
+        )
+    if spread.p99_us and not spread.values_us:
+        elements.append(
+            element("path", d=f"M{x - half_width / 2:.1f} {y(spread.p99_us):.1f}h{half_width:.1f}", class_="whisker")
+        )
+    return group(*elements)
 
 
-def _keys(spreads: Sequence[SampleSpread], *, has_dots: bool) -> tuple[LegendEntry, ...]:
+def _legend(spreads: Sequence[SampleSpread], *, has_dots: bool) -> tuple[LegendEntry, ...]:
     def sample(*children: Markup) -> Markup:
         return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
 
-    found = [
+    entries = [
         LegendEntry(sample(element("path", d="M6 7h22", class_="median")), "median"),
         LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
     ]
-    if any(one.quartiles_us for one in spreads):
-        found.append(LegendEntry(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
+    if any(spread.quartiles_us for spread in spreads):
+        entries.append(LegendEntry(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
     if has_dots:
-        found.append(
+        entries.append(
             LegendEntry(
                 sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, in order of time"
             )
         )
-    if any(one.p99_us and not one.values_us for one in spreads):
-        found.append(LegendEntry(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
-    return tuple(found)
+    if any(spread.p99_us and not spread.values_us for spread in spreads):
+        entries.append(LegendEntry(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
+    return tuple(entries)
 
 
 def _alt_text(title: str, spreads: Sequence[SampleSpread]) -> str:
-    worst = max(spreads, key=lambda one: one.high_us / one.low_us)
-    counts = {one.samples for one in spreads if one.samples}
-    each = f" of {count_text(min(counts), 'iteration')}" if len(counts) == 1 else ""
+    worst = max(spreads, key=lambda spread: spread.high_us / spread.low_us)
+    sample_counts = {spread.samples for spread in spreads if spread.samples}
+    count_clause = f" of {count_text(min(sample_counts), 'iteration')}" if len(sample_counts) == 1 else ""
     return (
-        f"{title}: times{each} at {count_text(len(spreads), 'size')}. The largest scatter is at "
+        f"{title}: times{count_clause} at {count_text(len(spreads), 'size')}. The largest scatter is at "
         f"{size_text(worst.size_bytes)}: {number(worst.low_us)} to {number(worst.high_us)} us."
     )

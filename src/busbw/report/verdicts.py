@@ -9,6 +9,7 @@ from busbw.report.page import Badge, BandEvidence, NamedValue, Sparkline, Summar
 from busbw.units import count_text, size_text
 
 _MAX_FEATURES = 3
+"""Maximum number of dips and cliffs of the curve in one verdict, the deepest first."""
 
 
 def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> VerdictView:
@@ -17,71 +18,76 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
     notes += [NamedValue("looks like", text) for text in verdict.causes]
     notes += [NamedValue("next", text) for text in verdict.advice]
     if verdict.fit:
-        half = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
+        half_text = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
         notes.append(
             NamedValue(
                 "the sweep",
                 f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit "
-                f"(error {verdict.fit.error:.0%}){half}",
+                f"(error {verdict.fit.error:.0%}){half_text}",
             )
         )
-    for one in sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
+    for feature in sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
         notes.append(
-            NamedValue("notice", f"{one.kind} at {size_text(one.size_bytes)}: {one.evidence}; likely {one.likely}")
+            NamedValue(
+                "notice",
+                f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}",
+            )
         )
     notes += [NamedValue("also", text) for text in verdict.beside]
     return VerdictView(
         badge=Badge.of(verdict.grade),
         title=verdict.title,
         yardstick=verdict.yardstick,
-        bands=tuple(map(_band, verdict.bands)),
+        bands=tuple(map(_band_evidence, verdict.bands)),
         notes=tuple(notes),
         sparkline=sparkline,
     )
 
 
-def _band(band: judge.BandVerdict) -> BandEvidence:
-    sizes = [one.size_bytes for one in band.judged]
-    worst, limits = band.worst, band.worst.range_us
-    if band.band == "latency" or not worst.busbw_gbps:
+def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
+    sizes = [figure.size_bytes for figure in verdict.judged]
+    worst, range_us = verdict.worst, verdict.worst.range_us
+    if verdict.band == "latency" or not worst.busbw_gbps:
         measured = f"{number(worst.time_us)} us"
-        expected = f"{number(limits.low)} to {number(limits.high)} us"
+        expected = f"{number(range_us.low)} to {number(range_us.high)} us"
     else:
-        per_us = worst.busbw_gbps * worst.time_us
+        # 1 kB/us is 1 GB/s, so that kilobytes over the ends of the time range are the ends in GB/s.
+        busbw_kilobytes = worst.busbw_gbps * worst.time_us
         measured = f"{number(worst.busbw_gbps)} GB/s"
-        expected = f"{number(per_us / limits.high)} to {number(per_us / limits.low)} GB/s"
+        expected = f"{number(busbw_kilobytes / range_us.high)} to {number(busbw_kilobytes / range_us.low)} GB/s"
     return BandEvidence(
-        band=band.band,
-        badge=Badge.of(band.grade),
+        band=verdict.band,
+        badge=Badge.of(verdict.grade),
         sizes=f"{size_text(min(sizes))} to {size_text(max(sizes))}" if len(set(sizes)) > 1 else size_text(sizes[0]),
         worst_at=size_text(worst.size_bytes),
         measured=measured,
         expected=expected,
         ratio=f"x{worst.ratio:.2f}",
-        reason=band.reason,
+        reason=verdict.reason,
     )
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
     """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share lines by reason."""
     lines: list[SummaryLine] = []
-    merged: dict[tuple[str, str], int] = {}
+    index_by_result: dict[tuple[str, str], int] = {}
     for anchor, title, verdict in entries:
-        key = (verdict.badge.word, verdict.reason)
-        if not verdict.bands and verdict.badge.word == "UNSURE" and key in merged:
-            line = lines[merged[key]]
-            lines[merged[key]] = replace(line, sparkline=None, also=(*line.also, title))
+        result = (verdict.badge.word, verdict.reason)
+        is_mergeable = verdict.badge.word == "UNSURE" and not verdict.bands
+        if is_mergeable and result in index_by_result:
+            index = index_by_result[result]
+            lines[index] = replace(lines[index], sparkline=None, also=(*lines[index].also, title))
             continue
-        merged.setdefault(key, len(lines))
+        index_by_result.setdefault(result, len(lines))
         bands = tuple((band.band, band.badge) for band in verdict.bands)
         lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline))
     return tuple(lines)
 
 
 def headline(grades: list[judge.Grade], logs: int) -> str:
-    """Summarizes all grades in a sentence."""
-    total = len(grades)
-    subject = f"{count_text(total, 'configuration')} in {count_text(logs, 'log')}"
+    """Summarizes all grades in a sentence. `logs`: number of logs."""
+    configuration_count = len(grades)
+    subject = f"{count_text(configuration_count, 'configuration')} in {count_text(logs, 'log')}"
     parts = [
         f"{number} {plural if number != 1 else singular}"
         for grade, plural, singular in (
