@@ -76,7 +76,7 @@ void CliqueRank::drain_windows() noexcept {
   cudaGetLastError();
 }
 
-MethodConfig CliqueRank::choose(const CollectiveCall& call) const noexcept {
+MethodConfig CliqueRank::select_config_for_call(const CollectiveCall& call) const noexcept {
   const MethodConfig delegated{};
   if (call.bytes == 0 || is_aborted()) return delegated;
   const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
@@ -84,7 +84,7 @@ MethodConfig CliqueRank::choose(const CollectiveCall& call) const noexcept {
   if (call.root < 0 || call.root >= ranks_) return delegated;
   const bool in_windows =
       selector_->depends_on_windows(call.collective, ranks_) && windows_.peer_buffers(call, ranks_).has_value();
-  return selector_->select(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
+  return selector_->select_config_by_settings(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
 }
 
 std::optional<Operation> CliqueRank::operation(const CollectiveCall& call, const MethodConfig& config) const {

@@ -48,7 +48,7 @@ class CliqueRank {
   std::size_t bytes() const { return reservation_.bytes(); }
 
   /// Returns the method of a call, the same on every rank. The method is `nccl` if the fast path cannot run the call.
-  MethodConfig choose(const CollectiveCall& call) const noexcept;
+  MethodConfig select_config_for_call(const CollectiveCall& call) const noexcept;
   /// True if the results of this collective must be verified.
   bool verifies(Collective collective) const noexcept { return selector_->mode(collective) == Mode::verify; }
 

@@ -92,7 +92,7 @@ class RankSetup {
       own_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
       return own_.cells > 0 ? Scratch::bytes_for(ranks_, own_.cells) : 0;
     });
-    if (own_.cells > 0 && selector_->selects_any(ranks_))
+    if (own_.cells > 0 && selector_->may_use_fast_path(ranks_))
       context_.pool.prepare(device_, Scratch::bytes_for(ranks_, own_.cells));
     if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
   }
@@ -100,7 +100,7 @@ class RankSetup {
   /// Second round: allocates memory of the common size and fills in its address.
   void agree_on_size() {
     if (refuse(fastpath::refusal_reason(all_))) return;
-    if (!selector_->selects_any(ranks_)) {
+    if (!selector_->may_use_fast_path(ranks_)) {
       refuse(
           fmt::format("the table and the BUSBW_FASTPATH variables leave every call of {} ranks on these GPUs to NCCL; "
                       "create a table with busbw fastpath tune",

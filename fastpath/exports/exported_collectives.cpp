@@ -96,7 +96,7 @@ bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>&
   FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator);
   if (fast == nullptr) return false;
   if (!call) return record_delegated(communicator, stream);
-  const MethodConfig config = fast->clique->choose(*call);
+  const MethodConfig config = fast->clique->select_config_for_call(*call);
   const CliqueRank& clique = *fast->clique;
   if (log().is_on())
     log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
