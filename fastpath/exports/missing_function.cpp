@@ -1,3 +1,4 @@
+// Reports each missing function once.
 #include "fastpath/exports/missing_function.hpp"
 
 #include <fmt/format.h>
