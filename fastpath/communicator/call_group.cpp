@@ -222,7 +222,7 @@ ncclResult_t record_window(const WindowRegistration& registration, const RealNcc
     return ncclSuccess;
   }
   Window window{*registration.window, static_cast<char*>(registration.buffer), registration.bytes, *addresses};
-  window.of_rank[static_cast<std::size_t>(clique.rank())] = window.own;
+  window.rank_addresses[static_cast<std::size_t>(clique.rank())] = window.own;
   clique.windows().add(window);
   return ncclSuccess;
 } catch (const std::exception& error) {

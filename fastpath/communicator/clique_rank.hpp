@@ -1,5 +1,5 @@
 #pragma once
-// One rank of a clique: the ranks of a communicator whose GPUs write into each other's memory. CliqueRank selects the
+// One rank of a clique: the ranks of a communicator with GPUs that write into each other's memory. CliqueRank selects the
 // method of this rank's calls and queues their kernels. Each step of an operation has a tag, a number that increases by
 // one and marks the data of the step (schedule/schedule.hpp). So the last tag shows which operations have run.
 #include <cuda_runtime_api.h>

@@ -196,7 +196,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t
   const ncclResult_t result = nccl->comm_get_async_error(comm, asyncError);
   const FastCommunicator* fast = CommunicatorRegistry::instance().find(comm);
   if (result == ncclSuccess && *asyncError == ncclSuccess && fast != nullptr && fast->verifier &&
-      fast->verifier->found_wrong())
+      fast->verifier->has_found_wrong())
     *asyncError = ncclInternalError;
   return result;
 }
