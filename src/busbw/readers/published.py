@@ -148,7 +148,7 @@ def _read_block(grid: CellGrid, begin: int, block: ColumnBlock, context: Documen
     ranks = gpus_in(context.heading) or gpus_in(context.document)
     variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
     rows: list[Row] = []
-    checks = speedups.SpeedupChecks([column.variant for column in block.columns if column.metric != "speedup"])
+    checks = speedups.SpeedupChecks()
     for line, cells in grid.rows[begin:]:
         size = size_bytes(cells[block.size_column]) if block.size_column < len(cells) else None
         if size is None:
