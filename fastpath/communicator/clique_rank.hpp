@@ -1,7 +1,8 @@
 #pragma once
-// One rank of a clique: the ranks of a communicator with GPUs that write into each other's memory. CliqueRank selects the
-// method of this rank's calls and queues their kernels. Each step of an operation has a tag, a number that increases by
-// one and marks the data of the step (schedule/schedule.hpp). So the last tag shows which operations have run.
+// One rank of a clique: the ranks of a communicator with GPUs that write into each other's memory. CliqueRank selects
+// the method of this rank's calls and queues their kernels. Each step of an operation has a tag, a number that
+// increases by one and marks the data of the step (schedule/schedule.hpp). So the last tag shows which operations have
+// run.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -43,7 +44,7 @@ class CliqueRank {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_; }
-  /// Random number that identifies the communicator, the same on every rank. The random first tag serves as the id.
+  /// Random number that identifies the communicator, the same on every rank. It is the random start of the tags.
   std::uint64_t id() const { return scratch_->tags_begin(); }
   /// Size of the rank's scratch memory.
   std::size_t bytes() const { return reservation_.bytes(); }

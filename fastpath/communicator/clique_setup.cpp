@@ -38,8 +38,8 @@ std::array<std::uint64_t, 2> random_process_id() {
 }
 
 /// Returns the random number from which a communicator counts its tags. Reused memory then contains no tag that the new
-/// communicator expects, although a rank of an aborted communicator may still write into it. The two zero bits leave
-/// enough numbers for all steps.
+/// communicator expects, although a rank of an aborted communicator may still write into it. Its two highest bits are
+/// 0, so that the tags do not overflow.
 std::uint64_t random_tags_begin() {
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return 0;
@@ -169,7 +169,7 @@ class RankSetup {
       throw EnvironmentError(std::string("NCCL does not report the communicator's ") + property);
   }
 
-  /// Stores the reason of a refusal. Returns true if there is one, which means that it is not empty.
+  /// Stores the reason of a refusal, or an empty text for no refusal. Returns true if the rank is refused.
   bool set_refusal(std::string reason) {
     refusal_ = std::move(reason);
     return !refusal_.empty();

@@ -2,8 +2,7 @@
 // Sets up the fast path of new communicators. The ranks gather each other's capabilities in three rounds, each an
 // all-gather of the communicator itself:
 //
-//   1. Each rank publishes its host, GPU, settings and remaining scratch memory. All ranks then decide from the same
-//   data.
+//   1. Each rank publishes its host, GPU, settings and remaining scratch memory. All ranks decide from these data.
 //   2. Each rank allocates scratch memory of the common size and publishes its address.
 //   3. Each rank opens the scratch memory of all peers and publishes whether that worked.
 #include <nccl.h>
@@ -41,10 +40,9 @@ struct SetupContext {
 };
 
 /// Sets up the cliques of communicators. This thread has one rank of each communicator. The results are in the order of
-/// `communicators`. Collective: returns when all ranks
-/// of these communicators have called it. Either all ranks of a communicator get a clique or none does. Throws
-/// EnvironmentError if this rank cannot report its refusal. Its peers then hang, as in NCCL if creating a communicator
-/// fails on one rank.
+/// `communicators`. Collective: returns when all ranks of these communicators have called it. Either all ranks of a
+/// communicator get a clique or none does. Throws EnvironmentError if this rank cannot report its refusal. Its peers
+/// then hang, as in NCCL if creating a communicator fails on one rank.
 std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communicators, const SetupContext& context);
 
 }  // namespace busbw::fastpath

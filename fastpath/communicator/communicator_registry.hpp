@@ -24,7 +24,7 @@ namespace busbw::fastpath {
 /// The fast path of a communicator. Keep a shared_ptr to use it after the current NCCL call.
 struct FastCommunicator : std::enable_shared_from_this<FastCommunicator> {
   std::shared_ptr<CliqueRank> clique;
-  std::unique_ptr<Verifier> verifier;  // null unless BUSBW_FASTPATH=verify
+  std::unique_ptr<Verifier> verifier;  // null unless a collective is in mode `verify`
 
   FastCommunicator() = default;
   /// Waits for queued operations and their checks, and reports the findings. Does not run for an aborted communicator,
@@ -36,7 +36,7 @@ struct FastCommunicator : std::enable_shared_from_this<FastCommunicator> {
   /// Waits until all queued operations have run and are checked, for ncclCommFinalize. Returns early if the
   /// communicator is aborted.
   ncclResult_t finish() noexcept;
-  /// Prints the wrong elements that finished checks have found since the previous report.
+  /// Prints how many wrong elements finished checks have found since the previous report. Prints nothing if none.
   void report_findings();
 };
 

@@ -31,8 +31,7 @@ bool is_in_device_memory(ncclWindow_t window) {
 }
 
 /// Copies NCCL's structure from device memory and computes the addresses from it. NCCL maps the buffers of all ranks at
-/// equal distances, in units of 4 GiB, beginning at `lsaFlatBase`. LSA is NCCL's name for the ranks with mapped
-/// memory.
+/// equal distances, in units of 4 GiB, beginning at `lsaFlatBase`. LSA is NCCL's name for the ranks with mapped memory.
 WindowAddresses read_addresses_from_handle(ncclWindow_t window, int ranks) {
   // Later fields differ between the 2.28 versions, so only the fields before this offset are read.
   constexpr std::size_t kReadBytes = offsetof(ncclWindow_vidmem, mcOffset4K);

@@ -9,9 +9,8 @@
 //
 //   - Cell: 16 bytes, the unit that a thread moves at a time. Eight cells form a line of 128 bytes (line.hpp).
 //   - Step: every thread sends a batch of cells to every peer and receives as many from every peer.
-//   - Tag: number of a step, counted over all operations of a communicator. Each line that is sent carries the tag of
-//   its
-//     step, so the receiver sees in its own memory when the line has arrived.
+//   - Tag: number of a step, counted over all operations of a lane (device/launch.hpp). Each line that is sent carries
+//     the tag of its step, so the receiver sees in its own memory when the line has arrived.
 //   - Slot: place in a rank's scratch memory for one cell from one peer.
 //
 // Thread t of a rank communicates only with thread t of every other rank. Even and odd tags use separate slots. A slot
@@ -28,10 +27,10 @@
 //   rank(), ranks(), thread(), threads()        threads(): threads of one rank, the same on every rank
 //   batch()                                     cells per thread and step, the same on every rank
 //   put(peer, region, batch_index, tag, cell)   writes a cell into this rank's slot at the peer
-//   take(region, batch_index, tag, cells) -> bool   waits for the cell of every peer and sets cells[peer]; does not
-//                                               change cells[rank()]; false: aborted
-//   barrier(tag) -> bool                        direct: waits until the same block of every rank has called it and has
-//                                               completed its earlier reads and writes; false: aborted
+//   take(region, batch_index, tag, cells)       waits for the cell of every peer and sets cells[peer], but not
+//                                               cells[rank()]; returns false if aborted
+//   barrier(tag)                                direct: waits until the same block of every rank has called it and has
+//                                               completed its earlier reads and writes; returns false if aborted
 // A Work has
 //   load(index, cells)           sets cells[p] to the cell with this index for rank p
 //   load_own(index, cells)       sets cells[rank()] to this rank's own contribution

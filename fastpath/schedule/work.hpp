@@ -1,8 +1,8 @@
 #pragma once
-// Works of the schedules `exchange` and `two_shot` (schedule.hpp), one for each collective.
-// A work loads cells from this rank's input buffer and stores received cells, or their reduction, in its output buffer.
-// A `Reduction` has the function Cell of(const Cell (&cells)[n], int ranks), which returns the reduction of the ranks'
-// cells. It reduces in rank order, so that all ranks get the same bits from the same cells.
+// Works of the schedules `exchange` and `two_shot` (schedule.hpp), one for each collective. A work loads cells from
+// this rank's input buffer and stores received cells, or their reduction, in its output buffer. A `Reduction` has the
+// function Cell of(const Cell (&cells)[n], int ranks), which returns the reduction of the ranks' cells. It reduces in
+// rank order, so that all ranks get the same bits from the same cells.
 #include "fastpath/schedule/schedule.hpp"
 #include "fastpath/schedule/slices.hpp"
 
