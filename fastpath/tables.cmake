@@ -1,9 +1,10 @@
-# Embeds the default tables in the library. tables/sm_90.txt is for GPUs of compute capability 9. If there is a file
-# tables/sm_90_without_nvls.txt, it is used if NCCL's NVLS is off.
-# Sets `fastpath_tables_source`, a source file to compile.
+# Embeds the default tables in the library: writes a source file with the function default_table_text() and sets
+# `fastpath_tables_source` to its path. tables/sm_90.txt is for GPUs of compute capability 9. A file
+# tables/sm_90_without_nvls.txt replaces it if NCCL does not use NVLS (NVLink multicast).
 set(fastpath_tables_source ${CMAKE_CURRENT_BINARY_DIR}/default_tables.cpp)
 set(cases "")
 
+# Appends `condition` and the return of the table tables/`name`.txt to the cases of the switch.
 macro(append_table condition name)
   set(file ${CMAKE_CURRENT_LIST_DIR}/tables/${name}.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})

@@ -9,17 +9,17 @@ set_target_properties(fastpath_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJE
 target_compile_definitions(fastpath_tests PRIVATE BUSBW_TEST_DIR="${PROJECT_SOURCE_DIR}/tests")
 add_test(NAME fastpath_tests COMMAND fastpath_tests)
 
-# Defines a macro with the path of a target's file for the tests.
-function(fastpath_show_tests macro target)
+# Defines a macro with the path of a target's file for the tests, and builds the target before the tests.
+function(fastpath_define_path_for_tests macro target)
   add_dependencies(fastpath_tests ${target})
   target_compile_definitions(fastpath_tests PRIVATE ${macro}="$<TARGET_FILE:${target}>")
 endfunction()
 
-# The library built without CUDA: it forwards every call to NCCL.
+# The library without functions of its own: it forwards every call to NCCL, so it needs no CUDA.
 fastpath_add_library(busbw_nccl_forward "")
-fastpath_show_tests(FORWARD busbw_nccl_forward)
+fastpath_define_path_for_tests(FORWARD busbw_nccl_forward)
 
-# Adds a fake NCCL library in a separate folder, where a program that is linked with it finds it.
+# Adds a fake libnccl.so.2 in a separate folder, so that several fake versions can exist. `ARGN`: compile definitions.
 set(fakes ${PROJECT_SOURCE_DIR}/tests/fastpath/fakes)
 function(fastpath_add_fake_nccl name)
   add_library(${name} SHARED ${fakes}/nccl.cpp)
@@ -29,25 +29,25 @@ function(fastpath_add_fake_nccl name)
 endfunction()
 fastpath_add_fake_nccl(fake_nccl_new VERSION=22809)
 fastpath_add_fake_nccl(fake_nccl_old VERSION=21805 OLD)
-fastpath_show_tests(NEW_NCCL fake_nccl_new)
-fastpath_show_tests(OLD_NCCL fake_nccl_old)
+fastpath_define_path_for_tests(NEW_NCCL fake_nccl_new)
+fastpath_define_path_for_tests(OLD_NCCL fake_nccl_old)
 
-# Adds a fake NVML library, in several variants.
+# Adds a fake NVML library. `ARGN`: compile definitions that select its variant.
 function(fastpath_add_fake_nvml name macro)
   add_library(${name} MODULE ${fakes}/nvml.cpp)
   target_compile_definitions(${name} PRIVATE ${ARGN})
-  fastpath_show_tests(${macro} ${name})
+  fastpath_define_path_for_tests(${macro} ${name})
 endfunction()
 fastpath_add_fake_nvml(fastpath_nvml NVML)
 fastpath_add_fake_nvml(fastpath_nvml_dead DEAD_NVML DEAD)
 fastpath_add_fake_nvml(fastpath_nvml_old OLD_NVML OLD)
 
-# A fake NCCL that exports every function. Only one of them returns a real result.
+# A fake NCCL that exports every function of NCCL, and a program that calls them.
 set(every_exports ${CMAKE_CURRENT_BINARY_DIR}/every_exports.inc)
 fastpath_write_exports(${every_exports} ${fakes}/not_numbered.txt)
 add_library(fake_nccl_every SHARED ${fakes}/every.cpp)
 set_property(SOURCE ${fakes}/every.cpp APPEND PROPERTY OBJECT_DEPENDS ${every_exports})
-fastpath_show_tests(EVERY_NCCL fake_nccl_every)
+fastpath_define_path_for_tests(EVERY_NCCL fake_nccl_every)
 
 add_executable(caller ${fakes}/caller.cpp)
 add_executable(linked_caller ${fakes}/caller.cpp)
@@ -59,5 +59,5 @@ foreach(program caller linked_caller fake_nccl_every)
   target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 endforeach()
 target_link_libraries(linked_caller PRIVATE fake_nccl_new)
-fastpath_show_tests(CALLER caller)
-fastpath_show_tests(LINKED_CALLER linked_caller)
+fastpath_define_path_for_tests(CALLER caller)
+fastpath_define_path_for_tests(LINKED_CALLER linked_caller)

@@ -1,5 +1,7 @@
-// Times a bare loop of 8-byte all-reduces on the host backend, for comparison with the engine's figure. Prints
-// microseconds per operation.
+// Times a bare loop of all-reduces on the host backend, for comparison with the engine's figure. Prints microseconds
+// per operation.
+//
+//   bare_loop [RANKS [ITERATIONS [BYTES]]]      [default: 2 100000 8]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -25,15 +27,15 @@ int main(int argc, char** argv) {
       const auto world = job.team(rank);
       const auto group = world->split(0);
       const auto communicator = backend.connect(*world, *group);
-      const auto run = [&](long times) {
-        for (long i = 0; i < times; ++i)
+      const auto run_operations = [&](long operations) {
+        for (long i = 0; i < operations; ++i)
           communicator->all_reduce(communicator->send_buffer().data(), communicator->recv_buffer().data(), count,
                                    Dtype::float32, Redop::sum);
       };
-      run(iterations / 10 + 1);
+      run_operations(iterations / 10 + 1);  // warm-up
       world->barrier();
       const auto start = std::chrono::steady_clock::now();
-      run(iterations);
+      run_operations(iterations);
       const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
       if (rank == 0) time_us = elapsed.count() / static_cast<double>(iterations);
       world->barrier();

@@ -1,5 +1,7 @@
 // Measures the check of results: compares 1 GiB of float sums per rank at 4 ranks, and reads the same memory.
 // Prints GB/s (1e9 bytes per second, all ranks together) for reading, comparing and filling; best of five rounds each.
+//
+//   check_speed [BYTES]      bytes per rank [default: 1 GiB]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +20,8 @@ namespace {
 constexpr int kRanks = 4;
 constexpr int kRounds = 5;
 
+/// Runs `work` on all ranks at the same time and returns the best speed over the rounds. `bytes`: of all ranks
+/// together.
 double best_gbps(std::size_t bytes, const std::function<void(int rank)>& work) {
   double best = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -42,19 +46,19 @@ int main(int argc, char** argv) {
   const std::size_t bytes = kRanks * elements * sizeof(float);
 
   const auto bytes_of = [&](int rank) { return reinterpret_cast<std::byte*>(memory[rank].data()); };
-  const double fill = best_gbps(bytes, [&](int rank) { fill_host(bytes_of(rank), expected, 0, elements); });
+  const double fill_gbps = best_gbps(bytes, [&](int rank) { fill_host(bytes_of(rank), expected, 0, elements); });
   std::vector<std::uint64_t> sums(kRanks);
-  const double read = best_gbps(bytes, [&](int rank) {
-    const auto* words = reinterpret_cast<const std::uint64_t*>(memory[rank].data());
+  const double read_gbps = best_gbps(bytes, [&](int rank) {
+    const auto* pairs = reinterpret_cast<const std::uint64_t*>(memory[rank].data());  // two floats each
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < elements / 2; ++i) sum += words[i];
-    sums[rank] = sum;
+    for (std::size_t i = 0; i < elements / 2; ++i) sum += pairs[i];
+    sums[rank] = sum;  // printed below, so that the compiler does not remove the loop
   });
   std::vector<Mismatches> mismatches(kRanks);
-  const double compare =
+  const double compare_gbps =
       best_gbps(bytes, [&](int rank) { compare_host(bytes_of(rank), expected, 0, elements, 0, mismatches[rank]); });
   std::uint64_t wrong = 0;
-  for (const Mismatches& found : mismatches) wrong += found.count;
+  for (const Mismatches& rank_mismatches : mismatches) wrong += rank_mismatches.count;
   fmt::print("{{\"read_gbps\": {:.2f}, \"compare_gbps\": {:.2f}, \"fill_gbps\": {:.2f}, \"wrong\": {}, \"sum\": {}}}\n",
-             read, compare, fill, wrong, sums[0] % 10);
+             read_gbps, compare_gbps, fill_gbps, wrong, sums[0] % 10);
 }

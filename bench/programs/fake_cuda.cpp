@@ -1,6 +1,6 @@
-// Fake CUDA runtime for a machine without a GPU: devices that are connected by NVLink and use the host's memory. It
-// serves to measure the cost of the fast path's host code, and to test its queueing and memory and the decisions of the
-// engine. It launches nothing.
+// Fake CUDA runtime for a machine without a GPU: devices that are connected by NVLink and use the host's memory.
+// Kernels do not run. It serves to measure the cost of the fast path's host code, and to test how the fast path queues
+// kernels and manages memory, and which settings the engine chooses.
 //
 // BUSBW_PRETENDED_DEVICES: number of devices [default: 2]; BUSBW_PRETENDED_MIB: memory of each device.
 // BUSBW_PRETENDED_NVLINK=0: the devices are connected by PCI Express.
@@ -32,12 +32,12 @@ namespace {
 
 thread_local int current_device = 0;
 
-int number_from(const char* variable, int without) {
+int number_from(const char* variable, int default_value) {
   const char* const text = std::getenv(variable);
-  return text ? std::atoi(text) : without;
+  return text ? std::atoi(text) : default_value;
 }
 
-int devices() {
+int device_count() {
   static const int count = number_from("BUSBW_PRETENDED_DEVICES", 2);
   return count;
 }
@@ -48,7 +48,7 @@ class Log {
   explicit Log(const char* variable) {
     if (const char* const name = std::getenv(variable)) file_ = std::fopen(name, "a");
   }
-  __attribute__((format(printf, 2, 3))) void note(const char* format, ...) {
+  __attribute__((format(printf, 2, 3))) void write_line(const char* format, ...) {
     if (file_ == nullptr) return;
     std::va_list values;
     va_start(values, format);
@@ -63,18 +63,18 @@ class Log {
 };
 
 /// Log of queued operations.
-Log& queue() {
+Log& queue_log() {
   static Log log("BUSBW_PRETENDED_LOG");
   return log;
 }
 
 /// Log of memory that processes share.
-Log& shared() {
+Log& ipc_log() {
   static Log log("BUSBW_PRETENDED_IPC_LOG");
   return log;
 }
 
-/// Number of a stream, event, graph or node: the fake handles are numbers.
+/// Number of a stream, event, graph or node. The fake handles are these numbers.
 template <class Handle>
 unsigned long long number_of(Handle handle) {
   return reinterpret_cast<std::uintptr_t>(handle);
@@ -84,8 +84,8 @@ unsigned long long number_of(Handle handle) {
 std::uintptr_t graph_of(cudaStream_t stream) { return number_of(stream) / 1000; }
 
 cudaGraphNode_t new_node() {
-  static std::uintptr_t made = 0;
-  return reinterpret_cast<cudaGraphNode_t>(++made);
+  static std::uintptr_t last_number = 0;
+  return reinterpret_cast<cudaGraphNode_t>(++last_number);
 }
 
 /// Nodes on which the next operation of a captured stream depends.
@@ -94,28 +94,31 @@ std::vector<cudaGraphNode_t>& nodes_before(cudaStream_t stream) {
   return nodes[stream];
 }
 
-/// Makes a captured stream depend on a node of the program, between two operations.
+/// Makes a captured stream depend on a node of the program, between two operations, if BUSBW_PRETENDED_SETTING is 1.
 void set_node_before(cudaStream_t stream) {
-  static const bool is_done = number_from("BUSBW_PRETENDED_SETTING", 0) != 0;
-  if (!is_done || graph_of(stream) == 0 || nodes_before(stream).empty()) return;
+  static const bool is_requested = number_from("BUSBW_PRETENDED_SETTING", 0) != 0;
+  if (!is_requested || graph_of(stream) == 0 || nodes_before(stream).empty()) return;
   nodes_before(stream) = {new_node()};
-  queue().note("stream %llu is set to follow node %llu", number_of(stream), number_of(nodes_before(stream).front()));
+  queue_log().write_line("stream %llu is set to follow node %llu", number_of(stream),
+                         number_of(nodes_before(stream).front()));
 }
 
 cudaError_t last_error = cudaSuccess;
 
-cudaError_t launched(cudaStream_t stream) {
+/// Logs a launch, or captures it into the stream's graph.
+cudaError_t log_launch(cudaStream_t stream) {
   if (std::getenv("BUSBW_PRETENDED_OLD_ERROR")) last_error = cudaErrorInvalidValue;
   if (graph_of(stream) == 0) {
-    queue().note("launch stream %llu", number_of(stream));
+    queue_log().write_line("launch stream %llu", number_of(stream));
   } else {
     nodes_before(stream) = {new_node()};
-    queue().note("capture stream %llu: node %llu", number_of(stream), number_of(nodes_before(stream).front()));
+    queue_log().write_line("capture stream %llu: node %llu", number_of(stream),
+                           number_of(nodes_before(stream).front()));
   }
   return cudaSuccess;
 }
 
-cudaError_t allocated(void** memory, std::size_t bytes) {
+cudaError_t allocate_host(void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
   return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -129,30 +132,30 @@ class DeviceMemory {
   }
   cudaError_t allocate(void** memory, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    std::size_t& held = held_bytes_[current_device];
-    if (held + bytes > limit_bytes_) return last_error = cudaErrorMemoryAllocation;
-    if (const cudaError_t error = allocated(memory, bytes); error != cudaSuccess) return error;
-    held += bytes;
+    std::size_t& allocated_bytes = allocated_bytes_[current_device];
+    if (allocated_bytes + bytes > limit_bytes_) return last_error = cudaErrorMemoryAllocation;
+    if (const cudaError_t error = allocate_host(memory, bytes); error != cudaSuccess) return error;
+    allocated_bytes += bytes;
     blocks_[*memory] = {current_device, bytes};
-    log_.note("device %d +%zu", current_device, bytes);
+    log_.write_line("device %d +%zu", current_device, bytes);
     return cudaSuccess;
   }
-  void note_host_freed() {
+  void log_host_free() {
     const std::lock_guard lock(mutex_);
-    log_.note("host");
+    log_.write_line("host");
   }
   void query(std::size_t& free, std::size_t& total) {
     const std::lock_guard lock(mutex_);
     total = limit_bytes_;
-    free = limit_bytes_ - held_bytes_[current_device];
+    free = limit_bytes_ - allocated_bytes_[current_device];
   }
   void free(void* memory) {
     const std::lock_guard lock(mutex_);
-    if (const auto found = blocks_.find(memory); found != blocks_.end()) {
-      const auto [device, bytes] = found->second;
-      held_bytes_[device] -= bytes;
-      log_.note("device %d -%zu", device, bytes);
-      blocks_.erase(found);
+    if (const auto block = blocks_.find(memory); block != blocks_.end()) {
+      const auto [device, bytes] = block->second;
+      allocated_bytes_[device] -= bytes;
+      log_.write_line("device %d -%zu", device, bytes);
+      blocks_.erase(block);
     }
     std::free(memory);
   }
@@ -161,8 +164,8 @@ class DeviceMemory {
   const std::size_t limit_bytes_ = static_cast<std::size_t>(number_from("BUSBW_PRETENDED_MIB", 4096)) << 20;
   Log log_{"BUSBW_PRETENDED_MEMORY_LOG"};
   std::mutex mutex_;
-  std::map<int, std::size_t> held_bytes_;
-  std::map<void*, std::pair<int, std::size_t>> blocks_;
+  std::map<int, std::size_t> allocated_bytes_;  // by device
+  std::map<void*, std::pair<int, std::size_t>> blocks_;  // device and bytes of each allocation
 };
 
 }  // namespace
@@ -175,14 +178,14 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaSetDevice(int device) {
   current_device = device;
-  return device < devices() ? cudaSuccess : cudaErrorInvalidDevice;
+  return device < device_count() ? cudaSuccess : cudaErrorInvalidDevice;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "a fake GPU");
-  const int number = number_from("BUSBW_PRETENDED_CAPABILITY", 90);
-  properties->major = number / 10;
-  properties->minor = number % 10;
+  const int capability = number_from("BUSBW_PRETENDED_CAPABILITY", 90);
+  properties->major = capability / 10;
+  properties->minor = capability % 10;
   properties->multiProcessorCount = 132;
   return cudaSuccess;
 }
@@ -194,8 +197,8 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
   *device = static_cast<int>(std::strtol(id + std::strlen("0000:00:"), nullptr, 16));
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  *can = 1;
+cudaError_t cudaDeviceCanAccessPeer(int* can_access, int, int) {
+  *can_access = 1;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
@@ -204,11 +207,11 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() {
-  queue().note("wait for the device");
+  queue_log().write_line("wait for the device");
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = devices();
+  *count = device_count();
   return cudaSuccess;
 }
 cudaError_t cudaPeekAtLastError() { return last_error; }
@@ -219,14 +222,14 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return DeviceMemory::instance().allocate(memory, bytes); }
-cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocated(memory, bytes); }
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocate_host(memory, bytes); }
 cudaError_t cudaFree(void* memory) {
-  shared().note("free %d:%llx", static_cast<int>(getpid()), number_of(memory));
+  ipc_log().write_line("free %d:%llx", static_cast<int>(getpid()), number_of(memory));
   DeviceMemory::instance().free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  DeviceMemory::instance().note_host_freed();
+  DeviceMemory::instance().log_host_free();
   std::free(memory);
   return cudaSuccess;
 }
@@ -241,12 +244,12 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
 }
 cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned) {
   *memory = new cudaIpcMemHandle_t(handle);
-  shared().note("open %s", handle.reserved);
+  ipc_log().write_line("open %s", handle.reserved);
   return cudaSuccess;
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
   auto* const handle = static_cast<cudaIpcMemHandle_t*>(memory);
-  shared().note("close %s", handle->reserved);
+  ipc_log().write_line("close %s", handle->reserved);
   delete handle;
   return cudaSuccess;
 }
@@ -298,35 +301,36 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
                                                 std::size_t, unsigned) {
   nodes_before(stream).push_back(*nodes);
-  queue().note("stream %llu follows node %llu", number_of(stream), number_of(*nodes));
+  queue_log().write_line("stream %llu follows node %llu", number_of(stream), number_of(*nodes));
   return cudaSuccess;
 }
 cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
                                       cudaEvent_t event) {
   *node = new_node();
-  queue().note("graph %llu waits for event %llu: node %llu", number_of(graph), number_of(event), number_of(*node));
+  queue_log().write_line("graph %llu waits for event %llu: node %llu", number_of(graph), number_of(event),
+                         number_of(*node));
   return cudaSuccess;
 }
-cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* behind,
+cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* predecessor,
                                         std::size_t, cudaEvent_t event) {
   *node = new_node();
-  queue().note("graph %llu records event %llu behind node %llu: node %llu", number_of(graph), number_of(event),
-               number_of(*behind), number_of(*node));
+  queue_log().write_line("graph %llu records event %llu behind node %llu: node %llu", number_of(graph),
+                         number_of(event), number_of(*predecessor), number_of(*node));
   return cudaSuccess;
 }
 cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                         const cudaGraphEdgeData*, std::size_t) {
-  queue().note("node %llu no longer follows node %llu", number_of(*to), number_of(*from));
+  queue_log().write_line("node %llu no longer follows node %llu", number_of(*to), number_of(*from));
   return cudaSuccess;
 }
 cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                      const cudaGraphEdgeData*, std::size_t) {
-  queue().note("node %llu follows node %llu", number_of(*to), number_of(*from));
+  queue_log().write_line("node %llu follows node %llu", number_of(*to), number_of(*from));
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  static std::uintptr_t made = 0;
-  *event = reinterpret_cast<cudaEvent_t>(++made);
+  static std::uintptr_t last_number = 0;
+  *event = reinterpret_cast<cudaEvent_t>(++last_number);
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
@@ -336,27 +340,27 @@ cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  queue().note("record stream %llu event %llu", number_of(stream), number_of(event));
+  queue_log().write_line("record stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
   return cudaEventRecord(event, stream);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  queue().note("wait stream %llu event %llu", number_of(stream), number_of(event));
+  queue_log().write_line("wait stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  queue().note("wait for event %llu", number_of(event));
+  queue_log().write_line("wait for event %llu", number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
-  return launched(stream);
+  return log_launch(stream);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void*, void**) {
   // Devices before 9.0 do not support the early start that the attributes request.
   if (config->numAttrs > 0 && number_from("BUSBW_PRETENDED_CAPABILITY", 90) < 90) return cudaErrorNotSupported;
-  return launched(config->stream);
+  return log_launch(config->stream);
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {

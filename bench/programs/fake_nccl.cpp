@@ -24,34 +24,36 @@ struct ncclComm {
   int rank;
   int ranks;
   int device;
-  bool waits = true;  // blocking communicator, the default
+  bool is_blocking = true;
 };
 
 namespace {
 
-struct Gathering {
+/// One rank's call of ncclAllGather.
+struct GatherCall {
   const void* own;
   char* all;
-  std::size_t bytes;
+  std::size_t bytes;  ///< of one rank
   int rank;
   int ranks;
 };
 
 /// All-gathers of the open group.
-thread_local std::vector<Gathering> waiting;
+thread_local std::vector<GatherCall> pending_gathers;
 /// True if the open group has a call of a non-blocking communicator.
 thread_local bool has_nonblocking = false;
 
-/// Number of open groups, and the streams of their operations.
-thread_local int depth = 0;
-thread_local std::vector<cudaStream_t> streams;
+/// Number of open groups, and the streams of their operations for the log.
+thread_local int group_depth = 0;
+thread_local std::vector<cudaStream_t> group_streams;
 
-/// Path of one rank's contribution to a gathering of processes. The file appears only when it is complete.
-std::string file_of(const char* folder, int gathering, int rank) {
-  return std::string(folder) + "/" + std::to_string(gathering) + "-" + std::to_string(rank);
+/// Path of one rank's contribution to an all-gather of processes. `gather` counts the all-gathers.
+std::string file_path(const char* folder, int gather, int rank) {
+  return std::string(folder) + "/" + std::to_string(gather) + "-" + std::to_string(rank);
 }
 
-void write_file(const std::string& name, const Gathering& from) {
+/// Writes one rank's contribution. The file gets its name when it is complete, so that readers see whole files.
+void write_file(const std::string& name, const GatherCall& from) {
   const std::string unfinished = name + ".unfinished";
   std::FILE* const file = std::fopen(unfinished.c_str(), "w");
   if (!file) return;
@@ -60,7 +62,8 @@ void write_file(const std::string& name, const Gathering& from) {
   std::rename(unfinished.c_str(), name.c_str());
 }
 
-void read_file(const std::string& name, const Gathering& to, int rank) {
+/// Waits for a rank's contribution and reads it.
+void read_file(const std::string& name, const GatherCall& to, int rank) {
   std::FILE* file = nullptr;
   while (!(file = std::fopen(name.c_str(), "r"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const std::size_t size = std::fread(to.all + static_cast<std::size_t>(rank) * to.bytes, 1, to.bytes, file);
@@ -69,15 +72,16 @@ void read_file(const std::string& name, const Gathering& to, int rank) {
 }
 
 void gather_from_processes(const char* folder) {
-  static int gatherings = 0;
-  for (const Gathering& one : waiting) {
-    const int gathering = gatherings++;
-    write_file(file_of(folder, gathering, one.rank), one);
-    for (int rank = 0; rank < one.ranks; ++rank) read_file(file_of(folder, gathering, rank), one, rank);
+  static int gather_count = 0;
+  for (const GatherCall& call : pending_gathers) {
+    const int gather = gather_count++;
+    write_file(file_path(folder, gather, call.rank), call);
+    for (int rank = 0; rank < call.ranks; ++rank) read_file(file_path(folder, gather, rank), call, rank);
   }
 }
 
-std::FILE* operations() {
+/// File of BUSBW_PRETENDED_NCCL_LOG. Null if it is unset.
+std::FILE* operation_log() {
   static std::FILE* const file = [] {
     const char* const name = std::getenv("BUSBW_PRETENDED_NCCL_LOG");
     return name ? std::fopen(name, "a") : nullptr;
@@ -85,33 +89,36 @@ std::FILE* operations() {
   return file;
 }
 
-void launch() {
-  for (const cudaStream_t stream : streams) {
-    std::fprintf(operations(), "nccl stream %ju\n",
+/// Logs the operations of the group as launched.
+void log_launches() {
+  for (const cudaStream_t stream : group_streams) {
+    std::fprintf(operation_log(), "nccl stream %ju\n",
                  static_cast<std::uintmax_t>(reinterpret_cast<std::uintptr_t>(stream)));
-    std::fflush(operations());
+    std::fflush(operation_log());
   }
-  streams.clear();
+  group_streams.clear();
 }
 
-ncclResult_t done(cudaStream_t stream) {
-  if (operations() == nullptr) return ncclSuccess;
-  streams.push_back(stream);
-  if (depth == 0) launch();
+/// Issues an operation, which only writes to the log.
+ncclResult_t issue_operation(cudaStream_t stream) {
+  if (operation_log() == nullptr) return ncclSuccess;
+  group_streams.push_back(stream);
+  if (group_depth == 0) log_launches();
   return ncclSuccess;
 }
 
-/// Field that NCCL 2.30 and later reads behind the configuration of these headers. UNDEF for a shorter configuration.
+/// Field maxP2pPeers, which NCCL 2.30 and later reads behind the end of the struct in these headers. UNDEF if the
+/// program's struct is shorter.
 int max_p2p_peers(const ncclConfig_t& config) {
-  constexpr std::size_t kAt = 88;
+  constexpr std::size_t kOffset = 88;  // of the field in NCCL 2.30's ncclConfig_t
   int peers = NCCL_CONFIG_UNDEF_INT;
-  if (config.size >= kAt + sizeof peers)
-    std::memcpy(&peers, reinterpret_cast<const char*>(&config) + kAt, sizeof peers);
+  if (config.size >= kOffset + sizeof peers)
+    std::memcpy(&peers, reinterpret_cast<const char*>(&config) + kOffset, sizeof peers);
   return peers;
 }
 
 /// True for a blocking communicator. NCCL_COMM_BLOCKING overrides the configuration.
-bool waits(int blocking) {
+bool is_blocking(int blocking) {
   const char* const blocking_variable = std::getenv("NCCL_COMM_BLOCKING");
   return blocking_variable ? std::atoi(blocking_variable) != 0 : blocking != 0;
 }
@@ -130,8 +137,8 @@ void log_config(const ncclConfig_t& config) {
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  const char* const given = std::getenv("BUSBW_PRETENDED_NCCL");
-  *version = given ? std::atoi(given) : NCCL_VERSION_CODE;
+  const char* const version_text = std::getenv("BUSBW_PRETENDED_NCCL");
+  *version = version_text ? std::atoi(version_text) : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 
@@ -156,13 +163,13 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank) {
-  *communicator = new ncclComm{rank, ranks, rank, waits(NCCL_CONFIG_UNDEF_INT)};
-  return (*communicator)->waits ? ncclSuccess : ncclInProgress;
+  *communicator = new ncclComm{rank, ranks, rank, is_blocking(NCCL_CONFIG_UNDEF_INT)};
+  return (*communicator)->is_blocking ? ncclSuccess : ncclInProgress;
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank, ncclConfig_t* config) {
   log_config(*config);
-  *communicator = new ncclComm{rank, ranks, rank, waits(config->blocking)};
-  return (*communicator)->waits ? ncclSuccess : ncclInProgress;
+  *communicator = new ncclComm{rank, ranks, rank, is_blocking(config->blocking)};
+  return (*communicator)->is_blocking ? ncclSuccess : ncclInProgress;
 }
 ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int ranks, const int* devices) {
   for (int r = 0; r < ranks; ++r) communicators[r] = new ncclComm{r, ranks, devices ? devices[r] : r};
@@ -193,52 +200,54 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t communicator, int* device) {
 }
 
 ncclResult_t ncclGroupStart() {
-  ++depth;
+  ++group_depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  if (--depth == 0 && !streams.empty()) launch();
-  if (const char* const folder = waiting.empty() ? nullptr : std::getenv("BUSBW_PRETENDED_MEETING")) {
+  if (--group_depth == 0 && !group_streams.empty()) log_launches();
+  if (const char* const folder = pending_gathers.empty() ? nullptr : std::getenv("BUSBW_PRETENDED_MEETING")) {
     gather_from_processes(folder);
-    waiting.clear();
+    pending_gathers.clear();
   }
-  for (const Gathering& from : waiting)
-    for (const Gathering& to : waiting)
+  for (const GatherCall& from : pending_gathers)
+    for (const GatherCall& to : pending_gathers)
       std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
-  waiting.clear();
+  pending_gathers.clear();
   return std::exchange(has_nonblocking, false) ? ncclInProgress : ncclSuccess;
 }
 ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataType_t, ncclComm_t communicator,
                            cudaStream_t) {
-  waiting.push_back({own, static_cast<char*>(all), bytes, communicator->rank, communicator->ranks});
+  pending_gathers.push_back({own, static_cast<char*>(all), bytes, communicator->rank, communicator->ranks});
   return ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator,
                            cudaStream_t stream) {
   if (communicator == nullptr) return ncclInvalidArgument;
-  has_nonblocking = has_nonblocking || !communicator->waits;
-  return done(stream);
+  has_nonblocking = has_nonblocking || !communicator->is_blocking;
+  return issue_operation(stream);
 }
 ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
                                cudaStream_t stream) {
-  return done(stream);
+  return issue_operation(stream);
 }
 ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
-  return done(stream);
+  return issue_operation(stream);
 }
-ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) { return done(stream); }
+ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
+  return issue_operation(stream);
+}
 ncclResult_t ncclBroadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
-  return done(stream);
+  return issue_operation(stream);
 }
 ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t stream) {
-  return done(stream);
+  return issue_operation(stream);
 }
 ncclResult_t ncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
-  return done(stream);
+  return issue_operation(stream);
 }
 ncclResult_t ncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
-  return done(stream);
+  return issue_operation(stream);
 }
 /// Declared without arguments, because their types are newer than these headers.
 ncclResult_t ncclSignal() { return ncclSuccess; }

@@ -3,6 +3,8 @@
 //
 // Usage: fastpath_forward REAL LIBRARY SITUATION:FUNCTION...
 //
+// REAL is the fake NCCL, LIBRARY is libbusbw_nccl.so.
+//
 // Prints one line per argument: function, situation, then lower quartile, median and upper quartile over rounds, in ns,
 // for direct calls, for delegated calls and for their difference. SITUATIONs:
 //   one     a communicator of one rank, which has no fast path
@@ -25,7 +27,7 @@
 namespace {
 
 constexpr int kRounds = 201;
-constexpr int kCalls = 20000;
+constexpr int kCalls = 20000;  // per round
 // Element count at which no table selects the fast path.
 constexpr std::size_t kCount = std::size_t{1} << 32;
 constexpr int kHalf = 6;  // ncclFloat16
@@ -51,12 +53,12 @@ Function find_or_die(void* library, const char* name) {
   std::exit(3);
 }
 
-/// One side of a comparison.
+/// One side of a comparison: direct calls or calls through the fast path.
 struct Side {
   Collective call;
   Group group_start = nullptr;  // null: no group
   Group group_end = nullptr;
-  std::vector<Comm> comms;  // used alternately
+  std::vector<Comm> comms;  // used in turn
 };
 
 Side make_side(void* library, const std::string& function, const std::string& situation, std::vector<Comm> comms) {
@@ -81,7 +83,7 @@ std::vector<Comm> make_comms(void* library, const std::string& situation) {
   return comms;
 }
 
-double ns_per_call(const Side& side) {
+double measure_ns_per_call(const Side& side) {
   static char buffer[8];
   const auto start = std::chrono::steady_clock::now();
   if (side.group_start != nullptr) {
@@ -91,9 +93,9 @@ double ns_per_call(const Side& side) {
       side.group_end();
     }
   } else {
-    for (int i = 0, next = 0; i < kCalls; ++i) {
-      side.call(buffer, buffer, kCount, kHalf, 0, side.comms[static_cast<std::size_t>(next)], nullptr, nullptr);
-      if (++next == static_cast<int>(side.comms.size())) next = 0;
+    for (int i = 0, comm = 0; i < kCalls; ++i) {
+      side.call(buffer, buffer, kCount, kHalf, 0, side.comms[static_cast<std::size_t>(comm)], nullptr, nullptr);
+      if (++comm == static_cast<int>(side.comms.size())) comm = 0;
     }
   }
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
@@ -102,8 +104,10 @@ double ns_per_call(const Side& side) {
 
 std::array<double, 3> quartiles(std::vector<double> values) {
   std::ranges::sort(values);
-  const auto at = [&](double part) { return values[static_cast<std::size_t>(part * double(values.size() - 1))]; };
-  return {at(0.25), at(0.5), at(0.75)};
+  const auto quantile = [&](double fraction) {
+    return values[static_cast<std::size_t>(fraction * double(values.size() - 1))];
+  };
+  return {quantile(0.25), quantile(0.5), quantile(0.75)};
 }
 
 }  // namespace
@@ -121,16 +125,16 @@ int main(int argc, char** argv) {
     const auto comms = make_comms(library, situation);
     const Side direct = make_side(real, function, situation, comms);
     const Side delegated = make_side(library, function, situation, comms);
-    std::vector<double> first, second, added;
-    ns_per_call(direct);
-    ns_per_call(delegated);
+    std::vector<double> direct_ns, delegated_ns, difference_ns;
+    measure_ns_per_call(direct);  // warm-up
+    measure_ns_per_call(delegated);
     for (int round = 0; round < kRounds; ++round) {
-      first.push_back(ns_per_call(direct));
-      second.push_back(ns_per_call(delegated));
-      added.push_back(second.back() - first.back());
+      direct_ns.push_back(measure_ns_per_call(direct));
+      delegated_ns.push_back(measure_ns_per_call(delegated));
+      difference_ns.push_back(delegated_ns.back() - direct_ns.back());
     }
     fmt::print("{} {}", function, situation);
-    for (const auto& values : {first, second, added})
+    for (const auto& values : {direct_ns, delegated_ns, difference_ns})
       for (const double value : quartiles(values)) fmt::print(" {:.2f}", value);
     fmt::print("\n");
   }

@@ -16,17 +16,18 @@ constexpr int kRows = 1000;
 constexpr int kRanks = 4;
 constexpr int kIterations = 20;
 
-busbw::Measurement measurement(int row) {
-  busbw::Measurement made;
-  for (int i = 0; i < kIterations; ++i) made.iteration_s.push_back(1e-6 * (row + 1) + 1.234e-9 * i);
-  made.time_s = made.iteration_s.front();
-  made.algbw_bytes_per_s = 1e9;
-  made.busbw_bytes_per_s = 1.5e9;
-  made.rank_samples_s.assign(kRanks, made.iteration_s);
-  made.statistics = busbw::summarize(made.iteration_s);
-  made.check.state = busbw::CheckResult::State::checked;
-  made.check.policy = "exact";
-  return made;
+/// Returns made-up figures that differ between rows.
+busbw::Measurement make_measurement(int row) {
+  busbw::Measurement measurement;
+  for (int i = 0; i < kIterations; ++i) measurement.iteration_s.push_back(1e-6 * (row + 1) + 1.234e-9 * i);
+  measurement.time_s = measurement.iteration_s.front();
+  measurement.algbw_bytes_per_s = 1e9;
+  measurement.busbw_bytes_per_s = 1.5e9;
+  measurement.rank_samples_s.assign(kRanks, measurement.iteration_s);
+  measurement.statistics = busbw::summarize(measurement.iteration_s);
+  measurement.check.state = busbw::CheckResult::State::checked;
+  measurement.check.policy = "exact";
+  return measurement;
 }
 
 }  // namespace
@@ -35,21 +36,21 @@ int main(int argc, char** argv) {
   using namespace busbw;
   if (argc != 2) return 2;
   std::vector<CaseRows> cases;
-  for (int row = 0; row < kRows; ++row) {
-    Row made;
-    made.collective = "all_reduce";
-    made.group_ranks = kRanks;
-    made.size_bytes = made.requested_bytes = 4096ULL * (row + 1);
-    made.count = made.size_bytes / 4;
-    made.redop = "sum";
-    made.out_of_place = measurement(row);
-    made.in_place = measurement(row);
-    cases.push_back({made});
+  for (int i = 0; i < kRows; ++i) {
+    Row row;
+    row.collective = "all_reduce";
+    row.group_ranks = kRanks;
+    row.size_bytes = row.requested_bytes = 4096ULL * (i + 1);
+    row.count = row.size_bytes / 4;
+    row.redop = "sum";
+    row.out_of_place = make_measurement(i);
+    row.in_place = make_measurement(i);
+    cases.push_back({row});
   }
-  const int sink = open("/dev/null", O_WRONLY);
+  const int null_device = open("/dev/null", O_WRONLY);
   RunInfo info;
   info.ranks.resize(kRanks);
-  NcclTestsText text(sink);
+  NcclTestsText text(null_device);
   const auto records = RecordWriter::open(argv[1]);
   const auto start = std::chrono::steady_clock::now();
   text.begin(info);

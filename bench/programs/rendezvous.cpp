@@ -1,5 +1,7 @@
-// Measures the rendezvous of many processes over loopback. Each member is a thread with its own job and connections, in
-// a few forked processes. Prints JSON. Arguments: number of members, and number of processes for them.
+// Measures the rendezvous of many processes of a job over loopback. A member stands for one such process: a thread with
+// its own job and connections. A few forked processes run all members. Prints JSON.
+//
+//   rendezvous MEMBERS PROCESSES
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -40,13 +42,14 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Times of one member, in seconds.
 struct Figures {
   double rendezvous_s = 0;
   std::vector<double> barriers_s;
   std::vector<double> gathers_s;
 };
 
-/// Runs one member. The first member's figures are used.
+/// Runs one member and fills in its figures. `start_s` is when the rendezvous began.
 void run_member(int member, int members, int port, double start_s, Figures& figures) {
   Membership membership;
   membership.process = member;
@@ -61,28 +64,28 @@ void run_member(int member, int members, int port, double start_s, Figures& figu
   const std::vector<double> samples(kSamples, 1e-6);
   const Bytes message = MessageWriter().add(samples).bytes();
   for (int i = 0; i < kBarriers; ++i) {
-    const double from_s = now_s();
+    const double begin_s = now_s();
     team->barrier();
-    figures.barriers_s.push_back(now_s() - from_s);
+    figures.barriers_s.push_back(now_s() - begin_s);
   }
   for (int i = 0; i < kGathers; ++i) {
     team->barrier();
-    const double from_s = now_s();
+    const double begin_s = now_s();
     team->gather(message);
-    figures.gathers_s.push_back(now_s() - from_s);
+    figures.gathers_s.push_back(now_s() - begin_s);
   }
   team->barrier();
 }
 
-/// Runs the members `first`, `first` + `step`, ... of one process.
+/// Runs the members `first`, `first` + `step`, ... of one process and returns the figures of the first one.
 Figures run_process(int first, int step, int members, int port, double start_s) {
-  std::vector<Figures> all(static_cast<std::size_t>(members));
+  std::vector<Figures> figures(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;
   for (int member = first; member < members; member += step)
     threads.emplace_back(
-        [&, member] { run_member(member, members, port, start_s, all[static_cast<std::size_t>(member)]); });
+        [&, member] { run_member(member, members, port, start_s, figures[static_cast<std::size_t>(member)]); });
   for (std::thread& thread : threads) thread.join();
-  return all[static_cast<std::size_t>(first)];
+  return figures[static_cast<std::size_t>(first)];
 }
 
 }  // namespace
@@ -90,8 +93,8 @@ Figures run_process(int first, int step, int members, int port, double start_s) 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const int members = std::atoi(argv[1]);
-  const int others = std::atoi(argv[2]);  // processes besides that of the first member, which reports its memory
-  if (members < 2 || others < 1) return 2;
+  const int child_count = std::atoi(argv[2]);  // this process runs the first member alone and reports its memory
+  if (members < 2 || child_count < 1) return 2;
   int port = 0;
   {
     const Descriptor probe = listen_at(endpoint_of("127.0.0.1", 0));
@@ -99,25 +102,25 @@ int main(int argc, char** argv) {
   }
   const double start_s = now_s();
   std::vector<pid_t> children;
-  for (int i = 0; i < others; ++i) {
+  for (int i = 0; i < child_count; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      run_process(1 + i, others, members, port, start_s);
+      run_process(1 + i, child_count, members, port, start_s);
       _exit(0);
     }
     children.push_back(child);
   }
   const Figures figures = run_process(0, members, members, port, start_s);
   const std::size_t peak = peak_bytes();
-  bool good = true;
+  bool all_succeeded = true;
   for (const pid_t child : children) {
     int status = 0;
     waitpid(child, &status, 0);
-    good = good && status == 0;
+    all_succeeded = all_succeeded && status == 0;
   }
   fmt::print(
       "{{\"members\": {}, \"rendezvous_s\": {:.4f}, \"barrier_s\": {:.5f}, \"gather_s\": {:.5f}, "
       "\"peak_bytes\": {}}}\n",
       members, figures.rendezvous_s, median(figures.barriers_s), median(figures.gathers_s), peak);
-  return good ? 0 : 1;
+  return all_succeeded ? 0 : 1;
 }

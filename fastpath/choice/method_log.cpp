@@ -1,3 +1,4 @@
+// Formats the lines of BUSBW_FASTPATH_LOG and appends them to its file.
 #include "fastpath/choice/method_log.hpp"
 
 #include <fcntl.h>
@@ -19,17 +20,18 @@ std::string config_text(const MethodConfig& config) {
   return fmt::format("{} blocks={} threads={}", name(config.method), config.blocks, config.threads);
 }
 
+/// Replaces each "%p" by the process id.
 std::string expand_process_id(const std::string& destination) {
-  std::string file;
+  std::string path;
   for (std::size_t i = 0; i < destination.size(); ++i) {
     if (destination.compare(i, 2, "%p") == 0) {
-      file += std::to_string(getpid());
+      path += std::to_string(getpid());
       ++i;
     } else {
-      file += destination[i];
+      path += destination[i];
     }
   }
-  return file;
+  return path;
 }
 
 }  // namespace
@@ -41,7 +43,7 @@ void MethodLog::log_operation(const StartedOperation& operation) noexcept try {
                   operation.in_place ? "in place" : "out of place", operation.ranks, config_text(operation.config));
   {
     const std::lock_guard lock(mutex_);
-    if (!logged_.insert(line).second) return;
+    if (!logged_lines_.insert(line).second) return;
   }
   write(line);
 } catch (const std::exception&) {
@@ -57,8 +59,8 @@ void MethodLog::log_message(std::string_view message) noexcept try {
 void MethodLog::write(std::string_view message) {
   if (destination_ == "stderr") return print_stderr("busbw fastpath", message);
   const std::string line = printable(message) + "\n";
-  const std::string file = expand_process_id(destination_);
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const std::string path = expand_process_id(destination_);
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   const bool written =
       descriptor >= 0 && ::write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   const int error = errno;
@@ -71,8 +73,8 @@ void MethodLog::write(std::string_view message) {
 
 MethodLog& log() noexcept {
   // Never freed, because a program may call NCCL after main() has returned.
-  static MethodLog* const kept = new MethodLog(settings().log);
-  return *kept;
+  static MethodLog* const process_log = new MethodLog(settings().log);
+  return *process_log;
 }
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,6 @@
 #pragma once
-// BUSBW_FASTPATH_LOG: log of the method that ran for each size. Each line is written with one call.
+// Log for BUSBW_FASTPATH_LOG: one line for each kind of operation and its method, and messages about communicators.
+// Each line is written with one system call, so lines of several processes do not mix.
 #include <atomic>
 #include <cstddef>
 #include <mutex>
@@ -19,7 +20,7 @@ struct StartedOperation {
   std::size_t size_bytes = 0;      // as nccl-tests counts sizes
   int ranks = 0;
   bool in_place = false;
-  MethodConfig config;                   // the method that runs it
+  MethodConfig config;  // the method that runs it; `nccl`: delegated
 };
 
 /// Writes the log lines of this process. Thread-safe. The file is created with the first line and closed after each
@@ -41,7 +42,7 @@ class MethodLog {
 
   const std::string destination_;
   std::mutex mutex_;
-  std::set<std::string> logged_;
+  std::set<std::string> logged_lines_;
   std::atomic<bool> error_reported_{false};
 };
 

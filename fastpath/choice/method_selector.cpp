@@ -1,3 +1,4 @@
+// Selects a method by the settings, and by the table if the settings force no method.
 #include "fastpath/choice/method_selector.hpp"
 
 #include <algorithm>
@@ -7,28 +8,30 @@
 
 namespace busbw::fastpath {
 
-MethodConfig MethodSelector::select(Collective collective, int ranks, std::size_t size_bytes,
-                                    bool in_windows) const noexcept {
-  if (mode(collective) == Mode::off) return {};
+MethodConfig MethodSelector::select_config_by_settings(Collective collective, int ranks, std::size_t size_bytes,
+                                                       bool in_windows) const noexcept {
+  const MethodConfig delegated{};
+  if (mode(collective) == Mode::off) return delegated;
   if (!settings_.forced) {
-    MethodConfig config = table_.choose(collective, ranks, size_bytes, in_windows);
+    MethodConfig config = table_.look_up_config(collective, ranks, size_bytes, in_windows);
     config.blocks = std::min(config.blocks, max_blocks_);
     return config;
   }
   const Method method = settings_.forced->method;
-  return supports(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : MethodConfig{};
+  const bool has_needed_windows = in_windows || method != Method::direct;
+  return supports(collective, method) && has_needed_windows ? *settings_.forced : delegated;
 }
 
-bool MethodSelector::selects_any(int ranks) const noexcept {
-  return std::ranges::any_of(kCollectives, [&](Collective one) {
-    if (mode(one) == Mode::off) return false;
-    if (!settings_.forced) return table_.selects_any(one, ranks);
-    return settings_.forced->method != Method::nccl && supports(one, settings_.forced->method);
+bool MethodSelector::may_use_fast_path(int ranks) const noexcept {
+  return std::ranges::any_of(kCollectives, [&](Collective collective) {
+    if (mode(collective) == Mode::off) return false;
+    if (!settings_.forced) return table_.has_fast_range(collective, ranks);
+    return settings_.forced->method != Method::nccl && supports(collective, settings_.forced->method);
   });
 }
 
 bool MethodSelector::verifies_any() const noexcept {
-  return std::ranges::any_of(kCollectives, [this](Collective one) { return mode(one) == Mode::verify; });
+  return std::ranges::any_of(kCollectives, [this](Collective collective) { return mode(collective) == Mode::verify; });
 }
 
 std::uint64_t MethodSelector::hash() const noexcept {

@@ -1,5 +1,17 @@
 #pragma once
-// Selects the method of a call from a table and from the environment's settings for each collective.
+// Selects the method of a call. Method `nccl` delegates the call to the real NCCL, every other method runs it on the
+// fast path. For a call such as ncclAllReduce, these stages decide in this order, and each can delegate the call:
+//
+//   1. set_up_cliques() (communicator/clique_setup.hpp), once for each new communicator: whether it gets a fast path.
+//   2. try_fast_path() (exports/exported_collectives.cpp): whether the communicator has a fast path that supports the
+//      call's element type and operator.
+//   3. CliqueRank::select_config_for_call() (communicator/clique_rank.hpp): whether the call has data and a valid root,
+//      and whether its buffers lie in symmetric windows.
+//   4. MethodSelector::select_config_by_settings() (this file): the BUSBW_FASTPATH variables, which can switch a
+//      collective off or force one method for all sizes.
+//   5. Table::look_up_config() (choice/table.hpp): the table's line for collective, number of ranks and size.
+//
+// Every rank reaches the same result unless it is aborted, because the ranks compare settings and tables in stage 1.
 #include <cstddef>
 #include <cstdint>
 
@@ -21,22 +33,24 @@ class MethodSelector {
       : settings_(settings), table_(std::move(table)), max_blocks_(max_blocks) {}
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
-  /// True if the results of at least one collective must be verified.
+  /// True if at least one collective is in mode `verify`.
   bool verifies_any() const noexcept;
 
   /// True if at least one call of a communicator with this many ranks may run on the fast path.
-  bool selects_any(int ranks) const noexcept;
+  bool may_use_fast_path(int ranks) const noexcept;
 
-  /// True if the method of such calls depends on whether their buffers lie in symmetric windows.
+  /// True if the method of a call of this collective depends on whether its buffers lie in symmetric windows.
   bool depends_on_windows(Collective collective, int ranks) const noexcept {
     return settings_.forced ? settings_.forced->method == Method::direct : table_.has_window_lines(collective, ranks);
   }
 
-  /// Returns the method of a call. `size_bytes` is counted as in nccl-tests. `in_windows`: the buffers lie in symmetric
-  /// windows, so `direct` is possible.
-  MethodConfig select(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
+  /// Returns the method of a call by the settings, or by the table if the settings force none. `size_bytes` is the
+  /// larger of a rank's two buffers, as in nccl-tests. `in_windows`: the buffers lie in symmetric windows, so `direct`
+  /// is possible.
+  MethodConfig select_config_by_settings(Collective collective, int ranks, std::size_t size_bytes,
+                                         bool in_windows) const noexcept;
 
-  /// Returns a hash of the table and the settings that affect select().
+  /// Returns a hash of the table and the settings that affect select_config_by_settings().
   std::uint64_t hash() const noexcept;
 
  private:

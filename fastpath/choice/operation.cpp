@@ -1,3 +1,4 @@
+// Sets the slices, sources and targets of an operation for each collective and method.
 #include "fastpath/choice/operation.hpp"
 
 #include <algorithm>
@@ -8,34 +9,35 @@ namespace busbw::fastpath {
 namespace {
 
 /// Returns the largest of 8, 4, 2 and 1 that divides the address and the length of every slice.
-int granule_of(const Slices& all) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(all.data) | static_cast<std::uintptr_t>(all.stride) |
-                    static_cast<std::uintptr_t>(all.length) | static_cast<std::uintptr_t>(all.total);
+int granule_of(const Slices& buffer) {
+  // A power of two divides all values if it divides their bitwise OR.
+  const auto bits = reinterpret_cast<std::uintptr_t>(buffer.data) | static_cast<std::uintptr_t>(buffer.stride) |
+                    static_cast<std::uintptr_t>(buffer.length) | static_cast<std::uintptr_t>(buffer.total);
   for (const int granule : {8, 4, 2})
     if (bits % static_cast<unsigned>(granule) == 0) return granule;
   return 1;
 }
 
 Slices make_slices(const void* data, std::size_t stride, std::size_t length, std::size_t total) {
-  Slices all;
-  all.data = static_cast<char*>(const_cast<void*>(data));
-  all.stride = static_cast<std::int64_t>(stride);
-  all.length = static_cast<std::int64_t>(length);
-  all.total = static_cast<std::int64_t>(total);
-  all.granule = granule_of(all);
-  return all;
+  Slices buffer;
+  buffer.data = static_cast<char*>(const_cast<void*>(data));
+  buffer.stride = static_cast<std::int64_t>(stride);
+  buffer.length = static_cast<std::int64_t>(length);
+  buffer.total = static_cast<std::int64_t>(total);
+  buffer.granule = granule_of(buffer);
+  return buffer;
 }
 
 /// Returns the whole buffer as one slice that goes to or comes from every rank.
-Slices whole(const void* data, std::size_t bytes) { return make_slices(data, 0, bytes, bytes); }
+Slices whole_buffer(const void* data, std::size_t bytes) { return make_slices(data, 0, bytes, bytes); }
 
-/// Returns one slice of `bytes` for each rank.
-Slices parts(const void* data, std::size_t bytes, int ranks) {
-  return make_slices(data, bytes, bytes, bytes * static_cast<std::size_t>(ranks));
+/// Returns a buffer that consists of one slice of `slice_length` bytes for each rank.
+Slices slice_per_rank(const void* data, std::size_t slice_length, int ranks) {
+  return make_slices(data, slice_length, slice_length, slice_length * static_cast<std::size_t>(ranks));
 }
 
-/// Returns a buffer of `bytes`, divided into one slice for each rank.
-Slices cut(const void* data, std::size_t bytes, int ranks) {
+/// Returns a buffer of `bytes` that two_shot divides into one slice of whole lines for each rank.
+Slices divided_buffer(const void* data, std::size_t bytes, int ranks) {
   const std::size_t length = slice_bytes(bytes, ranks);
   return make_slices(data, length, length, bytes);
 }
@@ -75,39 +77,39 @@ std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
 
 Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells) {
   Operation operation = make_common(call, config);
-  Buffers& b = operation.buffers;
-  b.rank = rank;
-  b.ranks = ranks;
-  b.root = call.root;
+  Buffers& buffers = operation.buffers;
+  buffers.rank = rank;
+  buffers.ranks = ranks;
+  buffers.root = call.root;
   const bool two_shot = config.method == Method::two_shot;
-  const auto own = static_cast<std::size_t>(rank) * call.bytes;
+  const auto own_offset = static_cast<std::size_t>(rank) * call.bytes;
   switch (call.collective) {
     case Collective::all_reduce:
-      b.in = two_shot ? cut(call.send, call.bytes, ranks) : whole(call.send, call.bytes);
-      b.out = two_shot ? cut(call.receive, call.bytes, ranks) : whole(call.receive, call.bytes);
+      buffers.in = two_shot ? divided_buffer(call.send, call.bytes, ranks) : whole_buffer(call.send, call.bytes);
+      buffers.out = two_shot ? divided_buffer(call.receive, call.bytes, ranks) : whole_buffer(call.receive, call.bytes);
       break;
     case Collective::all_gather:
-      b.in = whole(call.send, call.bytes);
-      b.out = parts(call.receive, call.bytes, ranks);
-      b.own_in_place = static_cast<const char*>(call.send) == static_cast<const char*>(call.receive) + own;
+      buffers.in = whole_buffer(call.send, call.bytes);
+      buffers.out = slice_per_rank(call.receive, call.bytes, ranks);
+      buffers.own_in_place = static_cast<const char*>(call.send) == static_cast<const char*>(call.receive) + own_offset;
       break;
     case Collective::reduce_scatter:
-      b.in = parts(call.send, call.bytes, ranks);
-      b.out = whole(call.receive, call.bytes);
+      buffers.in = slice_per_rank(call.send, call.bytes, ranks);
+      buffers.out = whole_buffer(call.receive, call.bytes);
       break;
     case Collective::alltoall:
-      b.in = parts(call.send, call.bytes, ranks);
-      b.out = parts(call.receive, call.bytes, ranks);
-      b.own_in_place = call.send == call.receive;
+      buffers.in = slice_per_rank(call.send, call.bytes, ranks);
+      buffers.out = slice_per_rank(call.receive, call.bytes, ranks);
+      buffers.own_in_place = call.send == call.receive;
       break;
     case Collective::broadcast:
-      b.in = two_shot ? cut(call.send, call.bytes, ranks) : whole(call.send, call.bytes);
-      b.out = two_shot ? cut(call.receive, call.bytes, ranks) : whole(call.receive, call.bytes);
-      b.own_in_place = rank == call.root && call.send == call.receive;
+      buffers.in = two_shot ? divided_buffer(call.send, call.bytes, ranks) : whole_buffer(call.send, call.bytes);
+      buffers.out = two_shot ? divided_buffer(call.receive, call.bytes, ranks) : whole_buffer(call.receive, call.bytes);
+      buffers.own_in_place = rank == call.root && call.send == call.receive;
       break;
   }
-  const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
-  operation.grid = grid_for(bytes, config.blocks, config.threads, max_cells);
+  const std::size_t max_slice_bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
+  operation.grid = grid_for(max_slice_bytes, config.blocks, config.threads, max_cells);
   return operation;
 }
 
@@ -125,17 +127,17 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
   transfer.ranks = ranks;
   const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
   std::int64_t max_cells_per_rank = cells;
-  std::int64_t first = 0;  // index of this rank's first cell in a buffer
+  std::int64_t first_cell = 0;  // index of this rank's first cell in a buffer
   if (call.collective == Collective::all_reduce) {
     // Each slice consists of whole lines. The last slices may be shorter or empty.
     max_cells_per_rank = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
-    first = std::min(cells, rank * max_cells_per_rank);
-    transfer.cells = std::min(max_cells_per_rank, cells - first);
+    first_cell = std::min(cells, rank * max_cells_per_rank);
+    transfer.cells = std::min(max_cells_per_rank, cells - first_cell);
   } else {
-    first = rank * cells;
+    first_cell = rank * cells;
     transfer.cells = cells;
   }
-  const std::int64_t offset = first * kCellBytes;
+  const std::int64_t offset = first_cell * kCellBytes;  // in bytes
   if (call.collective == Collective::all_gather) {
     transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);
   } else {
@@ -147,8 +149,8 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
     // Each rank starts with another target, so that the ranks do not all write to the same GPU at the same time.
     for (int r = 0; r < ranks; ++r) {
       char* const target = peers.receive[(rank + r) % ranks] + offset;
-      const bool is_there = call.collective == Collective::all_gather && target == call.send;
-      if (!is_there) transfer.targets[transfer.target_count++] = target;
+      const bool is_in_place = call.collective == Collective::all_gather && target == call.send;
+      if (!is_in_place) transfer.targets[transfer.target_count++] = target;
     }
   }
   operation.grid = direct_grid(max_cells_per_rank, config.blocks, config.threads, max_cells);

@@ -1,5 +1,7 @@
 #pragma once
-// Translates the arguments of an NCCL call into the operation that a kernel runs: buffers, grid and method.
+// Translates the arguments of an NCCL call into the operation that a kernel runs: method, buffers and grid. The headers
+// of schedule/ define the terms: a cell is 16 bytes, a slice is one rank's part of a buffer, a grid is blocks and
+// steps.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -25,10 +27,10 @@ struct CollectiveCall {
   Collective collective = Collective::all_reduce;
   const void* send = nullptr;
   void* receive = nullptr;
-  std::size_t bytes = 0;  ///< size of the `count` elements of NCCL's call
+  std::size_t bytes = 0;  ///< size of NCCL's `count` elements; all-gather, reduce-scatter, alltoall: one rank's part
   ElementType element = ElementType::bytes;
-  Redop reduce = Redop::sum;
-  int root = 0;
+  Redop reduce = Redop::sum;  ///< ignored by collectives that do not reduce
+  int root = 0;               ///< used by broadcast
 };
 
 /// Returns the size of a call as nccl-tests counts it: the larger of a rank's two buffers, in bytes.
@@ -52,14 +54,16 @@ struct PeerBuffers {
 };
 
 /// Returns the operation of one rank, for `exchange` and `two_shot`. The collective must support the method of
-/// `config`. `max_cells` is the number of cells with slots. The grid is the same on every rank.
+/// `config`. `max_cells` is the number of cells per step that a rank's scratch memory has space for. The grid is the
+/// same on every rank.
 Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells);
 
 /// True if `direct` supports this call: its addresses and its size must be multiples of a cell's 16 bytes. The result
 /// is the same on every rank if the buffers lie in symmetric windows.
 bool supports_direct(const CollectiveCall& call) noexcept;
 
-/// Returns the operation of one rank, for `direct`. The call must satisfy supports_direct().
+/// Returns the operation of one rank, for `direct`. The call must satisfy supports_direct(). The other parameters are
+/// those of make_operation().
 Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks,
                                 int max_cells, const PeerBuffers& peers);
 

@@ -1,3 +1,4 @@
+// Reads the BUSBW_FASTPATH variables, and the NCCL variables that the fast path must respect.
 #include "fastpath/choice/settings.hpp"
 
 #include <fmt/format.h>
@@ -14,20 +15,20 @@
 namespace busbw::fastpath {
 namespace {
 
-constexpr int kMaxMib = 1 << 20;
+constexpr int kMaxMib = 1 << 20;  // 1 TiB
 
 /// Parses a value such as "exchange,8,512" or "nccl". Returns nothing if it is invalid.
 std::optional<MethodConfig> parse_method_config(std::string_view text) {
-  const auto first = text.find(',');
-  const auto method = method_named(text.substr(0, first));
+  const auto comma = text.find(',');
+  const auto method = method_named(text.substr(0, comma));
   if (!method) return std::nullopt;
-  if (*method == Method::nccl) return first == text.npos ? std::optional(MethodConfig{}) : std::nullopt;
-  if (first == text.npos) return std::nullopt;
-  const auto rest = text.substr(first + 1);
-  const auto second = rest.find(',');
-  if (second == rest.npos) return std::nullopt;
-  const auto blocks = number_between(rest.substr(0, second), 1, kMaxBlocks);
-  const auto threads = number_between(rest.substr(second + 1), kWarpThreads, kMaxThreads);
+  if (*method == Method::nccl) return comma == text.npos ? std::optional(MethodConfig{}) : std::nullopt;
+  if (comma == text.npos) return std::nullopt;
+  const auto numbers = text.substr(comma + 1);
+  const auto second_comma = numbers.find(',');
+  if (second_comma == numbers.npos) return std::nullopt;
+  const auto blocks = parse_number_in_range(numbers.substr(0, second_comma), 1, kMaxBlocks);
+  const auto threads = parse_number_in_range(numbers.substr(second_comma + 1), kWarpThreads, kMaxThreads);
   if (!blocks || !threads || *threads % kWarpThreads != 0) return std::nullopt;
   return MethodConfig{*method, *blocks, *threads};
 }
@@ -53,7 +54,7 @@ class VariableReader {
   int number(const std::string& variable, int default_value, int max) {
     const std::string value = text(variable);
     if (value.empty()) return default_value;
-    if (const auto number = number_between(value, 1, max)) return *number;
+    if (const auto number = parse_number_in_range(value, 1, max)) return *number;
     add_error(variable, value, fmt::format("a whole number from 1 to {}", max));
     return default_value;
   }
@@ -90,12 +91,13 @@ std::string variable_of(Collective collective) {
   return variable;
 }
 
-/// Returns the settings, which are never freed, because a program may call NCCL after main() has returned.
+/// Reads the settings and prints their errors to stderr. The result is never freed, because a program may call NCCL
+/// after main() has returned.
 const Settings* read_and_report_errors() noexcept {
   try {
-    const auto read = read_settings(process_environment);
-    for (const auto& complaint : read.errors) print_stderr("libbusbw_nccl.so", complaint);
-    return new Settings(read.settings);
+    const auto parsed = read_settings(process_environment);
+    for (const auto& message : parsed.errors) print_stderr("libbusbw_nccl.so", message);
+    return new Settings(parsed.settings);
   } catch (const std::exception& error) {
     print_stderr("libbusbw_nccl.so", error.what());
     static Settings off;
@@ -144,8 +146,8 @@ bool requires_real_nccl(Environment environment) {
 }
 
 const Settings& settings() noexcept {
-  static const Settings* const read = read_and_report_errors();
-  return *read;
+  static const Settings* const process_settings = read_and_report_errors();
+  return *process_settings;
 }
 
 }  // namespace busbw::fastpath

@@ -12,7 +12,8 @@
 
 namespace busbw::fastpath {
 
-/// off: delegate every call to NCCL. verify: as on, and check each result against one computed from all ranks' inputs.
+/// Mode of a collective. off: every call is delegated to NCCL. verify: as on, but each result is also checked against
+/// one that is computed from all ranks' inputs.
 enum class Mode { off, on, verify };
 
 /// Values of the BUSBW_FASTPATH variables (docs/fastpath.md). Immutable after they are read.
@@ -37,9 +38,11 @@ struct ParsedSettings {
   std::vector<std::string> errors;
 };
 
+/// Reads all settings from the environment.
 ParsedSettings read_settings(Environment environment);
 
-/// Parses a numeric variable as NCCL does: text that is not a number is 0. Nothing if NCCL treats it as unset.
+/// Parses a numeric variable as NCCL does: text that is not a number is 0. Nothing if the variable is unset, empty or
+/// out of range.
 std::optional<long long> nccl_number(const char* variable, Environment environment);
 
 /// True if an NCCL variable requests a feature that only NCCL has: one launch order for all communicators of a GPU

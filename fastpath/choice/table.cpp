@@ -1,3 +1,4 @@
+// Parses tables, looks up ranges, and writes tables as text.
 #include "fastpath/choice/table.hpp"
 
 #include <fcntl.h>
@@ -21,14 +22,17 @@ namespace busbw::fastpath {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 1 << 20;
+/// Upper limit of the last range of a list.
 constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 
+/// Two lists for each collective and each number of ranks from 0 to the maximum.
 constexpr std::size_t kListCount = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
 
+/// Returns the index of a list. Lists for windows have odd indexes and follow the other list of the same ranks.
 std::size_t list_index(Collective collective, int ranks, bool in_windows) {
-  const auto pair =
+  const auto collective_and_ranks =
       static_cast<std::size_t>(collective) * (Table::kMaxTableRanks + 1) + static_cast<std::size_t>(ranks);
-  return 2 * pair + (in_windows ? 1 : 0);
+  return 2 * collective_and_ranks + (in_windows ? 1 : 0);
 }
 
 std::string read_text(const std::string& path) {
@@ -44,11 +48,11 @@ std::string read_text(const std::string& path) {
   std::string text(kMaxTextBytes + 1, '\0');
   std::size_t size = 0;
   while (size < text.size()) {
-    const ssize_t got = ::read(file.number(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(std::strerror(errno));
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
+    const ssize_t read_bytes = ::read(file.number(), text.data() + size, text.size() - size);
+    if (read_bytes < 0 && errno == EINTR) continue;
+    if (read_bytes < 0) fail(std::strerror(errno));
+    if (read_bytes == 0) break;
+    size += static_cast<std::size_t>(read_bytes);
   }
   if (size > kMaxTextBytes) fail("larger than 1 MiB");
   text.resize(size);
@@ -88,12 +92,12 @@ std::string_view name(Method method) {
 }
 
 std::optional<Collective> collective_named(std::string_view text) {
-  const auto found = std::ranges::find(kCollectives, text, [](Collective item) { return name(item); });
+  const auto found = std::ranges::find(kCollectives, text, [](Collective collective) { return name(collective); });
   return found == kCollectives.end() ? std::nullopt : std::optional(*found);
 }
 
 std::optional<Method> method_named(std::string_view text) {
-  const auto found = std::ranges::find(kMethods, text, [](Method item) { return name(item); });
+  const auto found = std::ranges::find(kMethods, text, [](Method method) { return name(method); });
   return found == kMethods.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -106,17 +110,17 @@ bool supports(Collective collective, Method method) {
 Table::Table() : Table(std::vector<RangeList>(kListCount)) {}
 
 Table::Table(std::vector<RangeList> lists) : lists_(std::move(lists)) {
-  for (std::size_t i = 1; i < lists_.size(); i += 2)
+  for (std::size_t i = 1; i < lists_.size(); i += 2)  // the lists for windows
     if (lists_[i].ranges.empty())
       lists_[i].ranges = lists_[i - 1].ranges;
     else
-      lists_[i].is_own = true;
-  for (RangeList& item : lists_) {
-    item.ranges.push_back({kNoEnd, {}});
-    for (std::size_t digits = 0; digits < item.first.size(); ++digits) {
+      lists_[i].has_window_lines = true;
+  for (RangeList& list : lists_) {
+    list.ranges.push_back({kNoEnd, {}});
+    for (std::size_t digits = 0; digits < list.first_index.size(); ++digits) {
       const std::size_t min_size = digits == 0 ? 0 : std::size_t{1} << (digits - 1);
-      const auto found = std::ranges::lower_bound(item.ranges, min_size, {}, &Range::up_to_bytes);
-      item.first[digits] = static_cast<std::uint16_t>(found - item.ranges.begin());
+      const auto first = std::ranges::lower_bound(list.ranges, min_size, {}, &Range::up_to_bytes);
+      list.first_index[digits] = static_cast<std::uint16_t>(first - list.ranges.begin());
     }
   }
   hash_ = fnv1a(text());
@@ -127,7 +131,7 @@ Table Table::parse(std::string_view text, const std::string& source) {
   TableLineParser lines(source);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const auto line = lines.next(text.substr(0, end));
+    const auto line = lines.parse_next_line(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line) continue;
     for (int ranks = line->min_ranks; ranks <= line->max_ranks; ++ranks) {
@@ -146,15 +150,16 @@ Table Table::parse(std::string_view text, const std::string& source) {
 
 Table Table::read(const std::string& path) { return parse(read_text(path), path); }
 
-MethodConfig Table::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
+MethodConfig Table::look_up_config(Collective collective, int ranks, std::size_t size_bytes,
+                                   bool in_windows) const noexcept {
   if (ranks < 0 || ranks > kMaxTableRanks) return {};
-  const RangeList& found = lists_[list_index(collective, ranks, in_windows)];
-  std::size_t index = found.first[std::bit_width(size_bytes)];
-  while (found.ranges[index].up_to_bytes < size_bytes) ++index;
-  return found.ranges[index].config;
+  const RangeList& list = lists_[list_index(collective, ranks, in_windows)];
+  std::size_t index = list.first_index[std::bit_width(size_bytes)];
+  while (list.ranges[index].up_to_bytes < size_bytes) ++index;
+  return list.ranges[index].config;
 }
 
-bool Table::selects_any(Collective collective, int ranks) const noexcept {
+bool Table::has_fast_range(Collective collective, int ranks) const noexcept {
   if (ranks < 0 || ranks > kMaxTableRanks) return false;
   const auto is_fast = [](const Range& range) { return range.config.method != Method::nccl; };
   return std::ranges::any_of(std::array{false, true}, [&](bool in_windows) {
@@ -164,14 +169,14 @@ bool Table::selects_any(Collective collective, int ranks) const noexcept {
 
 bool Table::has_window_lines(Collective collective, int ranks) const noexcept {
   if (ranks < 0 || ranks > kMaxTableRanks) return false;
-  return lists_[list_index(collective, ranks, true)].is_own;
+  return lists_[list_index(collective, ranks, true)].has_window_lines;
 }
 
-std::string Table::lines(const std::string& begin, const std::vector<Range>& ranges) {
+std::string Table::range_lines(const std::string& line_start, const std::vector<Range>& ranges) {
   std::string text;
   for (const auto& [up_to_bytes, config] : ranges) {
     if (up_to_bytes == kNoEnd) continue;
-    text += fmt::format("{} up_to={} {}", begin, table_size_text(up_to_bytes), name(config.method));
+    text += fmt::format("{} up_to={} {}", line_start, table_size_text(up_to_bytes), name(config.method));
     if (config.method != Method::nccl) text += fmt::format(" blocks={} threads={}", config.blocks, config.threads);
     text += '\n';
   }
@@ -182,11 +187,11 @@ std::string Table::text() const {
   std::string text;
   for (const Collective collective : kCollectives) {
     for (int ranks = 2; ranks <= kMaxTableRanks; ++ranks) {
-      const auto& everywhere = lists_[list_index(collective, ranks, false)].ranges;
+      const auto& ordinary = lists_[list_index(collective, ranks, false)].ranges;
       const auto& in_windows = lists_[list_index(collective, ranks, true)].ranges;
-      text += lines(fmt::format("{} ranks={}", name(collective), ranks), everywhere);
-      if (in_windows != everywhere)
-        text += lines(fmt::format("{} ranks={} windows", name(collective), ranks), in_windows);
+      text += range_lines(fmt::format("{} ranks={}", name(collective), ranks), ordinary);
+      if (in_windows != ordinary)
+        text += range_lines(fmt::format("{} ranks={} windows", name(collective), ranks), in_windows);
     }
   }
   return text;

@@ -1,5 +1,6 @@
 #pragma once
-// Table of the method for each size: measured on a machine, or a default table of the library.
+// Table of the method for each collective, number of ranks and size: measured on a machine by `busbw fastpath tune`, or
+// a default table of the library. MethodSelector reads it for every call.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@ inline constexpr std::array kMethods{Method::nccl, Method::exchange, Method::two
 std::string_view name(Collective collective);
 /// Returns the name in tables, variables and logs: "nccl", "exchange", "two_shot" or "direct".
 std::string_view name(Method method);
+/// Returns the collective or method with this name. Nothing if there is no such name.
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
 /// True if the method can run the collective. `two_shot` needs a collective that distributes results in a second half:
@@ -61,12 +63,13 @@ class Table {
   /// Reads the table in a file. Throws UsageError.
   static Table read(const std::string& path);
 
-  MethodConfig choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
-  /// True if at least one size is not delegated to NCCL.
-  bool selects_any(Collective collective, int ranks) const noexcept;
-  /// True if the table has lines for calls with buffers in symmetric windows.
+  /// Returns the method config of the range that contains the size. `in_windows` selects the lines with `windows`.
+  MethodConfig look_up_config(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
+  /// True if at least one size runs on the fast path.
+  bool has_fast_range(Collective collective, int ranks) const noexcept;
+  /// True if the table has lines with `windows` for this collective and number of ranks.
   bool has_window_lines(Collective collective, int ranks) const noexcept;
-  /// Returns a hash of all ranges, without comments. Ranks compare it.
+  /// Returns a hash of all ranges, without comments. Ranks compare it to find different tables.
   std::uint64_t hash() const noexcept { return hash_; }
   /// Returns the table in the form that parse() reads, with separate lines for each number of ranks.
   std::string text() const;
@@ -81,14 +84,14 @@ class Table {
   /// The ranges of one collective and number of ranks. The last range has no upper limit.
   struct RangeList {
     std::vector<Range> ranges;
-    /// Index of the first range to search, by the number of binary digits of the size.
-    std::array<std::uint16_t, 65> first;
-    bool is_own = false;  ///< the table has lines for calls in windows, not a copy of the other lines
+    /// Index of the range at which a search begins, by the number of binary digits of the size (0 to 64).
+    std::array<std::uint16_t, 65> first_index;
+    bool has_window_lines = false;  ///< list for windows: it has lines of its own and is no copy of the other list
   };
   explicit Table(std::vector<RangeList> lists);
-  static std::string lines(const std::string& begin, const std::vector<Range>& ranges);
+  static std::string range_lines(const std::string& line_start, const std::vector<Range>& ranges);
 
-  /// By collective, number of ranks, and whether the list is for windows.
+  /// Indexed by list_index() in table.cpp: by collective, number of ranks, and whether the list is for windows.
   std::vector<RangeList> lists_;
   std::uint64_t hash_;
 };

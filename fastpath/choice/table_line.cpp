@@ -1,3 +1,4 @@
+// Parses a line of a table word by word, then checks that its values belong together.
 #include "fastpath/choice/table_line.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr std::string_view kExampleLine = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512";
 
-std::string_view take_token(std::string_view& text) {
+/// Removes the first word from the text and returns it. Empty if the text has no further word.
+std::string_view remove_first_token(std::string_view& text) {
   constexpr std::string_view blank = " \t\r";
   text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
   const std::string_view token = text.substr(0, text.find_first_of(blank));
@@ -23,33 +25,33 @@ std::string_view take_token(std::string_view& text) {
 }
 
 /// Returns the methods of a collective as text: "nccl, exchange, direct".
-std::string methods_for(Collective collective) {
-  std::string all;
+std::string methods_text(Collective collective) {
+  std::string methods;
   for (const Method method : kMethods)
-    if (supports(collective, method)) all += fmt::format("{}{}", all.empty() ? "" : ", ", name(method));
-  return all;
+    if (supports(collective, method)) methods += fmt::format("{}{}", methods.empty() ? "" : ", ", name(method));
+  return methods;
 }
 
 }  // namespace
 
-std::optional<TableLine> TableLineParser::next(std::string_view text) {
-  ++number_;
-  text = text.substr(0, text.find('#'));
+std::optional<TableLine> TableLineParser::parse_next_line(std::string_view text) {
+  ++line_number_;
+  text = text.substr(0, text.find('#'));  // removes a comment
   TableLine line;
-  bool is_empty = true;
+  bool is_blank = true;
   while (!text.empty()) {
-    const std::string_view token = take_token(text);
+    const std::string_view token = remove_first_token(text);
     if (token.empty()) continue;
-    is_empty = false;
+    is_blank = false;
     parse_token(token, line);
   }
-  if (is_empty) return std::nullopt;
+  if (is_blank) return std::nullopt;
   require_complete(line);
   return line;
 }
 
 void TableLineParser::throw_error(const std::string& problem, const std::string& remedy) const {
-  throw UsageError(fmt::format("{}:{}: {}; {}", printable_value(source_), number_, problem, remedy));
+  throw UsageError(fmt::format("{}:{}: {}; {}", printable_value(source_), line_number_, problem, remedy));
 }
 
 template <typename Value>
@@ -60,7 +62,7 @@ void TableLineParser::reject_duplicate(const Value& value, std::string_view key)
 void TableLineParser::parse_token(std::string_view token, TableLine& line) const {
   const std::size_t equals = token.find('=');
   if (line.collective && equals != std::string_view::npos) {
-    assign(token, token.substr(0, equals), token.substr(equals + 1), line);
+    parse_key_value(token, token.substr(0, equals), token.substr(equals + 1), line);
   } else if (!line.collective) {
     line.collective = collective_named(token);
     if (!line.collective) {
@@ -80,14 +82,15 @@ void TableLineParser::parse_token(std::string_view token, TableLine& line) const
   }
 }
 
-void TableLineParser::assign(std::string_view token, std::string_view key, std::string_view value,
-                             TableLine& line) const {
+void TableLineParser::parse_key_value(std::string_view token, std::string_view key, std::string_view value,
+                                      TableLine& line) const {
   if (key == "ranks") {
     reject_duplicate(line.max_ranks, key);
     const std::size_t dash = value.find('-');
     const bool is_range = dash != std::string_view::npos;
-    const auto min_ranks = number_between(value.substr(0, dash), 2, Table::kMaxTableRanks);
-    const auto max_ranks = is_range ? number_between(value.substr(dash + 1), 2, Table::kMaxTableRanks) : min_ranks;
+    const auto min_ranks = parse_number_in_range(value.substr(0, dash), 2, Table::kMaxTableRanks);
+    const auto max_ranks =
+        is_range ? parse_number_in_range(value.substr(dash + 1), 2, Table::kMaxTableRanks) : min_ranks;
     if (!min_ranks || !max_ranks || *min_ranks > *max_ranks) {
       throw_error(fmt::format("\"{}\" is not a number of ranks", printable_value(token)),
                   fmt::format("give a number from 2 to {} or a range such as ranks=2-8", Table::kMaxTableRanks));
@@ -104,7 +107,7 @@ void TableLineParser::assign(std::string_view token, std::string_view key, std::
     line.up_to_bytes = *bytes;
   } else if (key == "blocks") {
     reject_duplicate(line.blocks, key);
-    const auto blocks = number_between(value, 1, kMaxBlocks);
+    const auto blocks = parse_number_in_range(value, 1, kMaxBlocks);
     if (!blocks) {
       throw_error(fmt::format("\"{}\" is not a number of blocks", printable_value(token)),
                   fmt::format("give a number from 1 to {}", kMaxBlocks));
@@ -112,7 +115,7 @@ void TableLineParser::assign(std::string_view token, std::string_view key, std::
     line.blocks = *blocks;
   } else if (key == "threads") {
     reject_duplicate(line.threads, key);
-    const auto threads = number_between(value, kWarpThreads, kMaxThreads);
+    const auto threads = parse_number_in_range(value, kWarpThreads, kMaxThreads);
     if (!threads || *threads % kWarpThreads != 0) {
       throw_error(fmt::format("\"{}\" is not a number of threads", printable_value(token)),
                   fmt::format("give a multiple of {} up to {}", kWarpThreads, kMaxThreads));
@@ -125,13 +128,13 @@ void TableLineParser::assign(std::string_view token, std::string_view key, std::
 }
 
 void TableLineParser::require_complete(const TableLine& line) const {
-  const bool has_size = line.blocks != 0 || line.threads != 0;
+  const bool has_blocks_or_threads = line.blocks != 0 || line.threads != 0;
   if (!line.collective || !line.method || line.max_ranks == 0 || line.up_to_bytes == 0) {
     throw_error("the line is incomplete", fmt::format("write a line such as \"{}\"", kExampleLine));
   }
   if (!supports(*line.collective, *line.method)) {
     throw_error(fmt::format("{} cannot run {}", name(*line.method), name(*line.collective)),
-                fmt::format("give one of {}", methods_for(*line.collective)));
+                fmt::format("give one of {}", methods_text(*line.collective)));
   }
   if (line.is_for_windows && !supports(*line.collective, Method::direct)) {
     throw_error(fmt::format("{} does not use windows", name(*line.collective)), "remove windows from the line");
@@ -139,7 +142,7 @@ void TableLineParser::require_complete(const TableLine& line) const {
   if (*line.method == Method::direct && !line.is_for_windows) {
     throw_error("direct needs buffers in symmetric windows", "write windows before up_to=");
   }
-  if (*line.method == Method::nccl && has_size) {
+  if (*line.method == Method::nccl && has_blocks_or_threads) {
     throw_error("nccl takes no blocks= or threads=", "remove them from the line");
   }
   if (*line.method != Method::nccl && (line.blocks == 0 || line.threads == 0)) {

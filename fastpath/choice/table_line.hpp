@@ -1,5 +1,5 @@
 #pragma once
-// Parser for the lines of a table.
+// Parser for the lines of a table. table.hpp describes their format.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace busbw::fastpath {
 
-/// A parsed line: the method for sizes up to `up_to_bytes`. Only complete lines leave the parser.
+/// A parsed line: the method for sizes up to `up_to_bytes`. A number is 0 until its key has been parsed.
 struct TableLine {
   std::optional<Collective> collective;
   std::optional<Method> method;
@@ -26,20 +26,21 @@ class TableLineParser {
  public:
   explicit TableLineParser(const std::string& source) : source_(source) {}
 
-  /// Parses the next line. Nothing if it is empty or a comment. Throws UsageError.
-  std::optional<TableLine> next(std::string_view text);
+  /// Parses the next line. Nothing if it is empty or a comment. Throws UsageError if it is invalid or incomplete.
+  std::optional<TableLine> parse_next_line(std::string_view text);
   /// Throws a UsageError for the most recently parsed line, with its source and number.
   [[noreturn]] void throw_error(const std::string& problem, const std::string& remedy) const;
 
  private:
+  /// Parses one word of the line and stores its value in `line`.
   void parse_token(std::string_view token, TableLine& line) const;
-  void assign(std::string_view token, std::string_view key, std::string_view value, TableLine& line) const;
+  void parse_key_value(std::string_view token, std::string_view key, std::string_view value, TableLine& line) const;
   template <typename Value>
   void reject_duplicate(const Value& value, std::string_view key) const;
   void require_complete(const TableLine& line) const;
 
   const std::string& source_;
-  int number_ = 0;
+  int line_number_ = 0;  // of the most recently parsed line, from 1
 };
 
 }  // namespace busbw::fastpath

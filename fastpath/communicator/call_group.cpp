@@ -1,3 +1,4 @@
+// Queues the fast-path calls of a group in an order that cannot deadlock with NCCL's kernels or with other ranks.
 #include "fastpath/communicator/call_group.hpp"
 
 #include <fmt/format.h>
@@ -17,31 +18,32 @@ namespace busbw::fastpath {
 namespace {
 
 bool is_verified(const PendingCall& pending) {
-  return pending.fast->verifier && pending.fast->clique->verifies(pending.call.collective);
+  return pending.fast_communicator->verifier && pending.fast_communicator->clique->verifies(pending.call.collective);
 }
 
-/// Queues calls and their checks. `calls` has at most one call of each communicator, because a verifier has memory for
-/// the inputs of one call.
-ncclResult_t queue_verified(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
+/// Queues calls and the checks of their results. `calls` has at most one call of each communicator, because a verifier
+/// has memory for the inputs of one call. First NCCL gathers the inputs of all calls in one group. Then each call is
+/// queued, followed by its check.
+ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
   for (const PendingCall& pending : calls)
-    if (is_verified(pending) && (pending.fast->clique->begin_ordered(pending.stream) != cudaSuccess ||
-                                 pending.fast->verifier->begin(pending.stream) != cudaSuccess))
+    if (is_verified(pending) && (pending.fast_communicator->clique->begin_ordered(pending.stream) != cudaSuccess ||
+                                 pending.fast_communicator->verifier->begin(pending.stream) != cudaSuccess))
       return ncclUnhandledCudaError;
   ncclResult_t result = nccl.group_start();
   try {
     for (const PendingCall& pending : calls)
       if (result == ncclSuccess && is_verified(pending))
-        result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
+        result = pending.fast_communicator->verifier->gather(nccl, pending.call, pending.stream);
   } catch (const std::exception& error) {  // no memory for the inputs; the group must be ended nevertheless
     print_stderr("libbusbw_nccl.so", error.what());
     result = ncclUnhandledCudaError;
   }
   if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
   for (const PendingCall& pending : calls) {
-    if (result == ncclSuccess) result = queue(pending);
+    if (result == ncclSuccess) result = queue_call(pending);
     if (result == ncclSuccess && is_verified(pending) &&
-        (pending.fast->verifier->check(pending.call, pending.stream) != cudaSuccess ||
-         pending.fast->clique->end_ordered(pending.stream) != cudaSuccess))
+        (pending.fast_communicator->verifier->check(pending.call, pending.stream) != cudaSuccess ||
+         pending.fast_communicator->clique->end_ordered(pending.stream) != cudaSuccess))
       result = ncclUnhandledCudaError;
   }
   return result;
@@ -59,7 +61,8 @@ class StreamEvent {
   ~StreamEvent() { cudaEventDestroy(event_); }  // CUDA frees it after the event has completed
   StreamEvent(const StreamEvent&) = delete;
   StreamEvent& operator=(const StreamEvent&) = delete;
-  void before(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, event_, 0), "waiting for an event"); }
+  /// Makes later work on `stream` wait for the event.
+  void make_wait(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, event_, 0), "waiting for an event"); }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -68,39 +71,41 @@ class StreamEvent {
 /// Joins the streams of each communicator, as NCCL does for the calls of a group: later work on any of these streams
 /// waits for the work that is already queued on all of them. Covers communicators with fast-path calls in the group.
 /// `only_mixed`: covers only communicators that also have delegated calls.
-void join_streams(const std::vector<StreamUse>& used, bool only_mixed = false) {
+void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   struct Streams {
-    int device = -1;
+    int device = -1;  // -1: the communicator has no fast-path call
     bool has_delegated = false;
     std::vector<cudaStream_t> all;
   };
   std::map<ncclComm_t, Streams> by_communicator;
-  for (const StreamUse& one : used) {
-    Streams& streams = by_communicator[one.communicator];
-    streams.device = std::max(streams.device, one.device);
-    streams.has_delegated = streams.has_delegated || one.is_delegated;
-    streams.all.push_back(one.stream);
+  for (const StreamUse& use : stream_uses) {
+    Streams& streams = by_communicator[use.communicator];
+    streams.device = std::max(streams.device, use.device);
+    streams.has_delegated = streams.has_delegated || use.is_delegated;
+    streams.all.push_back(use.stream);
   }
   for (const auto& [communicator, streams] : by_communicator) {
-    if (streams.device < 0 || streams.all.size() < 2 || (only_mixed && !streams.has_delegated)) continue;
+    const bool is_covered = streams.device >= 0 && (streams.has_delegated || !only_mixed);
+    if (!is_covered || streams.all.size() < 2) continue;
     const ScopedDevice device(streams.device);
-    std::list<StreamEvent> now;
-    for (const cudaStream_t stream : streams.all) now.emplace_back(stream);
-    for (const StreamEvent& moment : now)
-      for (const cudaStream_t stream : streams.all) moment.before(stream);
+    std::list<StreamEvent> events;
+    for (const cudaStream_t stream : streams.all) events.emplace_back(stream);
+    for (const StreamEvent& event : events)
+      for (const cudaStream_t stream : streams.all) event.make_wait(stream);
   }
 }
 
 /// Reorders calls: the first call of each GPU, then the second of each GPU, and so on. A GPU's queue of pending kernels
 /// is limited, and its first kernel may wait for a kernel of another GPU that is not yet queued.
 std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& calls) {
-  std::map<int, std::size_t> calls_on_device;
-  std::vector<std::pair<std::size_t, const PendingCall*>> turns;
+  std::map<int, std::size_t> device_call_counts;
+  std::vector<std::pair<std::size_t, const PendingCall*>> calls_with_position;  // position among the calls of the GPU
   for (const PendingCall& pending : calls)
-    turns.emplace_back(calls_on_device[pending.fast->clique->device()]++, &pending);
-  std::stable_sort(turns.begin(), turns.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    calls_with_position.emplace_back(device_call_counts[pending.fast_communicator->clique->device()]++, &pending);
+  std::stable_sort(calls_with_position.begin(), calls_with_position.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<PendingCall> result;
-  for (const auto& [turn, pending] : turns) result.push_back(*pending);
+  for (const auto& [position, pending] : calls_with_position) result.push_back(*pending);
   return result;
 }
 
@@ -108,21 +113,21 @@ std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& ca
 /// communicator keep their order.
 void sort_by_communicator(std::vector<PendingCall>& calls) noexcept {
   const auto is_before = [](const PendingCall& a, const PendingCall& b) {
-    return a.fast->clique->id() < b.fast->clique->id();
+    return a.fast_communicator->clique->id() < b.fast_communicator->clique->id();
   };
   if (!std::is_sorted(calls.begin(), calls.end(), is_before)) std::stable_sort(calls.begin(), calls.end(), is_before);
 }
 
 /// Queues the fast-path calls of a group after NCCL has launched the delegated calls. `group_streams` is empty if no
 /// communicator uses several streams.
-ncclResult_t queue_group(const std::vector<PendingCall>& calls, const std::vector<StreamUse>& group_streams,
-                         const RealNccl& nccl) noexcept try {
+ncclResult_t queue_group_calls(const std::vector<PendingCall>& calls, const std::vector<StreamUse>& group_streams,
+                               const RealNccl& nccl) noexcept try {
   if (calls.empty()) return ncclSuccess;
   // NCCL's kernels and ours must start in the same order on all GPUs, also on different streams. Otherwise they can
   // deadlock if a GPU has no room for both.
-  join_streams(group_streams, true);
-  const ncclResult_t result = queue(calls, nccl);
-  if (result == ncclSuccess) join_streams(group_streams);
+  join_streams(group_streams, /*only_mixed=*/true);
+  const ncclResult_t result = queue_calls(calls, nccl);
+  if (result == ncclSuccess) join_streams(group_streams, /*only_mixed=*/false);
   return result;
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
@@ -131,40 +136,41 @@ ncclResult_t queue_group(const std::vector<PendingCall>& calls, const std::vecto
 
 }  // namespace
 
-constinit thread_local int CallGroup::depth_ = 0;
+constinit thread_local int CallGroup::nesting_depth_ = 0;
 
-CallGroup& CallGroup::of_thread() {
+CallGroup& CallGroup::of_this_thread() {
   static thread_local CallGroup group;
   return group;
 }
 
 void CallGroup::discard() {
-  if (depth_ > 0) --depth_;
-  if (depth_ > 0) return;
+  if (nesting_depth_ > 0) --nesting_depth_;
+  if (nesting_depth_ > 0) return;
   pending_.clear();
-  forget_streams();
-  joining_.clear();
-  registered_.clear();
+  clear_streams();
+  new_communicators_.clear();
+  window_registrations_.clear();
   finalized_.clear();
 }
 
-StreamUse& CallGroup::use(ncclComm_t communicator, cudaStream_t stream) {
+StreamUse& CallGroup::find_or_add_stream(ncclComm_t communicator, cudaStream_t stream) {
   // In reverse order, because most calls use the stream of the previous call.
-  for (auto one = used_.rbegin(); one != used_.rend(); ++one) {
-    if (one->communicator != communicator) continue;
-    if (one->stream == stream) return *one;
+  for (auto use = stream_uses_.rbegin(); use != stream_uses_.rend(); ++use) {
+    if (use->communicator != communicator) continue;
+    if (use->stream == stream) return *use;
     has_several_streams_ = true;
   }
-  return used_.emplace_back(StreamUse{communicator, stream});
+  return stream_uses_.emplace_back(StreamUse{communicator, stream});
 }
 
-void CallGroup::forget_streams() noexcept {
-  used_.clear();
+void CallGroup::clear_streams() noexcept {
+  stream_uses_.clear();
   has_several_streams_ = false;
 }
 
 ncclResult_t CallGroup::before_end() noexcept try {
-  if (depth_ == 1 && has_several_streams_ && !pending_.empty()) join_streams(used_);
+  if (nesting_depth_ == 1 && has_several_streams_ && !pending_.empty())
+    join_streams(stream_uses_, /*only_mixed=*/false);
   return ncclSuccess;
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
@@ -172,35 +178,35 @@ ncclResult_t CallGroup::before_end() noexcept try {
 }
 
 ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept {
-  if (depth_ > 0) --depth_;
-  if (depth_ > 0) return result;
-  const auto group_streams = has_several_streams_ ? std::exchange(used_, {}) : std::vector<StreamUse>();
-  forget_streams();
+  if (nesting_depth_ > 0) --nesting_depth_;
+  if (nesting_depth_ > 0) return result;
+  const auto group_streams = has_several_streams_ ? std::exchange(stream_uses_, {}) : std::vector<StreamUse>();
+  clear_streams();
   auto pending = std::exchange(pending_, {});
   sort_by_communicator(pending);
-  auto joining = std::exchange(joining_, {});
-  auto registered = std::exchange(registered_, {});
+  auto new_communicators = std::exchange(new_communicators_, {});
+  auto window_registrations = std::exchange(window_registrations_, {});
   const auto finalized = std::exchange(finalized_, {});
   // ncclInProgress: the group has a non-blocking communicator. The pending fast-path calls must still be queued. New
   // communicators and windows are not ready yet, so they get no fast path.
   const bool is_in_progress = result == ncclInProgress;
   if (is_in_progress) {
-    joining.clear();
-    registered.clear();
+    new_communicators.clear();
+    window_registrations.clear();
     result = ncclSuccess;
   }
   if (result != ncclSuccess) return result;
-  if (!joining.empty()) {
+  if (!new_communicators.empty()) {
     std::vector<ncclComm_t> communicators;
-    for (const ncclComm_t* one : joining)
-      if (*one != nullptr) communicators.push_back(*one);
+    for (const ncclComm_t* communicator : new_communicators)
+      if (*communicator != nullptr) communicators.push_back(*communicator);
     result = CommunicatorRegistry::instance().add(communicators, nccl);
   }
-  for (const WindowRegistration& registration : registered)
+  for (const WindowRegistration& registration : window_registrations)
     if (result == ncclSuccess) result = record_window(registration, nccl);
-  if (result == ncclSuccess) result = queue_group(pending, group_streams, nccl);
-  for (const auto& fast : finalized)
-    if (result == ncclSuccess) result = fast->finish();
+  if (result == ncclSuccess) result = queue_group_calls(pending, group_streams, nccl);
+  for (const auto& fast_communicator : finalized)
+    if (result == ncclSuccess) result = fast_communicator->finish();
   return result == ncclSuccess && is_in_progress ? ncclInProgress : result;
 }
 
@@ -216,7 +222,7 @@ ncclResult_t record_window(const WindowRegistration& registration, const RealNcc
     return ncclSuccess;
   }
   Window window{*registration.window, static_cast<char*>(registration.buffer), registration.bytes, *addresses};
-  window.of_rank[static_cast<std::size_t>(clique.rank())] = window.own;
+  window.rank_addresses[static_cast<std::size_t>(clique.rank())] = window.own;
   clique.windows().add(window);
   return ncclSuccess;
 } catch (const std::exception& error) {
@@ -224,10 +230,10 @@ ncclResult_t record_window(const WindowRegistration& registration, const RealNcc
   return ncclSystemError;
 }
 
-ncclResult_t queue(const PendingCall& call) noexcept try {
-  const cudaError_t error = call.fast->clique->enqueue(call.call, call.config, call.stream);
+ncclResult_t queue_call(const PendingCall& call) noexcept try {
+  const cudaError_t error = call.fast_communicator->clique->enqueue(call.call, call.config, call.stream);
   if (error == cudaSuccess) return ncclSuccess;
-  print_stderr("libbusbw_nccl.so", fmt::format("rank {}: cannot queue {}: {}", call.fast->clique->rank(),
+  print_stderr("libbusbw_nccl.so", fmt::format("rank {}: cannot queue {}: {}", call.fast_communicator->clique->rank(),
                                                name(call.call.collective), cudaGetErrorString(error)));
   return ncclUnhandledCudaError;
 } catch (const std::exception& error) {
@@ -235,23 +241,25 @@ ncclResult_t queue(const PendingCall& call) noexcept try {
   return ncclUnhandledCudaError;
 }
 
-ncclResult_t queue(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept try {
+ncclResult_t queue_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept try {
   if (std::none_of(calls.begin(), calls.end(), is_verified)) {
     for (const PendingCall& pending : interleave_by_device(calls))
-      if (const ncclResult_t result = queue(pending); result != ncclSuccess) return result;
+      if (const ncclResult_t result = queue_call(pending); result != ncclSuccess) return result;
     return ncclSuccess;
   }
-  std::vector<PendingCall> left = calls;
-  while (!left.empty()) {
-    std::vector<PendingCall> now;
-    std::vector<PendingCall> later;
-    for (const PendingCall& pending : left) {
-      const bool waits =
-          std::any_of(now.begin(), now.end(), [&](const PendingCall& one) { return one.fast == pending.fast; });
-      (waits ? later : now).push_back(pending);
+  // Each pass queues the first remaining call of every communicator.
+  std::vector<PendingCall> remaining = calls;
+  while (!remaining.empty()) {
+    std::vector<PendingCall> first_calls;
+    std::vector<PendingCall> later_calls;
+    for (const PendingCall& pending : remaining) {
+      const bool is_later = std::any_of(first_calls.begin(), first_calls.end(), [&](const PendingCall& first) {
+        return first.fast_communicator == pending.fast_communicator;
+      });
+      (is_later ? later_calls : first_calls).push_back(pending);
     }
-    if (const ncclResult_t result = queue_verified(now, nccl); result != ncclSuccess) return result;
-    left = std::move(later);
+    if (const ncclResult_t result = queue_verified_calls(first_calls, nccl); result != ncclSuccess) return result;
+    remaining = std::move(later_calls);
   }
   return ncclSuccess;
 } catch (const std::exception& error) {

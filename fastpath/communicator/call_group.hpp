@@ -1,5 +1,6 @@
 #pragma once
-// Calls of a thread between ncclGroupStart and ncclGroupEnd. They are processed at the end of the outermost group.
+// Calls of a thread between ncclGroupStart and ncclGroupEnd. NCCL processes its own calls in the real ncclGroupEnd. The
+// fast path keeps its calls until then and queues them after NCCL has launched its kernels.
 #include <nccl.h>
 
 #include <memory>
@@ -13,13 +14,13 @@ namespace busbw::fastpath {
 /// A call that the fast path will run.
 struct PendingCall {
   ncclComm_t communicator;
-  std::shared_ptr<FastCommunicator> fast;
+  std::shared_ptr<FastCommunicator> fast_communicator;  ///< fast path of `communicator`
   CollectiveCall call;
   MethodConfig config;
   cudaStream_t stream;
 };
 
-/// A window that the program registers. `*window` is valid after the call, or its group, has ended.
+/// A symmetric window that the program registers. NCCL writes `*window` in the call or at the end of the call's group.
 struct WindowRegistration {
   ncclComm_t communicator;
   void* buffer;
@@ -38,14 +39,15 @@ struct StreamUse {
   bool is_delegated = false;  ///< the stream has a call that is delegated to NCCL
 };
 
-/// The open group of a thread.
+/// The open group of a thread. Nested groups count as one group that ends with the outermost ncclGroupEnd.
 class CallGroup {
  public:
-  static CallGroup& of_thread();
+  /// Returns the calling thread's object.
+  static CallGroup& of_this_thread();
 
   /// True if this thread has an open group. Does not create the thread's CallGroup, so it is cheap.
-  static bool is_open() { return depth_ > 0; }
-  static void start() { ++depth_; }
+  static bool is_open() { return nesting_depth_ > 0; }
+  static void start() { ++nesting_depth_; }
   /// Call before the real ncclGroupEnd. At the end of the outermost group, makes its work wait for earlier work on all
   /// streams of each communicator with fast-path calls.
   ncclResult_t before_end() noexcept;
@@ -56,36 +58,37 @@ class CallGroup {
   /// Ends the group without its pending calls.
   void discard();
 
-  void add(const PendingCall& pending) {
+  void add_fast_call(const PendingCall& pending) {
     pending_.push_back(pending);
-    use(pending.communicator, pending.stream).device = pending.fast->clique->device();
+    find_or_add_stream(pending.communicator, pending.stream).device = pending.fast_communicator->clique->device();
   }
-  /// Adds a call that is delegated to NCCL.
-  void add(ncclComm_t communicator, cudaStream_t stream) { use(communicator, stream).is_delegated = true; }
+  void add_delegated_call(ncclComm_t communicator, cudaStream_t stream) {
+    find_or_add_stream(communicator, stream).is_delegated = true;
+  }
   /// Adds a communicator that NCCL creates at the end of the group.
-  void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
-  void add(const WindowRegistration& registration) { registered_.push_back(registration); }
+  void add_new_communicator(ncclComm_t* communicator) { new_communicators_.push_back(communicator); }
+  void add_window(const WindowRegistration& registration) { window_registrations_.push_back(registration); }
   /// Adds a communicator that is finalized at the end of the group.
-  void add(std::shared_ptr<FastCommunicator> finalized) { finalized_.push_back(std::move(finalized)); }
+  void add_finalized(std::shared_ptr<FastCommunicator> communicator) { finalized_.push_back(std::move(communicator)); }
 
  private:
-  StreamUse& use(ncclComm_t communicator, cudaStream_t stream);
-  void forget_streams() noexcept;
+  StreamUse& find_or_add_stream(ncclComm_t communicator, cudaStream_t stream);
+  void clear_streams() noexcept;
 
-  static constinit thread_local int depth_;
+  static constinit thread_local int nesting_depth_;  // number of open ncclGroupStart calls
 
   std::vector<PendingCall> pending_;
-  std::vector<StreamUse> used_;
+  std::vector<StreamUse> stream_uses_;
   bool has_several_streams_ = false;  // true if at least one communicator uses several streams
-  std::vector<ncclComm_t*> joining_;
-  std::vector<WindowRegistration> registered_;
+  std::vector<ncclComm_t*> new_communicators_;
+  std::vector<WindowRegistration> window_registrations_;
   std::vector<std::shared_ptr<FastCommunicator>> finalized_;
 };
 
 /// Queues one call. Prints a failure to stderr, because ncclGetLastError does not report it.
-ncclResult_t queue(const PendingCall& call) noexcept;
+ncclResult_t queue_call(const PendingCall& call) noexcept;
 
-/// Queues calls, and their checks if requested. The calls of each GPU keep their order.
-ncclResult_t queue(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept;
+/// Queues calls, and the checks of their results if BUSBW_FASTPATH=verify. The calls of each GPU keep their order.
+ncclResult_t queue_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept;
 
 }  // namespace busbw::fastpath

@@ -1,3 +1,4 @@
+// Queues the kernels of one rank, waits for them, and drains them after an abort.
 #include "fastpath/communicator/clique_rank.hpp"
 
 #include <algorithm>
@@ -10,9 +11,10 @@
 namespace busbw::fastpath {
 namespace {
 
+// Polling of drain_windows().
 constexpr std::chrono::milliseconds kPollInterval{5};
-constexpr int kQuietPolls = 10;
-constexpr int kMaxPolls = 400;  // two seconds
+constexpr int kUnchangedPolls = 10;  // 50 ms, five times the interval at which kernels check the abort flag
+constexpr int kMaxPolls = 400;       // two seconds
 
 }  // namespace
 
@@ -22,7 +24,7 @@ CliqueRank::~CliqueRank() {
   const ScopedDevice device(device_);
   const ScopedRelaxedCapture relaxed_capture;
   if (cudaDeviceSynchronize() == cudaSuccess) return;
-  cudaGetLastError();
+  cudaGetLastError();  // clears the error, so that the program does not find it
   // Kernels may still run, so their memory must not be reused.
   scratch_->give_up();
   reservation_.leak();
@@ -56,27 +58,28 @@ void CliqueRank::drain_windows() noexcept {
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
   // A kernel that waits for a peer checks the abort flag about every ten milliseconds and advances its tags when it
   // exits. The number of queued graph replays is unknown. Graphs count as finished if their tags stay unchanged for
-  // kQuietPolls polls.
+  // kUnchangedPolls polls.
   using Tags = std::array<std::uint64_t, kMaxBlocks>;
-  Tags before{};
-  for (int poll = 0, quiet = 0; poll < kMaxPolls && quiet < kQuietPolls; ++poll) {
-    Tags calls{};
-    Tags graphs{};
-    cudaMemcpyAsync(calls.data(), scratch_->lane(LaneKind::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);
-    cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneKind::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost,
+  Tags previous_graph_tags{};
+  for (int poll = 0, unchanged_polls = 0; poll < kMaxPolls && unchanged_polls < kUnchangedPolls; ++poll) {
+    Tags call_tags{};
+    Tags graph_tags{};
+    cudaMemcpyAsync(call_tags.data(), scratch_->lane(LaneKind::calls).tags, sizeof call_tags, cudaMemcpyDeviceToHost,
+                    stream);
+    cudaMemcpyAsync(graph_tags.data(), scratch_->lane(LaneKind::graphs).tags, sizeof graph_tags, cudaMemcpyDeviceToHost,
                     stream);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
-    const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag();
-    if (have_left && graph_order_.is_empty()) break;
-    quiet = have_left && graphs == before ? quiet + 1 : 0;
-    before = graphs;
+    const bool calls_have_ended = *std::min_element(call_tags.begin(), call_tags.end()) >= last_tag();
+    if (calls_have_ended && graph_order_.is_empty()) break;
+    unchanged_polls = calls_have_ended && graph_tags == previous_graph_tags ? unchanged_polls + 1 : 0;
+    previous_graph_tags = graph_tags;
     std::this_thread::sleep_for(kPollInterval);
   }
   cudaStreamDestroy(stream);
   cudaGetLastError();
 }
 
-MethodConfig CliqueRank::choose(const CollectiveCall& call) const noexcept {
+MethodConfig CliqueRank::select_config_for_call(const CollectiveCall& call) const noexcept {
   const MethodConfig delegated{};
   if (call.bytes == 0 || is_aborted()) return delegated;
   const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
@@ -84,66 +87,66 @@ MethodConfig CliqueRank::choose(const CollectiveCall& call) const noexcept {
   if (call.root < 0 || call.root >= ranks_) return delegated;
   const bool in_windows =
       selector_->depends_on_windows(call.collective, ranks_) && windows_.peer_buffers(call, ranks_).has_value();
-  return selector_->select(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
+  return selector_->select_config_by_settings(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
 }
 
-std::optional<Operation> CliqueRank::operation(const CollectiveCall& call, const MethodConfig& config) const {
-  const int cells = scratch_->lane(LaneKind::calls).cells;
-  if (config.method != Method::direct) return make_operation(call, config, rank_, ranks_, cells);
+std::optional<Operation> CliqueRank::build_operation(const CollectiveCall& call, const MethodConfig& config) const {
+  const int max_cells = scratch_->lane(LaneKind::calls).cells;
+  if (config.method != Method::direct) return make_operation(call, config, rank_, ranks_, max_cells);
   const auto peers = windows_.peer_buffers(call, ranks_);
   if (!peers) return std::nullopt;
-  return make_direct_operation(call, config, rank_, ranks_, cells, *peers);
+  return make_direct_operation(call, config, rank_, ranks_, max_cells, *peers);
 }
 
 cudaError_t CliqueRank::enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream) {
   const ScopedDevice device(device_);
-  const auto operation = this->operation(call, config);
+  const auto operation = build_operation(call, config);
   if (!operation) return cudaErrorInvalidValue;
   if (operation->method == Method::direct) used_windows_.store(true, std::memory_order_release);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
-  if (const cudaError_t error = begin(stream, captured); error != cudaSuccess) return error;
+  if (const cudaError_t error = begin_operation(stream, captured); error != cudaSuccess) return error;
   const cudaError_t error =
       captured ? launch(*operation, scratch_->lane(LaneKind::graphs), stream) : launch_call(*operation, stream);
-  return error == cudaSuccess ? end(stream, captured) : error;
+  return error == cudaSuccess ? end_operation(stream, captured) : error;
 }
 
-cudaError_t CliqueRank::begin(cudaStream_t stream, bool captured) {
-  return captured ? graph_order_.before(stream, queue_after_calls()) : graph_order_.begin_call(stream);
+cudaError_t CliqueRank::begin_operation(cudaStream_t stream, bool captured) {
+  return captured ? graph_order_.begin_captured(stream, make_queue_after_calls()) : graph_order_.begin_call(stream);
 }
 
-cudaError_t CliqueRank::end(cudaStream_t stream, bool captured) {
-  return captured ? graph_order_.after(stream) : graph_order_.end_call(stream);
+cudaError_t CliqueRank::end_operation(cudaStream_t stream, bool captured) {
+  return captured ? graph_order_.end_captured(stream) : graph_order_.end_call(stream);
 }
 
 cudaError_t CliqueRank::begin_ordered(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
-  if (!captured) graph_order_.start(queue_after_calls());
-  return begin(stream, captured);
+  if (!captured) graph_order_.start(make_queue_after_calls());
+  return begin_operation(stream, captured);
 }
 
 cudaError_t CliqueRank::end_ordered(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   const cudaError_t error = query_captured(stream, captured);
-  return error == cudaSuccess ? end(stream, captured) : error;
+  return error == cudaSuccess ? end_operation(stream, captured) : error;
 }
 
-GraphOrder::QueueAfterCalls CliqueRank::queue_after_calls() const {
+GraphOrder::QueueAfterCalls CliqueRank::make_queue_after_calls() const {
   return [this](cudaStream_t stream) { return has_calls() ? launch_wait_for_calls(stream) : cudaSuccess; };
 }
 
 cudaError_t CliqueRank::launch_call(const Operation& operation, cudaStream_t stream) {
-  unsigned long long number = 0;
-  if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
-  if (has_calls() && number != last_stream_)
+  unsigned long long stream_id = 0;
+  if (const cudaError_t error = cudaStreamGetId(stream, &stream_id); error != cudaSuccess) return error;
+  if (has_calls() && stream_id != last_stream_id_)
     if (const cudaError_t error = launch_wait_for_calls(stream); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, scratch_->lane(LaneKind::calls), stream); error != cudaSuccess)
     return error;
   last_tag_.store(last_tag() + static_cast<std::uint64_t>(operation.grid.steps), std::memory_order_release);
-  last_stream_ = number;
+  last_stream_id_ = stream_id;
   return cudaSuccess;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
-// One rank of a clique, which is a communicator with ranks that write into each other's memory. It queues the rank's
-// operations in an order that is the same on all ranks.
+// One rank of a clique: the ranks of a communicator with GPUs that write into each other's memory. CliqueRank selects
+// the method of this rank's calls and queues their kernels. Each step of an operation has a tag, a number that
+// increases by one and marks the data of the step (schedule/schedule.hpp). So the last tag shows which operations have
+// run.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -42,13 +44,14 @@ class CliqueRank {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_; }
-  /// Random number that identifies the communicator, the same on every rank.
+  /// Random number that identifies the communicator, the same on every rank. It is the random start of the tags.
   std::uint64_t id() const { return scratch_->tags_begin(); }
-  /// Size of the scratch memory.
+  /// Size of the rank's scratch memory.
   std::size_t bytes() const { return reservation_.bytes(); }
 
-  /// Returns the method of a call, the same on every rank. The method is `nccl` if the fast path cannot run the call.
-  MethodConfig choose(const CollectiveCall& call) const noexcept;
+  /// Returns the method of a call, the same on every rank. The method is `nccl` if the fast path cannot run the call or
+  /// the settings or the table delegate it (stages of the selection: method_selector.hpp).
+  MethodConfig select_config_for_call(const CollectiveCall& call) const noexcept;
   /// True if the results of this collective must be verified.
   bool verifies(Collective collective) const noexcept { return selector_->mode(collective) == Mode::verify; }
 
@@ -57,9 +60,8 @@ class CliqueRank {
 
   /// Queues an operation on `stream`. It runs after all earlier operations of this communicator on any stream.
   cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream);
-  /// Puts other work, which is queued or captured on `stream` between these two calls, into the order of calls and
-  /// graphs. Later calls of enqueue() take part in this order too. enqueue() may be called in between. Throws
-  /// EnvironmentError.
+  /// Puts other work into the order of calls and graphs: the work that is queued or captured on `stream` between
+  /// begin_ordered() and end_ordered(), which may include calls of enqueue(). Throws EnvironmentError.
   cudaError_t begin_ordered(cudaStream_t stream);
   cudaError_t end_ordered(cudaStream_t stream);
 
@@ -75,15 +77,18 @@ class CliqueRank {
 
  private:
   /// Returns the operation of a call. Nothing if `direct` was selected but its windows have been removed since then.
-  std::optional<Operation> operation(const CollectiveCall& call, const MethodConfig& config) const;
-  cudaError_t begin(cudaStream_t stream, bool captured);
-  cudaError_t end(cudaStream_t stream, bool captured);
-  GraphOrder::QueueAfterCalls queue_after_calls() const;
+  std::optional<Operation> build_operation(const CollectiveCall& call, const MethodConfig& config) const;
+  cudaError_t begin_operation(cudaStream_t stream, bool captured);
+  cudaError_t end_operation(cudaStream_t stream, bool captured);
+  GraphOrder::QueueAfterCalls make_queue_after_calls() const;
+  /// Launches an operation outside of graphs. On a new stream, it first waits for the operations on other streams.
   cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
-  /// Waits for all calls with a separate kernel, because the streams of the calls may have been destroyed.
+  /// Waits on the host until all calls outside of graphs have run. Uses a kernel on a new stream, because the streams
+  /// of the calls may have been destroyed.
   cudaError_t wait_for_calls() const noexcept;
   cudaError_t launch_wait_for_calls(cudaStream_t stream) const noexcept;
   std::uint64_t last_tag() const noexcept { return last_tag_.load(std::memory_order_acquire); }
+  /// True if a call outside of graphs was queued.
   bool has_calls() const noexcept { return last_tag() != scratch_->tags_begin(); }
 
   int rank_;
@@ -98,7 +103,7 @@ class CliqueRank {
   std::atomic<bool> used_windows_{false};
   std::atomic<std::uint64_t> last_tag_;  // last tag that the queued operations of the lane of calls will use
 
-  unsigned long long last_stream_ = 0;  // CUDA's id of the stream of the last call; 0: no call yet
+  unsigned long long last_stream_id_ = 0;  // CUDA's id of the stream of the last call; 0: no call yet
   GraphOrder graph_order_;
 };
 

@@ -1,3 +1,4 @@
+// Runs the three rounds of the setup (clique_setup.hpp) for every rank of this thread, and cleans up after failures.
 #include "fastpath/communicator/clique_setup.hpp"
 
 #include <sys/random.h>
@@ -16,7 +17,8 @@
 namespace busbw::fastpath {
 namespace {
 
-std::array<std::uint64_t, 2> this_boot() {
+/// Returns the boot id of this host as two hashes. All zero if it cannot be read.
+std::array<std::uint64_t, 2> read_boot_id() {
   std::array<std::uint64_t, 2> id{};
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string text;
@@ -24,19 +26,21 @@ std::array<std::uint64_t, 2> this_boot() {
   return id;
 }
 
-std::array<std::uint64_t, 2> this_process() {
+/// Returns a random id of this process, the same in every call.
+std::array<std::uint64_t, 2> random_process_id() {
   static const auto id = [] {
     std::array<std::uint64_t, 2> random{};
-    // Without random numbers the id stays all zero and cannot distinguish processes. The rank then gets no fast path.
+    // Without random numbers the id stays all zero. Such a rank publishes no host either, so it gets no fast path.
     if (getrandom(random.data(), sizeof random, 0) != static_cast<ssize_t>(sizeof random)) random = {};
     return random;
   }();
   return id;
 }
 
-/// Returns the random first tag of a communicator. Reused memory then never contains a tag from before, although a rank
-/// of an aborted communicator may still write into it. The value leaves room for 2^62 steps.
-std::uint64_t new_tags() {
+/// Returns the random number from which a communicator counts its tags. Reused memory then contains no tag that the new
+/// communicator expects, although a rank of an aborted communicator may still write into it. Its two highest bits are
+/// 0, so that the tags do not overflow.
+std::uint64_t random_tags_begin() {
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return 0;
   return random >> 2;
@@ -45,7 +49,7 @@ std::uint64_t new_tags() {
 /// Number of gathers in the setup of a communicator. Each gathers the capabilities of all ranks on all ranks.
 constexpr int kGatherRounds = 3;
 
-/// Setup of one rank.
+/// Setup of one rank. A refusal is final, but the rank takes part in all rounds, because its peers wait for it.
 class RankSetup {
  public:
   RankSetup(ncclComm_t communicator, const SetupContext& context) : communicator_(communicator), context_(context) {
@@ -54,19 +58,19 @@ class RankSetup {
     check(context.nccl.comm_cu_device(communicator, &device_), "GPU");
   }
 
-  bool is_small() const { return ranks_ >= 2 && ranks_ <= kMaxRanks; }
+  bool has_supported_size() const { return ranks_ >= 2 && ranks_ <= kMaxRanks; }
   int ranks() const { return ranks_; }
 
   /// Allocates the buffer and the stream for the gathers.
   void prepare() {
     const ScopedDevice device(device_);
     stream_ = std::make_unique<NonBlockingStream>();
-    gather_buffer_ = context_.places.take();
+    gather_buffer_ = context_.gather_buffers.take();
   }
 
   /// After a failed gather NCCL may still write into the buffer, so the buffer is not reused.
   ~RankSetup() {
-    if (!gather_buffer_.empty() && !is_gathering_) context_.places.put_back(gather_buffer_);
+    if (!gather_buffer_.empty() && !is_gathering_) context_.gather_buffers.put_back(gather_buffer_);
   }
   RankSetup(const RankSetup&) = delete;
   RankSetup& operator=(const RankSetup&) = delete;
@@ -76,61 +80,63 @@ class RankSetup {
   void publish_capabilities() {
     const ScopedDevice device(device_);
     cudaDeviceProp properties{};
-    own_.layout = kLayout;
+    own_capabilities_.layout = kLayout;
     if (cudaGetDeviceProperties(&properties, device_) == cudaSuccess) {
-      std::memcpy(own_.gpu.data(), properties.name, strnlen(properties.name, own_.gpu.size() - 1));
-      own_.capability_major = properties.major;
+      std::memcpy(own_capabilities_.gpu.data(), properties.name,
+                  strnlen(properties.name, own_capabilities_.gpu.size() - 1));
+      own_capabilities_.capability_major = properties.major;
     }
-    cudaDeviceGetPCIBusId(own_.bus_id.data(), static_cast<int>(own_.bus_id.size()), device_);
-    own_.host = this_boot();
-    own_.process = this_process();
-    own_.tags_begin = new_tags();
-    own_.needs_nccl = requires_real_nccl(process_environment) ? 1 : 0;
-    selector_ = context_.selector_for(own_.capability_major, properties.multiProcessorCount);
-    own_.selector_hash = selector_->hash();
+    cudaDeviceGetPCIBusId(own_capabilities_.bus_id.data(), static_cast<int>(own_capabilities_.bus_id.size()), device_);
+    own_capabilities_.host = read_boot_id();
+    own_capabilities_.process = random_process_id();
+    own_capabilities_.tags_begin = random_tags_begin();
+    own_capabilities_.needs_nccl = requires_real_nccl(process_environment) ? 1 : 0;
+    selector_ = context_.selector_for(own_capabilities_.capability_major, properties.multiProcessorCount);
+    own_capabilities_.selector_hash = selector_->hash();
     reservation_ = context_.budget.reserve(device_, [this](std::size_t left_bytes) {
-      own_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
-      return own_.cells > 0 ? Scratch::bytes_for(ranks_, own_.cells) : 0;
+      own_capabilities_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
+      return own_capabilities_.cells > 0 ? Scratch::bytes_for(ranks_, own_capabilities_.cells) : 0;
     });
-    if (own_.cells > 0 && selector_->selects_any(ranks_))
-      context_.pool.prepare(device_, Scratch::bytes_for(ranks_, own_.cells));
-    if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
+    if (own_capabilities_.cells > 0 && selector_->may_use_fast_path(ranks_))
+      context_.pool.prepare(device_, Scratch::bytes_for(ranks_, own_capabilities_.cells));
+    if (own_capabilities_.process == std::array<std::uint64_t, 2>{}) own_capabilities_.host = {};
   }
 
   /// Second round: allocates memory of the common size and fills in its address.
-  void agree_on_size() {
-    if (refuse(fastpath::refusal_reason(all_))) return;
-    if (!selector_->selects_any(ranks_)) {
-      refuse(
+  void allocate_scratch() {
+    if (set_refusal(fastpath::refusal_reason(all_capabilities_))) return;
+    if (!selector_->may_use_fast_path(ranks_)) {
+      set_refusal(
           fmt::format("the table and the BUSBW_FASTPATH variables leave every call of {} ranks on these GPUs to NCCL; "
                       "create a table with busbw fastpath tune",
                       ranks_));
       return;
     }
-    attempt([this] {
-      if (!are_linked(all_, rank_, device_, context_.hidden_gpus)) return;  // is_ready stays 0
-      const int cells = common_cells(all_);
+    run_and_keep_error([this] {
+      if (!are_linked(all_capabilities_, rank_, device_, context_.hidden_gpus)) return;  // is_ready stays 0
+      const int cells = common_cells(all_capabilities_);
       reservation_.shrink_to(Scratch::bytes_for(ranks_, cells));
-      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, context_.pool);
-      scratch_->describe(own_);
+      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_capabilities_.front().tags_begin, context_.pool);
+      scratch_->describe_memory(own_capabilities_);
       preload(ranks_);
     });
   }
 
   /// Third round: opens the memory of all peers and fills in whether that worked.
   void open_peers() {
-    if (!refusal_.empty() || refuse(not_ready_message(all_))) return;
-    own_.is_ready = 0;
-    attempt([this] {
-      scratch_->open_peers(all_, rank_);
+    if (!refusal_.empty() || set_refusal(not_ready_message(all_capabilities_))) return;
+    own_capabilities_.is_ready = 0;
+    run_and_keep_error([this] {
+      scratch_->open_peers(all_capabilities_, rank_);
       if (selector_->verifies_any()) verifier_ = std::make_unique<Verifier>(communicator_, rank_, ranks_, device_);
-      own_.is_ready = 1;
+      own_capabilities_.is_ready = 1;
     });
   }
 
-  SetupResult result() {
+  /// Returns the result after the third round. Call it once.
+  SetupResult take_result() {
     SetupResult outcome;
-    if (!refusal_.empty() || refuse(not_ready_message(all_))) {
+    if (!refusal_.empty() || set_refusal(not_ready_message(all_capabilities_))) {
       outcome.refusal = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
       return outcome;
     }
@@ -141,19 +147,20 @@ class RankSetup {
   }
 
   /// Queues the gather of all ranks' capabilities.
-  ncclResult_t send() {
+  ncclResult_t queue_gather() {
     RankCapabilities& own = gather_buffer_[static_cast<std::size_t>(rank_)];
-    own = own_;
+    own = own_capabilities_;
     is_gathering_ = true;
     return context_.nccl.all_gather(&own, gather_buffer_.data(), sizeof(RankCapabilities), ncclUint8, communicator_,
                                     stream_->get());
   }
 
-  void receive() {
+  /// Waits for the gather and copies its result.
+  void wait_for_gather() {
     const ScopedDevice device(device_);
     fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for the gathered capabilities");
     is_gathering_ = false;
-    all_.assign(gather_buffer_.begin(), gather_buffer_.begin() + ranks_);
+    all_capabilities_.assign(gather_buffer_.begin(), gather_buffer_.begin() + ranks_);
   }
 
  private:
@@ -162,7 +169,8 @@ class RankSetup {
       throw EnvironmentError(std::string("NCCL does not report the communicator's ") + property);
   }
 
-  bool refuse(std::string reason) {
+  /// Stores the reason of a refusal, or an empty text for no refusal. Returns true if the rank is refused.
+  bool set_refusal(std::string reason) {
     refusal_ = std::move(reason);
     return !refusal_.empty();
   }
@@ -170,12 +178,12 @@ class RankSetup {
   /// Runs `action` and stores its failure. The rank stays in the setup, and the next round reports the failure to the
   /// other ranks.
   template <class Action>
-  void attempt(Action action) {
+  void run_and_keep_error(Action action) {
     const ScopedDevice device(device_);
     try {
       action();
     } catch (const std::exception& error) {
-      own_.is_ready = 0;
+      own_capabilities_.is_ready = 0;
       error_ = error.what();
     }
   }
@@ -188,33 +196,33 @@ class RankSetup {
   std::unique_ptr<NonBlockingStream> stream_;
   std::span<RankCapabilities> gather_buffer_;
   bool is_gathering_ = false;
-  RankCapabilities own_;
-  std::vector<RankCapabilities> all_;
+  RankCapabilities own_capabilities_;
+  std::vector<RankCapabilities> all_capabilities_;  // by rank, from the most recent round
   std::shared_ptr<const MethodSelector> selector_;
   ScratchBudget::Reservation reservation_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<Verifier> verifier_;
-  std::string refusal_;
-  std::string error_;
+  std::string refusal_;  // the same on every rank; empty: none
+  std::string error_;    // of this rank's own setup, for the log; empty: none
 };
 
 using RankSetups = std::vector<std::unique_ptr<RankSetup>>;
 
-/// Calls `send` for each element, in one NCCL group.
-template <class Several, class Send>
-void gather_as_group(const Several& several, const RealNccl& nccl, Send send) {
+/// Calls `queue_gather` for each rank of this thread, in one NCCL group. Throws EnvironmentError.
+template <class Ranks, class QueueGather>
+void gather_as_group(const Ranks& ranks, const RealNccl& nccl, QueueGather queue_gather) {
   ncclResult_t result = nccl.group_start();
-  for (const auto& one : several)
-    if (result == ncclSuccess) result = send(one);
+  for (const auto& rank : ranks)
+    if (result == ncclSuccess) result = queue_gather(rank);
   const ncclResult_t ended = nccl.group_end();
   if (result == ncclSuccess) result = ended;
   if (result != ncclSuccess) throw EnvironmentError("NCCL cannot gather the ranks' capabilities");
 }
 
 /// Gathers the capabilities of all ranks on all ranks.
-void gather(const RankSetups& setups, const RealNccl& nccl) {
-  gather_as_group(setups, nccl, [](const auto& setup) { return setup->send(); });
-  for (const auto& setup : setups) setup->receive();
+void gather_capabilities(const RankSetups& setups, const RealNccl& nccl) {
+  gather_as_group(setups, nccl, [](const auto& setup) { return setup->queue_gather(); });
+  for (const auto& setup : setups) setup->wait_for_gather();
 }
 
 /// Returns the reason why this library's CUDA runtime does not work in this process, mostly a driver that is too old.
@@ -235,16 +243,16 @@ std::string cuda_error_text() {
 
 /// Takes part in the gathers of these communicators although CUDA does not work here. The other ranks then learn that
 /// there is no fast path and do not wait. Throws EnvironmentError if NCCL lacks a function for this.
-void refuse_on_all(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
+void report_refusal_to_peers(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
   struct RefusalBuffers {
     ncclComm_t communicator;
-    char* memory;
-    char* own;
+    char* all_ranks;
+    char* own_rank;
   };
   const auto check = [](ncclResult_t result) {
     if (result != ncclSuccess) throw EnvironmentError("NCCL cannot inform the other ranks that there is no fast path");
   };
-  std::vector<RefusalBuffers> places;
+  std::vector<RefusalBuffers> buffers;
   for (const ncclComm_t communicator : communicators) {
     int ranks = 0, rank = 0;
     check(nccl.comm_count(communicator, &ranks));
@@ -254,13 +262,14 @@ void refuse_on_all(const std::vector<ncclComm_t>& communicators, const RealNccl&
     // cannot wait for the gathers.
     void* memory = nullptr;
     check(nccl.mem_alloc == nullptr ? ncclInvalidUsage : nccl.mem_alloc(&memory, sizeof(RankCapabilities) * kMaxRanks));
-    auto* const all = static_cast<char*>(memory);
-    places.push_back({communicator, all, all + sizeof(RankCapabilities) * static_cast<std::size_t>(rank)});
+    auto* const all_ranks = static_cast<char*>(memory);
+    buffers.push_back({communicator, all_ranks, all_ranks + sizeof(RankCapabilities) * static_cast<std::size_t>(rank)});
   }
-  if (places.empty()) return;
+  if (buffers.empty()) return;
   for (int round = 0; round < kGatherRounds; ++round)
-    gather_as_group(places, nccl, [&](const RefusalBuffers& at) {
-      return nccl.all_gather(at.own, at.memory, sizeof(RankCapabilities), ncclUint8, at.communicator, nullptr);
+    gather_as_group(buffers, nccl, [&](const RefusalBuffers& rank) {
+      return nccl.all_gather(rank.own_rank, rank.all_ranks, sizeof(RankCapabilities), ncclUint8, rank.communicator,
+                             nullptr);
     });
 }
 
@@ -269,33 +278,33 @@ void refuse_on_all(const std::vector<ncclComm_t>& communicators, const RealNccl&
 std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communicators, const SetupContext& context) {
   std::vector<SetupResult> results(communicators.size());
   if (const std::string reason = cuda_error_text(); !reason.empty()) {
-    refuse_on_all(communicators, context.nccl);
+    report_refusal_to_peers(communicators, context.nccl);
     for (SetupResult& outcome : results) outcome.refusal = reason;
     return results;
   }
   const ScopedRelaxedCapture relaxed_capture;
   RankSetups setups;
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> result_indexes;  // by setup: its index in `results`
   for (std::size_t i = 0; i < communicators.size(); ++i) {
     auto setup = std::make_unique<RankSetup>(communicators[i], context);
-    if (!setup->is_small()) {
+    if (!setup->has_supported_size()) {
       results[i].refusal =
           fmt::format("it has {} ranks, and the fast path supports 2 to {}", setup->ranks(), kMaxRanks);
       continue;
     }
     setup->prepare();
     setups.push_back(std::move(setup));
-    places.push_back(i);
+    result_indexes.push_back(i);
   }
   if (setups.empty()) return results;
   for (const auto& setup : setups) setup->publish_capabilities();
-  gather(setups, context.nccl);
-  for (const auto& setup : setups) setup->agree_on_size();
-  gather(setups, context.nccl);
+  gather_capabilities(setups, context.nccl);
+  for (const auto& setup : setups) setup->allocate_scratch();
+  gather_capabilities(setups, context.nccl);
   for (const auto& setup : setups) setup->open_peers();
-  gather(setups, context.nccl);
-  static_assert(kGatherRounds == 3, "refuse_on_all() must run as many rounds");
-  for (std::size_t m = 0; m < setups.size(); ++m) results[places[m]] = setups[m]->result();
+  gather_capabilities(setups, context.nccl);
+  static_assert(kGatherRounds == 3, "report_refusal_to_peers() must run as many rounds");
+  for (std::size_t i = 0; i < setups.size(); ++i) results[result_indexes[i]] = setups[i]->take_result();
   return results;
 }
 

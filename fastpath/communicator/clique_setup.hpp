@@ -1,5 +1,10 @@
 #pragma once
-// Sets up the fast path of new communicators. Their ranks exchange their capabilities through the communicator itself.
+// Sets up the fast path of new communicators. The ranks gather each other's capabilities in three rounds, each an
+// all-gather of the communicator itself:
+//
+//   1. Each rank publishes its host, GPU, settings and remaining scratch memory. All ranks decide from these data.
+//   2. Each rank allocates scratch memory of the common size and publishes its address.
+//   3. Each rank opens the scratch memory of all peers and publishes whether that worked.
 #include <nccl.h>
 
 #include <functional>
@@ -20,7 +25,7 @@ namespace busbw::fastpath {
 struct SetupResult {
   std::shared_ptr<CliqueRank> clique;
   std::unique_ptr<Verifier> verifier;  // null if nothing is verified
-  std::string refusal;
+  std::string refusal;                 // empty if there is a clique
 };
 
 /// Objects of the process that a setup uses.
@@ -30,14 +35,14 @@ struct SetupContext {
   std::function<std::shared_ptr<const MethodSelector>(int capability_major, int multiprocessors)> selector_for;
   ScratchBudget& budget;
   ScratchPool& pool;
-  GatherBufferPool& places;
+  GatherBufferPool& gather_buffers;
   HiddenGpuLinks& hidden_gpus;
 };
 
-/// Sets up the cliques of communicators. This thread has one rank of each of them. Collective: returns when all ranks
-/// of these communicators have called it. Either all ranks of a communicator get a clique or none does. Throws
-/// EnvironmentError if this rank cannot report its refusal. Its peers then hang, as in NCCL if creating a communicator
-/// fails on one rank.
+/// Sets up the cliques of communicators. This thread has one rank of each communicator. The results are in the order of
+/// `communicators`. Collective: returns when all ranks of these communicators have called it. Either all ranks of a
+/// communicator get a clique or none does. Throws EnvironmentError if this rank cannot report its refusal. Its peers
+/// then hang, as in NCCL if creating a communicator fails on one rank.
 std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communicators, const SetupContext& context);
 
 }  // namespace busbw::fastpath

@@ -1,3 +1,4 @@
+// Looks up communicators with a cache per thread, and connects new communicators with their cliques and verifiers.
 #include "fastpath/communicator/communicator_registry.hpp"
 
 #include <fmt/format.h>
@@ -48,31 +49,33 @@ CommunicatorRegistry::CommunicatorRegistry() : budget_(settings().scratch_bytes)
 
 CommunicatorRegistry& CommunicatorRegistry::instance() {
   // Never destroyed, because other threads may still call NCCL while the process exits.
-  static auto* process = new CommunicatorRegistry;
-  return *process;
+  static auto* registry = new CommunicatorRegistry;
+  return *registry;
 }
 
 FastCommunicator* CommunicatorRegistry::find(ncclComm_t communicator) noexcept {
+  // Entries are valid while the registry's change count equals the cache's. A null entry means "no fast path".
   struct LookupCache {
-    std::uint64_t changes = 0;
-    PointerCache<FastCommunicator*> fast;
+    std::uint64_t change_count = 0;
+    PointerCache<FastCommunicator*> entries;
   };
   static thread_local LookupCache cache;
-  const std::uint64_t changes = changes_.load(std::memory_order_acquire);
-  if (changes == 0 || communicator == nullptr) return nullptr;  // 0: no communicator has had a fast path yet
-  if (cache.changes != changes) {
-    cache.fast.clear();
-    cache.changes = changes;
+  const std::uint64_t change_count = change_count_.load(std::memory_order_acquire);
+  if (change_count == 0 || communicator == nullptr) return nullptr;  // 0: no communicator has had a fast path yet
+  if (cache.change_count != change_count) {
+    cache.entries.clear();
+    cache.change_count = change_count;
   }
-  if (FastCommunicator* const* known = cache.fast.find(communicator)) return *known;
+  if (FastCommunicator* const* entry = cache.entries.find(communicator)) return *entry;
   const std::lock_guard lock(mutex_);
-  const auto found = fast_.find(communicator);
-  FastCommunicator* const fast = found == fast_.end() ? nullptr : found->second.get();
-  cache.fast.insert(communicator, fast);
+  const auto registered = fast_communicators_.find(communicator);
+  FastCommunicator* const fast = registered == fast_communicators_.end() ? nullptr : registered->second.get();
+  cache.entries.insert(communicator, fast);
   return fast;
 }
 
-std::shared_ptr<const MethodSelector> CommunicatorRegistry::selector(int capability_major, int multiprocessors) {
+std::shared_ptr<const MethodSelector> CommunicatorRegistry::selector_for_gpu(int capability_major,
+                                                                             int multiprocessors) {
   const std::lock_guard lock(mutex_);
   auto& selector = selectors_[{capability_major, multiprocessors}];
   if (selector) return selector;
@@ -90,13 +93,13 @@ std::shared_ptr<const MethodSelector> CommunicatorRegistry::selector(int capabil
 
 ncclResult_t CommunicatorRegistry::add(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept
     try {
-  // A communicator that was destroyed without calling this library may have had the same handle.
+  // Removes old entries: a communicator that was destroyed without calling this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) remove(communicator);
-  const auto selector_for = [this](int major, int multiprocessors) { return selector(major, multiprocessors); };
+  const auto selector_for = [this](int major, int multiprocessors) { return selector_for_gpu(major, multiprocessors); };
   const SetupContext context{nccl, selector_for, budget_, pool_, gather_buffers_, hidden_gpus_};
   auto results = set_up_cliques(communicators, context);
   const std::lock_guard lock(mutex_);
-  joined_.insert(communicators.begin(), communicators.end());
+  added_.insert(communicators.begin(), communicators.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].clique) {
       log().log_message(fmt::format("communicator {}: every call is delegated to NCCL: {}", fmt::ptr(communicators[i]),
@@ -110,8 +113,8 @@ ncclResult_t CommunicatorRegistry::add(const std::vector<ncclComm_t>& communicat
     log().log_message(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
                                   fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(),
                                   clique.bytes() >> 20));
-    fast_[communicators[i]] = std::move(fast);
-    changes_.fetch_add(1, std::memory_order_acq_rel);
+    fast_communicators_[communicators[i]] = std::move(fast);
+    change_count_.fetch_add(1, std::memory_order_acq_rel);
   }
   return ncclSuccess;
 } catch (const std::exception& error) {
@@ -119,19 +122,19 @@ ncclResult_t CommunicatorRegistry::add(const std::vector<ncclComm_t>& communicat
   return ncclSystemError;
 }
 
-bool CommunicatorRegistry::has_joined(ncclComm_t communicator) {
+bool CommunicatorRegistry::was_added(ncclComm_t communicator) {
   const std::lock_guard lock(mutex_);
-  return joined_.contains(communicator);
+  return added_.contains(communicator);
 }
 
 std::shared_ptr<FastCommunicator> CommunicatorRegistry::remove(ncclComm_t communicator) noexcept {
   const std::lock_guard lock(mutex_);
-  joined_.erase(communicator);
-  const auto found = fast_.find(communicator);
-  if (found == fast_.end()) return nullptr;
-  std::shared_ptr<FastCommunicator> fast = std::move(found->second);
-  fast_.erase(found);
-  changes_.fetch_add(1, std::memory_order_acq_rel);
+  added_.erase(communicator);
+  const auto registered = fast_communicators_.find(communicator);
+  if (registered == fast_communicators_.end()) return nullptr;
+  std::shared_ptr<FastCommunicator> fast = std::move(registered->second);
+  fast_communicators_.erase(registered);
+  change_count_.fetch_add(1, std::memory_order_acq_rel);
   // The memory of an aborted communicator stays allocated and is not reused (scratch.hpp).
   if (fast->clique->is_aborted()) aborted_.push_back(fast);
   return fast;

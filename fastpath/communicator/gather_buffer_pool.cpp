@@ -1,3 +1,4 @@
+// Allocates and reuses gather buffers in pinned host memory.
 #include "fastpath/communicator/gather_buffer_pool.hpp"
 
 #include <memory>
@@ -9,9 +10,9 @@ namespace busbw::fastpath {
 
 std::span<RankCapabilities> GatherBufferPool::take() {
   const std::lock_guard lock(mutex_);
-  if (!free_.empty()) {
-    const std::span<RankCapabilities> buffer = free_.back();
-    free_.pop_back();
+  if (!free_buffers_.empty()) {
+    const std::span<RankCapabilities> buffer = free_buffers_.back();
+    free_buffers_.pop_back();
     return buffer;
   }
   void* memory = nullptr;
@@ -24,7 +25,7 @@ std::span<RankCapabilities> GatherBufferPool::take() {
 
 void GatherBufferPool::put_back(std::span<RankCapabilities> buffer) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(buffer);
+  free_buffers_.push_back(buffer);
 }
 
 }  // namespace busbw::fastpath

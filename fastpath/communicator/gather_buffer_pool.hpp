@@ -1,5 +1,5 @@
 #pragma once
-// Pool of buffers in which NCCL gathers the ranks' capabilities when a communicator is created.
+// Pool of buffers in which NCCL gathers the ranks' capabilities when a communicator is created (clique_setup.hpp).
 #include <mutex>
 #include <span>
 #include <vector>
@@ -20,7 +20,7 @@ class GatherBufferPool {
 
  private:
   std::mutex mutex_;
-  std::vector<std::span<RankCapabilities>> free_;
+  std::vector<std::span<RankCapabilities>> free_buffers_;
 };
 
 }  // namespace busbw::fastpath

@@ -1,3 +1,4 @@
+// Adds the event nodes and dependencies that order captured operations.
 #include "fastpath/communicator/graph_order.hpp"
 
 #include <algorithm>
@@ -11,18 +12,20 @@
 namespace busbw::fastpath {
 namespace {
 
-/// The capture of a stream, and the nodes that the next captured node depends on. `followed` points into CUDA's list
-/// and is valid until the capture changes.
+/// The capture of a stream, and the nodes that the next captured node depends on. `predecessors` points into CUDA's
+/// list and is valid until the capture changes.
 struct StreamCapture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
-  std::span<const cudaGraphNode_t> followed;
+  std::span<const cudaGraphNode_t> predecessors;
 
-  cudaGraphNode_t last() const { return followed.empty() ? nullptr : followed.back(); }
-  bool follows(cudaGraphNode_t node) const { return std::ranges::find(followed, node) != followed.end(); }
+  cudaGraphNode_t last_predecessor() const { return predecessors.empty() ? nullptr : predecessors.back(); }
+  bool has_predecessor(cudaGraphNode_t node) const {
+    return std::ranges::find(predecessors, node) != predecessors.end();
+  }
 };
 
-cudaError_t capture_of(cudaStream_t stream, StreamCapture& capture) {
+cudaError_t query_capture(cudaStream_t stream, StreamCapture& capture) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaGraphNode_t* nodes = nullptr;
   std::size_t count = 0;
@@ -37,7 +40,7 @@ cudaError_t capture_of(cudaStream_t stream, StreamCapture& capture) {
 #else
   const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, &capture.id, &capture.graph, &nodes, &count);
 #endif
-  capture.followed = {nodes, count};
+  capture.predecessors = {nodes, count};
   return error;
 }
 
@@ -64,15 +67,17 @@ cudaError_t replace_dependency(cudaGraph_t graph, cudaGraphNode_t node, cudaGrap
 
 /// Returns true, NCCL's default, unless NCCL_GRAPH_MIXING_SUPPORT is 0. Call this after NCCL has started, because NCCL
 /// may set the variable from its configuration file.
-bool graphs_take_turns() { return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", process_environment).value_or(1) != 0; }
+bool read_graphs_are_ordered() {
+  return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", process_environment).value_or(1) != 0;
+}
 
 }  // namespace
 
 GraphOrder::~GraphOrder() {
-  if (launched_ != nullptr) cudaEventDestroy(launched_);
+  if (order_event_ != nullptr) cudaEventDestroy(order_event_);
 }
 
-void GraphOrder::make_event(const QueueAfterCalls& queue_after_calls) {
+void GraphOrder::create_order_event(const QueueAfterCalls& queue_after_calls) {
   const ScopedRelaxedCapture relaxed_capture;
   const NonBlockingStream stream;
   cudaEvent_t event = nullptr;
@@ -82,35 +87,35 @@ void GraphOrder::make_event(const QueueAfterCalls& queue_after_calls) {
   if (error == cudaSuccess) error = cudaEventRecord(event, stream.get());
   if (error != cudaSuccess) cudaEventDestroy(event);
   check(error, "recording an event for graphs");
-  launched_ = event;
+  order_event_ = event;
 }
 
 void GraphOrder::start(const QueueAfterCalls& queue_after_calls) {
-  if (launched_ == nullptr) make_event(queue_after_calls);
+  if (order_event_ == nullptr) create_order_event(queue_after_calls);
 }
 
 cudaError_t GraphOrder::begin_call(cudaStream_t stream) const noexcept {
-  return launched_ == nullptr ? cudaSuccess : cudaStreamWaitEvent(stream, launched_, 0);
+  return order_event_ == nullptr ? cudaSuccess : cudaStreamWaitEvent(stream, order_event_, 0);
 }
 
 cudaError_t GraphOrder::end_call(cudaStream_t stream) const noexcept {
-  return launched_ == nullptr ? cudaSuccess : cudaEventRecord(launched_, stream);
+  return order_event_ == nullptr ? cudaSuccess : cudaEventRecord(order_event_, stream);
 }
 
-cudaError_t GraphOrder::before(cudaStream_t stream, const QueueAfterCalls& queue_after_calls) {
+cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueAfterCalls& queue_after_calls) {
   StreamCapture capture;
-  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  if (const auto known = captures_.find(capture.id); known != captures_.end()) {
+  if (const cudaError_t error = query_capture(stream, capture); error != cudaSuccess) return error;
+  if (const auto entry = captures_.find(capture.id); entry != captures_.end()) {
     // Also needed on the stream of the last operation, because the program may have changed the stream's dependencies.
-    const cudaGraphNode_t last = known->second.last;
-    return last == nullptr || capture.follows(last) ? cudaSuccess : add_dependency(stream, last);
+    const cudaGraphNode_t last = entry->second.last;
+    return last == nullptr || capture.has_predecessor(last) ? cudaSuccess : add_dependency(stream, last);
   }
-  if (!graphs_take_turns_) graphs_take_turns_ = graphs_take_turns();
+  if (!are_graphs_ordered_) are_graphs_ordered_ = read_graphs_are_ordered();
   cudaGraphNode_t wait_node = nullptr;
-  if (*graphs_take_turns_) {
+  if (*are_graphs_ordered_) {
     start(queue_after_calls);
     // A node without predecessors, so that the graph's work before its first operation does not wait.
-    if (const cudaError_t error = cudaGraphAddEventWaitNode(&wait_node, capture.graph, nullptr, 0, launched_);
+    if (const cudaError_t error = cudaGraphAddEventWaitNode(&wait_node, capture.graph, nullptr, 0, order_event_);
         error != cudaSuccess)
       return error;
     if (const cudaError_t error = add_dependency(stream, wait_node); error != cudaSuccess) return error;
@@ -121,18 +126,19 @@ cudaError_t GraphOrder::before(cudaStream_t stream, const QueueAfterCalls& queue
   return cudaSuccess;
 }
 
-cudaError_t GraphOrder::after(cudaStream_t stream) {
+cudaError_t GraphOrder::end_captured(cudaStream_t stream) {
   StreamCapture capture;
-  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  CaptureNodes& one = captures_[capture.id];
-  const cudaGraphNode_t before = std::exchange(one.last, capture.last());
-  if (!*graphs_take_turns_) return cudaSuccess;
-  if (one.record != nullptr) return replace_dependency(capture.graph, one.record, before, one.last);
-  return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);
+  if (const cudaError_t error = query_capture(stream, capture); error != cudaSuccess) return error;
+  CaptureNodes& nodes = captures_[capture.id];
+  const cudaGraphNode_t previous_last = std::exchange(nodes.last, capture.last_predecessor());
+  if (!*are_graphs_ordered_) return cudaSuccess;
+  // The node that records the event moves behind the new last operation.
+  if (nodes.record != nullptr) return replace_dependency(capture.graph, nodes.record, previous_last, nodes.last);
+  return cudaGraphAddEventRecordNode(&nodes.record, capture.graph, &nodes.last, 1, order_event_);
 }
 
 cudaError_t GraphOrder::wait() const noexcept {
-  return launched_ == nullptr ? cudaSuccess : cudaEventSynchronize(launched_);
+  return order_event_ == nullptr ? cudaSuccess : cudaEventSynchronize(order_event_);
 }
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,6 @@
 #pragma once
-// Orders the operations of a communicator within a captured graph, and graphs relative to direct calls.
+// Orders the operations of a communicator within a captured graph, and graphs relative to calls outside of graphs.
+// CliqueRank calls the begin and end functions around each kernel that it queues or captures.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -13,9 +14,10 @@ namespace busbw::fastpath {
 /// Order of the captured operations of one communicator, the same as with NCCL:
 ///
 /// - The operations of one capture run one after another, on any streams.
-/// - Graphs run in the order of their launches, on any streams. Each graph waits for an event before its first
-///   operation and records it after its last operation.
-/// - Once something is captured, calls outside of graphs wait for the event and record it too.
+/// - Graphs run in the order of their launches, on any streams. All graphs of the communicator share one event, the
+/// order
+///   event. Each graph waits for it before its first operation and records it after its last operation.
+/// - After the first capture, calls outside of graphs wait for the order event and record it too.
 /// - With NCCL_GRAPH_MIXING_SUPPORT=0 the program keeps this order itself, and graphs contain no event.
 ///
 /// Used by one thread at a time.
@@ -39,30 +41,31 @@ class GraphOrder {
 
   /// Call this before an operation is captured on the stream. The graph then runs after all earlier calls. Throws
   /// EnvironmentError if CUDA cannot create an event.
-  cudaError_t before(cudaStream_t stream, const QueueAfterCalls& queue_after_calls);
+  cudaError_t begin_captured(cudaStream_t stream, const QueueAfterCalls& queue_after_calls);
   /// Call this after the operation has been captured.
-  cudaError_t after(cudaStream_t stream);
+  cudaError_t end_captured(cudaStream_t stream);
 
   /// True if no operation was ever captured. Thread-safe.
   bool is_empty() const noexcept { return is_empty_.load(std::memory_order_acquire); }
   /// True if there are graphs without events, so that it is unknown whether one of them runs.
-  bool has_unordered_graphs() const noexcept { return !is_empty() && !graphs_take_turns_.value_or(true); }
+  bool has_unordered_graphs() const noexcept { return !is_empty() && !are_graphs_ordered_.value_or(true); }
   /// Waits until the launched graphs and ordered calls have run. Does not wait for graphs without events.
   cudaError_t wait() const noexcept;
 
  private:
   /// Graph nodes of one capture.
   struct CaptureNodes {
-    cudaGraphNode_t last = nullptr;    ///< the last operation; before the first one, the wait for the event or null
-    cudaGraphNode_t record = nullptr;  ///< records launched_ after the last operation; null: no such node yet
+    cudaGraphNode_t last = nullptr;  ///< last operation; before the first operation: the wait for the event, or null
+    cudaGraphNode_t record = nullptr;  ///< records the order event after the last operation; null: no such node yet
   };
   /// Maximum number of captures in captures_. The end of a capture is unknown, so the oldest ones are dropped.
   static constexpr std::size_t kMaxCaptures = 4096;
 
-  void make_event(const QueueAfterCalls& queue_after_calls);
+  void create_order_event(const QueueAfterCalls& queue_after_calls);
 
-  std::optional<bool> graphs_take_turns_;  // read from the environment when the first operation is captured
-  cudaEvent_t launched_ = nullptr;         // recorded by each graph and ordered call; null: not created yet
+  std::optional<bool> are_graphs_ordered_;  // false if NCCL_GRAPH_MIXING_SUPPORT=0; read from the environment when the
+                                            // first operation is captured
+  cudaEvent_t order_event_ = nullptr;  // recorded by each graph and ordered call; null: not created yet
   std::map<unsigned long long, CaptureNodes> captures_;  // by CUDA's capture id, which only increases
   std::atomic<bool> is_empty_{true};
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Lock-free lookup cache of one thread, keyed by address.
+// Lookup cache of one thread, keyed by address. CommunicatorRegistry::find() uses it to avoid a lock in every call.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace busbw::fastpath {
 template <class Value>
 class PointerCache {
  public:
-  static constexpr std::size_t kMax = 64;
+  static constexpr std::size_t kMaxEntries = 64;
 
   /// Returns the value of a key. Null if the key is unknown.
   const Value* find(const void* key) const noexcept {
@@ -22,7 +22,7 @@ class PointerCache {
 
   /// Adds a value. `key` must be unknown and not null. If the cache is full, all other entries are removed first.
   void insert(const void* key, Value value) noexcept {
-    if (count_ == kMax) clear();
+    if (count_ == kMaxEntries) clear();
     std::size_t slot = home_slot(key);
     while (entries_[slot].key != nullptr) slot = (slot + 1) % kSlots;
     entries_[slot] = {key, value};
@@ -38,7 +38,7 @@ class PointerCache {
   static constexpr int kHashBits = 7;
   /// At least half of the slots stay empty, so that searches are short.
   static constexpr std::size_t kSlots = std::size_t{1} << kHashBits;
-  static_assert(kMax * 2 == kSlots);
+  static_assert(kMaxEntries * 2 == kSlots);
 
   struct CacheEntry {
     const void* key = nullptr;

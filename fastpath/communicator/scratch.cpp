@@ -1,3 +1,4 @@
+// Allocates scratch memory, shares it with the peers, and reuses it for later communicators.
 #include "fastpath/communicator/scratch.hpp"
 
 #include <cstring>
@@ -7,31 +8,34 @@
 namespace busbw::fastpath {
 namespace {
 
+/// Size of a lane's tags: one for each block.
 constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
 /// True if NVLink connects this device with the peer's GPU. CUDA reports native atomic operations on peer memory over
 /// NVLink but not over PCI Express. CUDA does not list GPUs that are hidden from this process, so NVML is queried for
 /// them.
-bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, HiddenGpuLinks& hidden) {
-  int other = 0;
-  if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess)
-    return hidden.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
-  int reached = 0;
-  int atomics = 0;
-  return cudaDeviceCanAccessPeer(&reached, device, other) == cudaSuccess && reached != 0 &&
-         cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, device, other) == cudaSuccess &&
-         atomics != 0;
+bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, HiddenGpuLinks& hidden_gpus) {
+  int peer_device = 0;
+  if (cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()) != cudaSuccess)
+    return hidden_gpus.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
+  int can_access = 0;
+  int has_atomics = 0;
+  return cudaDeviceCanAccessPeer(&can_access, device, peer_device) == cudaSuccess && can_access != 0 &&
+         cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported, device, peer_device) ==
+             cudaSuccess &&
+         has_atomics != 0;
 }
 
 }  // namespace
 
-bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden) {
-  bool all = true;
-  for (int p = 0; p < static_cast<int>(ranks.size()); ++p)
-    all = all && (p == rank ||
-                  is_linked(device, ranks[static_cast<std::size_t>(rank)], ranks[static_cast<std::size_t>(p)], hidden));
-  cudaGetLastError();
-  return all;
+bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden_gpus) {
+  const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
+  bool are_all_linked = true;
+  for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer)
+    are_all_linked =
+        are_all_linked && (peer == rank || is_linked(device, own, ranks[static_cast<std::size_t>(peer)], hidden_gpus));
+  cudaGetLastError();  // clears the error of a failed query
+  return are_all_linked;
 }
 
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
@@ -45,9 +49,10 @@ void ScratchPool::close_unused(int device) {
   std::vector<char*> unused;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(opened_, [&](const auto& one) {
-      const bool is_removed = one.first.first == device && one.second.users == 0;
-      if (is_removed) unused.push_back(one.second.memory);
+    std::erase_if(opened_, [&](const auto& entry) {
+      const auto& [device_and_handle, opened] = entry;
+      const bool is_removed = device_and_handle.first == device && opened.users == 0;
+      if (is_removed) unused.push_back(opened.memory);
       return is_removed;
     });
   }
@@ -57,39 +62,40 @@ void ScratchPool::close_unused(int device) {
 
 void ScratchPool::clear(int device) {
   close_unused(device);
-  std::vector<ScratchMemory> kept;
+  std::vector<ScratchMemory> removed;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(kept_, [&](const auto& one) {
-      const bool is_removed = one.first.first == device;
-      if (is_removed) kept.push_back(one.second);
+    std::erase_if(pooled_, [&](const auto& entry) {
+      const auto& [device_and_bytes, memory] = entry;
+      const bool is_removed = device_and_bytes.first == device;
+      if (is_removed) removed.push_back(memory);
       return is_removed;
     });
   }
-  for (const ScratchMemory& one : kept) {
-    cudaFree(one.slots);
-    cudaFreeHost(one.aborted);
+  for (const ScratchMemory& memory : removed) {
+    cudaFree(memory.slots);
+    cudaFreeHost(memory.aborted);
   }
   cudaGetLastError();
 }
 
 void ScratchPool::prepare(int device, std::size_t bytes) {
-  const std::lock_guard one_at_a_time(allocation_mutex(device));
+  const std::lock_guard allocation_lock(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);
-    if (kept_.contains({device, bytes})) return;
+    if (pooled_.contains({device, bytes})) return;
   }
   close_unused(device);
 }
 
 ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
   // The memory in the pool must be freed before more is allocated. Otherwise the GPU's budget would be exceeded.
-  const std::lock_guard one_at_a_time(allocation_mutex(device));
+  const std::lock_guard allocation_lock(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
-      const ScratchMemory memory = found->second;
-      kept_.erase(found);
+    if (const auto entry = pooled_.find({device, bytes}); entry != pooled_.end()) {
+      const ScratchMemory memory = entry->second;
+      pooled_.erase(entry);
       return memory;
     }
   }
@@ -110,11 +116,11 @@ char* ScratchPool::open(int device, const std::array<unsigned char, 64>& handle)
   const std::lock_guard lock(mutex_);
   OpenedMemory& opened = opened_[{device, handle}];
   if (opened.memory == nullptr) {
-    cudaIpcMemHandle_t bytes;
-    static_assert(sizeof bytes == sizeof handle);
-    std::memcpy(&bytes, handle.data(), sizeof bytes);
+    cudaIpcMemHandle_t cuda_handle;
+    static_assert(sizeof cuda_handle == sizeof handle);
+    std::memcpy(&cuda_handle, handle.data(), sizeof cuda_handle);
     void* memory = nullptr;
-    check(cudaIpcOpenMemHandle(&memory, bytes, cudaIpcMemLazyEnablePeerAccess), "opening a peer's memory");
+    check(cudaIpcOpenMemHandle(&memory, cuda_handle, cudaIpcMemLazyEnablePeerAccess), "opening a peer's memory");
     opened.memory = static_cast<char*>(memory);
   }
   ++opened.users;
@@ -128,7 +134,7 @@ void ScratchPool::release(int device, const std::array<unsigned char, 64>& handl
 
 void ScratchPool::put_back(int device, std::size_t bytes, ScratchMemory memory) {
   const std::lock_guard lock(mutex_);
-  kept_.insert({{device, bytes}, memory});
+  pooled_.insert({{device, bytes}, memory});
 }
 
 Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool)
@@ -140,10 +146,10 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
   try {
     // The memory is cleared before peers learn its address. An empty slot has tag 0, and the first tag used is not 0.
     const NonBlockingStream stream;
-    const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
+    const std::vector<std::uint64_t> first_tags(kLanes * kMaxBlocks, tags_begin);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
-    const std::size_t words_bytes = words.size() * sizeof words[0];
-    check(cudaMemcpyAsync(memory_.slots + bytes - words_bytes, words.data(), words_bytes, cudaMemcpyHostToDevice,
+    const std::size_t tags_bytes = first_tags.size() * sizeof first_tags[0];
+    check(cudaMemcpyAsync(memory_.slots + bytes - tags_bytes, first_tags.data(), tags_bytes, cudaMemcpyHostToDevice,
                           stream.get()),
           "writing the first tags");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
@@ -157,11 +163,11 @@ Scratch::~Scratch() {
   // After an abort, peers may still write into this memory, and this rank's kernels may still write into theirs and
   // read the flag. So the memory is leaked.
   if (is_aborted() || is_given_up_) return;
-  for (const auto& handle : opened_) pool_.release(device_, handle);
+  for (const auto& handle : opened_handles_) pool_.release(device_, handle);
   pool_.put_back(device_, bytes_for(ranks_, cells_), memory_);
 }
 
-void Scratch::describe(RankCapabilities& capabilities) const {
+void Scratch::describe_memory(RankCapabilities& capabilities) const {
   capabilities.memory = reinterpret_cast<std::uintptr_t>(memory_.slots);
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof handle == sizeof capabilities.handle);
@@ -172,33 +178,34 @@ void Scratch::describe(RankCapabilities& capabilities) const {
 
 void Scratch::open_peers(const std::vector<RankCapabilities>& ranks, int rank) {
   const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
-  char* base_of[kMaxRanks] = {};
-  for (int p = 0; p < ranks_; ++p) {
-    const RankCapabilities& peer = ranks[static_cast<std::size_t>(p)];
-    if (p == rank) {
-      base_of[p] = memory_.slots;
+  char* memory_of_rank[kMaxRanks] = {};
+  for (int r = 0; r < ranks_; ++r) {
+    const RankCapabilities& peer = ranks[static_cast<std::size_t>(r)];
+    if (r == rank) {
+      memory_of_rank[r] = memory_.slots;
       continue;
     }
     if (peer.process == own.process) {
-      int other = 0;
-      check(cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()), "finding a peer's GPU");
-      const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+      int peer_device = 0;
+      check(cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()), "finding a peer's GPU");
+      const cudaError_t error = cudaDeviceEnablePeerAccess(peer_device, 0);
       if (error != cudaErrorPeerAccessAlreadyEnabled) check(error, "reaching a peer's GPU");
       cudaGetLastError();
-      base_of[p] = reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
+      memory_of_rank[r] = reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
       continue;
     }
-    base_of[p] = pool_.open(device_, peer.handle);
-    opened_.push_back(peer.handle);
+    memory_of_rank[r] = pool_.open(device_, peer.handle);
+    opened_handles_.push_back(peer.handle);
   }
-  const std::size_t one = lane_bytes(ranks_, cells_);
+  // Layout: the slots of all lanes, then the tags of all lanes.
+  const std::size_t slots_bytes = lane_bytes(ranks_, cells_);
   for (int l = 0; l < kLanes; ++l) {
     Lane& lane = lanes_[l];
-    for (int p = 0; p < ranks_; ++p) lane.slots_of[p] = base_of[p] + static_cast<std::size_t>(l) * one;
-    lane.tags =
-        reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
+    const auto index = static_cast<std::size_t>(l);
+    for (int r = 0; r < ranks_; ++r) lane.slots_of[r] = memory_of_rank[r] + index * slots_bytes;
+    lane.tags = reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * slots_bytes + index * kTagsBytes);
     lane.cells = cells_;
-    lane.starts_early = own.capability_major >= 9;
+    lane.starts_early = own.capability_major >= 9;  // programmatic dependent launch needs compute capability 9.0
     lane.aborted = memory_.aborted;
   }
 }

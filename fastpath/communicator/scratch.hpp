@@ -1,5 +1,8 @@
 #pragma once
-// Scratch memory: the memory of a rank that its peers write into, and the addresses of the peers' memory.
+// Scratch memory: the memory of a rank that its peers write into, and the addresses of the peers' memory. It consists
+// of two lanes, one for calls outside of graphs and one for graphs. A lane is a sequence of operations with its own
+// slots and tags: a slot is the place for one cell from one peer, and a tag is the number of a step
+// (schedule/schedule.hpp).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +17,7 @@
 
 namespace busbw::fastpath {
 
-/// Kinds of lanes. The host does not know the order of direct calls and graph replays, so each kind has its own lane.
+/// Kinds of lanes. They are separate, because the host does not know the order of calls and graph replays.
 enum class LaneKind { calls, graphs };
 inline constexpr int kLanes = 2;
 
@@ -25,7 +28,7 @@ struct ScratchMemory {
 };
 
 /// True if NVLink connects this rank's GPU with the GPU of every other rank. `device` is this rank's CUDA device.
-bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden);
+bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden_gpus);
 
 /// Pool of the memory of destroyed communicators: their own memory and their mappings of other processes' memory. The
 /// next communicator of the same size reuses it. Two reasons against freeing it at once:
@@ -33,22 +36,22 @@ bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device
 /// - Peers may still have it open, and CUDA calls it undefined to free memory that another process has open.
 /// - Freeing and closing may wait for all work on the GPU. That work may in turn wait for this thread's next call.
 ///
-/// No peer writes into memory in the pool, because all cells have been taken. An exception is a peer that aborts and
-/// then starts another call.
+/// No peer writes into memory in the pool, because the rank has received all cells. An exception is a peer that aborts
+/// and then starts another call.
 class ScratchPool {
  public:
-  /// Prepares the setup of a communicator with memory of that size on the current device. Closes unused memory of other
-  /// processes, unless the pool has own memory of that size. The other processes may then free their memory of other
-  /// sizes in the next round of the setup.
+  /// Prepares take() with the same arguments. Unless the pool has memory of that size, closes unused memory of other
+  /// processes. Then these processes may free memory in the next round of the setup.
   void prepare(int device, std::size_t bytes);
   /// Returns memory of that size on the current device, from the pool if possible. Otherwise frees the pool's memory of
   /// other sizes before it allocates. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
-  /// Returns memory to the pool. Like release(), does not wait for a thread that frees memory.
+  /// Returns memory to the pool. Like release(), it does not wait for a thread that frees memory.
   void put_back(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Opens another process's memory and returns its address for the current device. Throws EnvironmentError.
   char* open(int device, const std::array<unsigned char, 64>& handle);
+  /// Ends one use of opened memory, which stays open for later communicators.
   void release(int device, const std::array<unsigned char, 64>& handle);
 
  private:
@@ -59,15 +62,15 @@ class ScratchPool {
 
   /// Closes the memory of other processes that this process does not use. `device` must be the current device.
   void close_unused(int device);
-  /// Frees the pool's memory on the device as well.
+  /// Like close_unused(), and frees the pool's memory on the device.
   void clear(int device);
   std::mutex& allocation_mutex(int device);
 
-  // By device. Locked before mutex_, and held while CUDA may wait for work on the GPU.
+  // By device. Held while CUDA may wait for work on the GPU, and locked before mutex_.
   std::map<int, std::mutex> allocation_mutexes_;
   std::mutex mutex_;
-  std::multimap<std::pair<int, std::size_t>, ScratchMemory> kept_;
-  std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory> opened_;
+  std::multimap<std::pair<int, std::size_t>, ScratchMemory> pooled_;  // by device and bytes
+  std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory> opened_;  // by device and CUDA IPC handle
 };
 
 /// Scratch memory of one rank, on the device that is current at construction. The constructor throws EnvironmentError
@@ -80,10 +83,11 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
+  /// Returns the size of a rank's scratch memory in bytes. `cells`: cells per step.
   static std::size_t bytes_for(int ranks, int cells);
 
-  /// Fills in the address of the memory, for this process and for others.
-  void describe(RankCapabilities& capabilities) const;
+  /// Fills in the address of the memory for this process, and its handle for other processes.
+  void describe_memory(RankCapabilities& capabilities) const;
   /// Opens every peer's memory. The ranks must satisfy are_linked(). Throws EnvironmentError.
   void open_peers(const std::vector<RankCapabilities>& ranks, int rank);
 
@@ -104,7 +108,7 @@ class Scratch {
   int cells_;
   std::uint64_t tags_begin_;
   ScratchMemory memory_;
-  std::vector<std::array<unsigned char, 64>> opened_;  // handles of other processes' memory
+  std::vector<std::array<unsigned char, 64>> opened_handles_;  // of other processes' memory
   Lane lanes_[kLanes];
 };
 

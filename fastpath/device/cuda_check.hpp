@@ -1,5 +1,5 @@
 #pragma once
-// CUDA errors as exceptions, and RAII guards for the current device, the capture mode and streams.
+// CUDA errors as exceptions, RAII guards for the current device and the capture mode, and a stream with an owner.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -19,16 +19,17 @@ inline void check(cudaError_t error, const char* activity) {
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {
-    changed_ = cudaGetDevice(&before_) == cudaSuccess && before_ != device && cudaSetDevice(device) == cudaSuccess;
+    changed_ = cudaGetDevice(&previous_device_) == cudaSuccess && previous_device_ != device &&
+               cudaSetDevice(device) == cudaSuccess;
   }
   ~ScopedDevice() {
-    if (changed_) cudaSetDevice(before_);
+    if (changed_) cudaSetDevice(previous_device_);
   }
   ScopedDevice(const ScopedDevice&) = delete;
   ScopedDevice& operator=(const ScopedDevice&) = delete;
 
  private:
-  int before_ = 0;
+  int previous_device_ = 0;
   bool changed_ = false;
 };
 

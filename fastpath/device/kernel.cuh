@@ -1,5 +1,6 @@
 #pragma once
-// The kernel template of all operations. It runs a schedule with a work and continues the tags of earlier operations.
+// The kernel template of all operations. It runs a schedule with a work (schedule.hpp) and continues the tags of
+// earlier operations.
 #include "fastpath/device/peer_transport.cuh"
 #include "fastpath/schedule/schedule.hpp"
 
@@ -11,10 +12,10 @@ namespace busbw::fastpath {
 template <int kMax, Method kMethod>
 inline constexpr int kBlocksSideBySide = kMax <= 4 && kMethod == Method::exchange ? 2 : 1;
 
-/// Runs one operation on one rank. The last tag is stored in GPU memory, one word per block, and the kernel advances
-/// it. So a replayed graph continues from the lane's current tag. Between kernels all words are equal. Block b reads
-/// word b and writes the words b, b + blocks, b + 2 blocks, ..., so no two blocks access the same word. Kernels on
-/// other streams poll these words to wait for this kernel (launch.cu).
+/// Runs one operation on one rank. The last tag is stored in GPU memory, one copy for each of kMaxBlocks blocks, and
+/// the kernel advances it. So a replayed graph continues from the lane's current tag. Between kernels all copies are
+/// equal. Block b reads copy b and writes the copies b, b + blocks, b + 2 blocks, ..., so no two blocks access the same
+/// copy. Kernels on other streams poll these copies to wait for this kernel (launch.cu).
 template <int kMax, class Work, Method kMethod>
 __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMax, kMethod>))
     run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
@@ -22,23 +23,23 @@ __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMax, kMethod>
   // This kernel may have started before the previous kernel of the stream has ended.
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-  const std::uint64_t last = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
+  const std::uint64_t last_tag = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
   PeerTransport<kMax> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
   if constexpr (kMethod == Method::direct)
-    direct(fabric, work, last + 1);
+    direct(fabric, work, last_tag + 1);
   else if constexpr (kMethod == Method::two_shot)
-    two_shot(fabric, work, last + 1, steps);
+    two_shot(fabric, work, last_tag + 1, steps);
   else
-    exchange(fabric, work, last + 1, steps);
-  __syncthreads();  // all threads have read the word and have finished waiting for peers
+    exchange(fabric, work, last_tag + 1, steps);
+  __syncthreads();  // all threads have read the tag and have finished waiting for peers
 #if __CUDA_ARCH__ >= 900
   // The next kernel of the stream may start now, because no thread of the block waits for a peer any more. The first
   // thread that executes this triggers it for the block. An earlier start would occupy resources of the GPU that
   // another communicator's kernel may need, and a peer may wait for that kernel.
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
-  for (unsigned word = blockIdx.x + threadIdx.x * gridDim.x; word < kMaxBlocks; word += blockDim.x * gridDim.x)
-    *static_cast<volatile std::uint64_t*>(lane.tags + word) = last + static_cast<std::uint64_t>(steps);
+  for (unsigned copy = blockIdx.x + threadIdx.x * gridDim.x; copy < kMaxBlocks; copy += blockDim.x * gridDim.x)
+    *static_cast<volatile std::uint64_t*>(lane.tags + copy) = last_tag + static_cast<std::uint64_t>(steps);
 }
 
 /// Returns the kernel for this number of ranks: there are versions with registers for 2, 4 or 8 ranks.
@@ -47,23 +48,25 @@ auto kernel_for(int ranks) {
   return ranks <= 2 ? run<2, Work, kMethod> : ranks <= 4 ? run<4, Work, kMethod> : run<8, Work, kMethod>;
 }
 
+/// Loads the kernel onto the current device. Reading its attributes has this effect.
 template <class Work, Method kMethod>
 void preload_work(int ranks) {
   cudaFuncAttributes attributes;
   cudaFuncGetAttributes(&attributes, kernel_for<Work, kMethod>(ranks));
 }
 
+/// Queues the kernel of an operation.
 template <class Work, Method kMethod>
 cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
-  // Supported since compute capability 9.0.
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  // Early start: supported since compute capability 9.0.
+  cudaLaunchAttribute early_start{};
+  early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early_start.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.stream = stream;
-  config.attrs = &early;
+  config.attrs = &early_start;
   config.numAttrs = lane.starts_early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel_for<Work, kMethod>(work.buffers.ranks), lane, work, grid.batch, grid.steps);
 }

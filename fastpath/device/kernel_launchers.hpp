@@ -1,5 +1,6 @@
 #pragma once
-// Launchers of the kernels, by element type. Each is defined in a separate file, so that they compile in parallel.
+// Launchers of the kernels, by element type. kernels_*.cu define one each, so that the kernels compile in parallel. The
+// preload functions load the same kernels onto the current device (launch.hpp).
 #include "fastpath/device/launch.hpp"
 
 namespace busbw::fastpath {

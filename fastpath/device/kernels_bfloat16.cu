@@ -1,3 +1,4 @@
+// Kernels that reduce bfloat16: all-reduce and reduce-scatter.
 #include "fastpath/device/kernel_launchers.hpp"
 #include "fastpath/device/reducing.cuh"
 

@@ -1,3 +1,4 @@
+// Selects the kernel of an operation by its element type, and waits for a lane's tags.
 #include "fastpath/device/launch.hpp"
 
 #include "fastpath/device/kernel_launchers.hpp"
@@ -5,11 +6,11 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Waits until all words have reached `tag` or the communicator is aborted. Each thread polls one word.
+/// Waits until all tags of the lane have reached `tag` or the communicator is aborted. Each thread polls one tag.
 __global__ void wait_for(const __grid_constant__ Lane lane, const std::uint64_t tag) {
-  const volatile std::uint64_t* word = lane.tags + threadIdx.x;
+  const volatile std::uint64_t* current_tag = lane.tags + threadIdx.x;
   const volatile std::uint32_t* aborted = lane.aborted;
-  while (*word < tag && *aborted == 0) __nanosleep(200);
+  while (*current_tag < tag && *aborted == 0) __nanosleep(200);  // 200 ns
 }
 
 }  // namespace

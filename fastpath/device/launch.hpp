@@ -1,5 +1,5 @@
 #pragma once
-// Launches the kernels of operations. Host code starts operations only through this interface.
+// Launches the kernels of operations. This is the interface between host code and kernels.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -9,12 +9,13 @@
 
 namespace busbw::fastpath {
 
-/// State of one sequence of operations on a rank: the slots of all ranks and the last tag.
+/// A lane: one sequence of operations of a rank, with the slots at all ranks and the last tag (schedule.hpp). Its
+/// operations run one after another.
 struct Lane {
   char* slots_of[kMaxRanks] = {};          ///< the lane's slots at each rank, as addresses for this rank's GPU
-  std::uint64_t* tags = nullptr;           ///< last tag used, one word for each of kMaxBlocks blocks
-  int cells = 0;                           ///< number of cells of a rank with slots, the same on every rank
-  bool starts_early = false;               ///< the GPU can start a kernel before the previous one has ended
+  std::uint64_t* tags = nullptr;           ///< last tag used, stored once for each of kMaxBlocks blocks
+  int cells = 0;  ///< slots per peer, region and step: the cells of a step; the same on every rank
+  bool starts_early = false;  ///< the GPU can start a kernel before the previous one has ended
   const std::uint32_t* aborted = nullptr;  ///< flag in host memory: not 0 if the communicator is aborted
 };
 
@@ -31,8 +32,8 @@ void preload(int ranks);
 /// Queues an operation on a stream of the current device.
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream);
 
-/// Queues a kernel that ends when all words of `lane.tags` have reached `tag`. Makes a stream wait for operations on
-/// other streams.
+/// Queues a kernel that ends when all of `lane.tags` have reached `tag`, so that a stream waits for operations on other
+/// streams.
 cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream);
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,6 @@
 #pragma once
-// Transport of cells to the GPUs of peers: the Fabric of schedule.hpp on a GPU. Threads of a warp act together.
+// Transport of cells to the GPUs of peers over NVLink: the Fabric of schedule.hpp, which documents its functions, on a
+// GPU. The 32 threads of a warp act together, and eight neighboring threads transfer one line.
 #include "fastpath/device/launch.hpp"
 #include "fastpath/schedule/schedule.hpp"
 
@@ -25,16 +26,17 @@ class PeerTransport {
 
   __device__ __forceinline__ int batch() const { return batch_; }
 
-  __device__ __forceinline__ void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) const {
+  __device__ __forceinline__ void put(int peer, int region, int batch_index, std::uint64_t tag,
+                                      const Cell& cell) const {
     __syncwarp();  // the eight threads of a line must write it with one instruction
-    char* slot = lane_.slots_of[peer] + offset_of_slot(region, turn, tag, rank_);
+    char* slot = lane_.slots_of[peer] + offset_of_slot(region, batch_index, tag, rank_);
     const std::uint64_t high = writes_tag_ ? tag : cell.high;
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
-  __device__ __forceinline__ bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMax]) const {
-    __syncwarp();  // and read it with one; the vote below synchronizes the warp for the next iteration
-    const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, turn, tag, 0);
+  __device__ __forceinline__ bool take(int region, int batch_index, std::uint64_t tag, Cell (&cells)[kMax]) const {
+    __syncwarp();  // the eight threads of a line must read it with one instruction; __all_sync() below repeats the sync
+    const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, batch_index, tag, 0);
     for (unsigned polls = 1;; ++polls) {
       bool arrived = true;
 #pragma unroll
@@ -77,14 +79,19 @@ class PeerTransport {
   // about once in ten milliseconds.
   static constexpr unsigned kPollsBetweenAbortChecks = 1u << 14;
 
+  /// Size of the slots for cells from one source rank.
   __device__ __forceinline__ std::size_t bytes_of_source() const {
     return static_cast<std::size_t>(lane_.cells) * kCellBytes;
   }
 
-  __device__ __forceinline__ std::size_t offset_of_slot(int region, int turn, std::uint64_t tag, int source) const {
-    const auto half = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
-    return (half * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) * bytes_of_source() +
-           static_cast<std::size_t>(turn * threads() + thread_) * kCellBytes;
+  /// Offset in bytes of this thread's slot for cells from `source`. The order of the slots is: tag parity, region,
+  /// source rank, cell.
+  __device__ __forceinline__ std::size_t offset_of_slot(int region, int batch_index, std::uint64_t tag,
+                                                        int source) const {
+    const auto parity_and_region = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
+    return (parity_and_region * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) *
+               bytes_of_source() +
+           static_cast<std::size_t>(batch_index * threads() + thread_) * kCellBytes;
   }
 
   __device__ bool is_aborted() const {

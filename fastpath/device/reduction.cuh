@@ -1,6 +1,6 @@
 #pragma once
-// Reduction of cells, in rank order. All arithmetic is in float, and the result is converted to the element type once.
-// So ranks that reduce the same cells get the same bits.
+// Reduction of cells on the GPU, in rank order. All arithmetic is in float, and the result is converted to the element
+// type once. So ranks that reduce the same cells get the same bits.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -8,6 +8,9 @@
 #include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
+
+// Element types. A word is 8 bytes, half of a cell. widen() returns element `i` of a word as float. round() converts a
+// float and returns a word with only element `i`.
 
 struct Float32 {
   static constexpr int kElementsPerWord = 2;
@@ -39,6 +42,7 @@ struct Bfloat16 {
   }
 };
 
+/// The Reduction of work.hpp for one element type and any operator.
 template <class Type>
 struct Float32Reduction {
   Redop reduce;

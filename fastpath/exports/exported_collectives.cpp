@@ -1,4 +1,5 @@
-// NCCL's collectives as programs call them. The method selector decides whether the fast path or NCCL runs a call.
+// NCCL's collectives as programs call them. try_fast_path() selects the method of a call (choice/method_selector.hpp)
+// and runs the call on the fast path. If it returns false, the exported function calls the real NCCL.
 #include <nccl.h>
 
 #include <exception>
@@ -16,7 +17,7 @@ namespace busbw::fastpath {
 namespace {
 
 /// Returns the size of an element of an NCCL type. Nothing for types that are newer than this code.
-std::optional<std::size_t> bytes_of(ncclDataType_t type) {
+std::optional<std::size_t> element_size_bytes(ncclDataType_t type) {
   switch (static_cast<int>(type)) {
     case ncclInt8:
     case ncclUint8:
@@ -34,7 +35,8 @@ std::optional<std::size_t> bytes_of(ncclDataType_t type) {
   }
 }
 
-ElementType element_of(ncclDataType_t type) {
+/// Returns the element type, or `bytes` for types that the fast path moves but cannot reduce.
+ElementType element_type(ncclDataType_t type) {
   switch (static_cast<int>(type)) {
     case ncclFloat16: return ElementType::float16;
     case ncclBfloat16: return ElementType::bfloat16;
@@ -43,7 +45,8 @@ ElementType element_of(ncclDataType_t type) {
   }
 }
 
-std::optional<Redop> reduce_of(ncclRedOp_t op) {
+/// Returns the operator. Nothing for operators that only NCCL can apply.
+std::optional<Redop> redop_from_nccl(ncclRedOp_t op) {
   switch (static_cast<int>(op)) {
     case ncclSum: return Redop::sum;
     case ncclProd: return Redop::prod;
@@ -57,46 +60,48 @@ std::optional<Redop> reduce_of(ncclRedOp_t op) {
 bool is_in_place(const CollectiveCall& call, int rank) {
   const auto* send = static_cast<const char*>(call.send);
   const auto* receive = static_cast<const char*>(call.receive);
-  const std::size_t own = static_cast<std::size_t>(rank) * call.bytes;
-  if (call.collective == Collective::all_gather) return send == receive + own;
-  if (call.collective == Collective::reduce_scatter) return send + own == receive;
+  const std::size_t own_offset = static_cast<std::size_t>(rank) * call.bytes;
+  if (call.collective == Collective::all_gather) return send == receive + own_offset;
+  if (call.collective == Collective::reduce_scatter) return send + own_offset == receive;
   return send == receive;
 }
 
-/// Translates NCCL's arguments. Nothing if only NCCL can run the call.
+/// Translates NCCL's arguments. `op` is empty for collectives that do not reduce. Nothing if only NCCL can run the
+/// call.
 std::optional<CollectiveCall> make_call(Collective collective, const void* send, void* receive, std::size_t count,
                                         ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
-  const auto element_bytes = bytes_of(type);
+  const auto element_bytes = element_size_bytes(type);
   if (!element_bytes || receive == nullptr) return std::nullopt;
   CollectiveCall call;
   call.collective = collective;
   call.send = send;
   call.receive = receive;
   call.bytes = count * *element_bytes;
-  call.element = element_of(type);
+  call.element = element_type(type);
   call.root = root;
   if (op) {
-    const auto reduce = reduce_of(*op);
+    const auto reduce = redop_from_nccl(*op);
     if (!reduce) return std::nullopt;
     call.reduce = *reduce;
   }
   return call;
 }
 
-/// Records a call that is delegated to NCCL in the open group, if there is one. Returns false for the caller to return.
+/// Records a call that is delegated to NCCL in the open group, if there is one. Returns false, which is the result of
+/// try_fast_path() for such a call.
 bool record_delegated(ncclComm_t communicator, cudaStream_t stream) {
-  if (CallGroup::is_open()) CallGroup::of_thread().add(communicator, stream);
+  if (CallGroup::is_open()) CallGroup::of_this_thread().add_delegated_call(communicator, stream);
   return false;
 }
 
-/// Runs or groups the call on the fast path if its method is not `nccl`. Returns true if it did, with NCCL's return
-/// value in `result`. Returns false if the caller must call NCCL.
+/// Runs the call on the fast path, or adds it to the open group, if its method is not `nccl`. Then returns true and
+/// sets `result` to the value that the program gets. Returns false if the caller must call NCCL.
 bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>& call, cudaStream_t stream,
                    const RealNccl& nccl, ncclResult_t& result) noexcept try {
   FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator);
   if (fast == nullptr) return false;
   if (!call) return record_delegated(communicator, stream);
-  const MethodConfig config = fast->clique->choose(*call);
+  const MethodConfig config = fast->clique->select_config_for_call(*call);
   const CliqueRank& clique = *fast->clique;
   if (log().is_on())
     log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
@@ -105,12 +110,12 @@ bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>&
   fast->report_findings();
   const PendingCall pending{communicator, fast->shared_from_this(), *call, config, stream};
   if (CallGroup::is_open()) {
-    CallGroup::of_thread().add(pending);
+    CallGroup::of_this_thread().add_fast_call(pending);
     result = ncclSuccess;
   } else if (fast->verifier) {
-    result = queue(std::vector{pending}, nccl);
+    result = queue_calls(std::vector{pending}, nccl);
   } else {
-    result = queue(pending);
+    result = queue_call(pending);
   }
   return true;
 } catch (const std::exception& error) {

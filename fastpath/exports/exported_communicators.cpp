@@ -1,5 +1,5 @@
-// NCCL's functions that create and destroy communicators, and its groups. Each calls NCCL, and sets up or removes the
-// fast path of the communicator.
+// NCCL's functions that create and destroy communicators, and its group functions. Each function calls NCCL. It also
+// sets up or removes the fast path of a communicator, or opens or ends a call group.
 #include <nccl.h>
 
 #include <exception>
@@ -27,8 +27,8 @@ bool is_blocking(const ncclConfig_t* config) {
   return config == nullptr || config->blocking != 0;
 }
 
-/// Sets up the fast paths after an NCCL call that created communicators, or defers that to the end of the group.
-/// Returns the result for the program.
+/// Sets up the fast paths after an NCCL call that created communicators. In a group, defers that to the end of the
+/// group. `result` is NCCL's result. Returns the result for the program.
 ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int count, bool is_blocking,
                              const RealNccl& nccl) noexcept try {
   if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
@@ -42,7 +42,7 @@ ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int
   std::vector<ncclComm_t> ready;
   for (int i = 0; i < count; ++i) {
     if (CallGroup::is_open())
-      CallGroup::of_thread().add(&communicators[i]);
+      CallGroup::of_this_thread().add_new_communicator(&communicators[i]);
     else if (communicators[i] != nullptr)  // null: this rank takes no part in the split
       ready.push_back(communicators[i]);
   }
@@ -52,12 +52,13 @@ ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int
   return ncclSystemError;
 }
 
-void abort(ncclComm_t communicator) {
+/// Makes the kernels of a communicator's fast path exit.
+void abort_fast_path(ncclComm_t communicator) {
   if (FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator)) fast->clique->abort();
 }
 
 /// Removes the communicator's fast path and releases its memory, unless it was aborted.
-void end(ncclComm_t communicator) {
+void remove_fast_path(ncclComm_t communicator) {
   const auto fast = CommunicatorRegistry::instance().remove(communicator);
   if (!fast) return;
   fast->clique->drain_windows();
@@ -80,7 +81,7 @@ FASTPATH_EXPORT ncclResult_t ncclGroupStart() {
 FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_end == nullptr) return report_missing_function("ncclGroupEnd");
-  CallGroup& group = CallGroup::of_thread();
+  CallGroup& group = CallGroup::of_this_thread();
   const ncclResult_t prepared = group.before_end();
   const ncclResult_t result = nccl->group_end();
   return group.end(prepared == ncclSuccess ? result : prepared, *nccl);
@@ -91,7 +92,7 @@ FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_simulate_end == nullptr) return report_missing_function("ncclGroupSimulateEnd");
   const ncclResult_t result = nccl->group_simulate_end(simInfo);
-  CallGroup::of_thread().discard();
+  CallGroup::of_this_thread().discard();
   return result;
 }
 
@@ -131,20 +132,20 @@ FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
                                            ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_split == nullptr) return report_missing_function("ncclCommSplit");
-  const bool has_joined = CommunicatorRegistry::instance().has_joined(comm);
+  const bool was_added = CommunicatorRegistry::instance().was_added(comm);
   const ncclResult_t result = nccl->comm_split(comm, color, key, newcomm, config);
-  return finish_creation(result, newcomm, 1, has_joined && is_blocking(config), *nccl);
+  return finish_creation(result, newcomm, 1, was_added && is_blocking(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
                                             ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_shrink == nullptr) return report_missing_function("ncclCommShrink");
-  if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort(comm);
-  const bool has_joined = CommunicatorRegistry::instance().has_joined(comm);
+  if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort_fast_path(comm);
+  const bool was_added = CommunicatorRegistry::instance().was_added(comm);
   const ncclResult_t result =
       nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
-  return finish_creation(result, newcomm, 1, has_joined && is_blocking(config), *nccl);
+  return finish_creation(result, newcomm, 1, was_added && is_blocking(config), *nccl);
 }
 
 // The queued operations have run when this returns, or when the group ends.
@@ -154,11 +155,11 @@ FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (FastCommunicator* fast = CommunicatorRegistry::instance().find(comm)) {
     if (CallGroup::is_open()) {
       const ncclResult_t result = nccl->comm_finalize(comm);
-      if (result == ncclSuccess) CallGroup::of_thread().add(fast->shared_from_this());
+      if (result == ncclSuccess) CallGroup::of_this_thread().add_finalized(fast->shared_from_this());
       return result;
     }
-    const auto held = fast->shared_from_this();
-    if (const ncclResult_t result = held->finish(); result != ncclSuccess) return result;
+    const auto shared_fast = fast->shared_from_this();  // another thread may remove the communicator meanwhile
+    if (const ncclResult_t result = shared_fast->finish(); result != ncclSuccess) return result;
   }
   return nccl->comm_finalize(comm);
 }
@@ -166,25 +167,26 @@ FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 FASTPATH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_destroy == nullptr) return report_missing_function("ncclCommDestroy");
-  end(comm);
+  remove_fast_path(comm);
   return nccl->comm_destroy(comm);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_abort == nullptr) return report_missing_function("ncclCommAbort");
-  abort(comm);
-  end(comm);
+  abort_fast_path(comm);
+  remove_fast_path(comm);
   return nccl->comm_abort(comm);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_revoke == nullptr) return report_missing_function("ncclCommRevoke");
-  // Abort before NCCL waits for its own kernels, which may be queued behind ours. Not with flags that NCCL may refuse.
-  if (revokeFlags == 0) abort(comm);
+  // Abort before NCCL waits for its own kernels, which may be queued behind ours. Other flags may be invalid, so wait
+  // for NCCL's result then.
+  if (revokeFlags == 0) abort_fast_path(comm);
   const ncclResult_t result = nccl->comm_revoke(comm, revokeFlags);
-  if (result == ncclSuccess) abort(comm);
+  if (result == ncclSuccess) abort_fast_path(comm);
   return result;
 }
 
@@ -194,7 +196,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t
   const ncclResult_t result = nccl->comm_get_async_error(comm, asyncError);
   const FastCommunicator* fast = CommunicatorRegistry::instance().find(comm);
   if (result == ncclSuccess && *asyncError == ncclSuccess && fast != nullptr && fast->verifier &&
-      fast->verifier->found_wrong())
+      fast->verifier->has_found_wrong())
     *asyncError = ncclInternalError;
   return result;
 }

@@ -1,3 +1,4 @@
+// Reports each missing function once.
 #include "fastpath/exports/missing_function.hpp"
 
 #include <fmt/format.h>
@@ -20,8 +21,8 @@ ncclResult_t report_missing_function(const char* function) noexcept try {
   static auto* const reported = new std::set<std::string>;
   const std::lock_guard lock(*mutex);
   if (reported->insert(function).second)
-    print_stderr("libbusbw_nccl.so",
-                 fmt::format("{} has no {}, so calls of it fail; install a newer NCCL", library->named(), function));
+    print_stderr("libbusbw_nccl.so", fmt::format("{} has no {}, so calls of it fail; install a newer NCCL",
+                                                 library->description(), function));
   return ncclInvalidUsage;
 } catch (const std::exception&) {
   return ncclInvalidUsage;

@@ -1,4 +1,5 @@
-// NCCL's functions for symmetric windows. Each calls NCCL and records the window for the fast path.
+// NCCL's functions that register and deregister windows. A symmetric window is a buffer that all ranks of a
+// communicator register together. Each function calls NCCL and records or removes the window for the fast path.
 #include <nccl.h>
 
 #include <exception>
@@ -17,7 +18,7 @@ constexpr int kStrictOrdering = 2;  // NCCL_WIN_STRICT_ORDERING, which older hea
 
 /// True if the flags request a symmetric window and contain no unknown flag. A window with other flags may have no
 /// memory that a kernel can access.
-bool promises_symmetry(int flags) { return (flags & ~kStrictOrdering) == NCCL_WIN_COLL_SYMMETRIC; }
+bool is_known_symmetric(int flags) { return (flags & ~kStrictOrdering) == NCCL_WIN_COLL_SYMMETRIC; }
 
 }  // namespace
 
@@ -28,10 +29,10 @@ FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff,
     return report_missing_function("ncclCommWindowRegister");
   if (win != nullptr) *win = nullptr;  // some versions of NCCL do not write it if they create no window
   const ncclResult_t result = nccl->comm_window_register(comm, buff, size, win, winFlags);
-  if (result != ncclSuccess || !promises_symmetry(winFlags)) return result;
+  if (result != ncclSuccess || !is_known_symmetric(winFlags)) return result;
   const WindowRegistration registration{comm, buff, size, win};
   if (!CallGroup::is_open()) return record_window(registration, *nccl);
-  CallGroup::of_thread().add(registration);
+  CallGroup::of_this_thread().add_window(registration);
   return result;
 } catch (const std::exception& error) {
   busbw::print_stderr("libbusbw_nccl.so", error.what());

@@ -1,5 +1,5 @@
-// NCCL's operations that are always delegated to NCCL. Their streams are recorded in the open group, because the group
-// may also have fast-path calls.
+// NCCL's operations without a fast path, so they are always delegated to NCCL. Their streams are recorded in the open
+// group, because the group may also have fast-path calls, which must be ordered relative to these operations.
 #include <nccl.h>
 
 #include <exception>
@@ -19,7 +19,7 @@ ncclResult_t delegate(ncclResult_t (*RealNccl::*function)(Types...), const char*
                       cudaStream_t stream, Arguments... arguments) noexcept try {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->*function == nullptr) return report_missing_function(name);
-  if (CallGroup::is_open()) CallGroup::of_thread().add(communicator, stream);
+  if (CallGroup::is_open()) CallGroup::of_this_thread().add_delegated_call(communicator, stream);
   return (nccl->*function)(arguments..., communicator, stream);
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());

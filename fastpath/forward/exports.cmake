@@ -1,19 +1,19 @@
-# Writes the lines that fastpath/forward/trampolines.cpp includes: one for each function in symbols.txt. Leaves out the
-# functions in the file `own`, if it is not empty.
+# Writes the file `output`, which fastpath/forward/trampolines.cpp includes: one line FASTPATH_EXPORT(index, "name", "first
+# version") for each function in symbols.txt. Leaves out the functions in the file `own`. `own` may be "" for no file.
 function(fastpath_write_exports output own)
   set(exports "")
   set(index 0)
-  set(own_lines "")
+  set(own_functions "")
   if(own)
-    file(STRINGS ${own} own_lines REGEX "^nccl")
+    file(STRINGS ${own} own_functions REGEX "^nccl")
   endif()
   file(STRINGS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/symbols.txt lines REGEX "^p?nccl")
   foreach(line IN LISTS lines)
-    string(REPLACE " " ";" words ${line})
-    list(GET words 0 name)
-    list(GET words 1 since)
-    if(NOT name IN_LIST own_lines)
-      string(APPEND exports "FASTPATH_EXPORT(${index}, \"${name}\", \"${since}\")\n")
+    string(REPLACE " " ";" fields ${line})
+    list(GET fields 0 name)
+    list(GET fields 1 first_version)
+    if(NOT name IN_LIST own_functions)
+      string(APPEND exports "FASTPATH_EXPORT(${index}, \"${name}\", \"${first_version}\")\n")
       math(EXPR index "${index} + 1")
     endif()
   endforeach()

@@ -1,5 +1,6 @@
 #pragma once
-// Finds and loads the real NCCL when it is first needed. Never takes this library for NCCL.
+// Finds and loads the real NCCL when it is first needed. This library may lie under NCCL's file name, so a marker
+// function distinguishes it from NCCL.
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@
 namespace busbw::fastpath {
 
 /// Function that every libbusbw_nccl.so exports, under any file name, and no NCCL exports.
-inline constexpr const char* kMarker = "ncclFastPathOfBusbw";
+inline constexpr const char* kMarkerFunction = "ncclFastPathOfBusbw";
 
 /// The real NCCL library, which stays loaded.
 struct RealLibrary {
@@ -19,16 +20,16 @@ struct RealLibrary {
   /// Returns the address of a function. Null if the library does not export it.
   void* find(const char* function) const noexcept;
   /// Returns version and path as text: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
-  std::string named() const;
+  std::string description() const;
 };
 
 /// Places where the real library is searched, in this order. The first usable library is taken.
 struct LibrarySearch {
-  std::string named;                 // BUSBW_FASTPATH_NCCL; if it is not empty, no other place is searched
-  bool loaded = true;                // the next NCCL after this library in the program, or any loaded libnccl.so.2
-  std::string of_engine;             // BUSBW_NCCL_LIBRARY, unless it is this library
-  std::vector<std::string> wheels;   // libraries of nvidia-nccl-cu* near this library and near the program
-  std::string of_system;             // file name for the loader
+  std::string required_file;             // BUSBW_FASTPATH_NCCL; if it is not empty, no other place is searched
+  bool use_loaded = true;  // the next NCCL after this library in the program, or any loaded libnccl.so.2
+  std::string engine_library;  // BUSBW_NCCL_LIBRARY, unless it is this library
+  std::vector<std::string> wheel_files;  // libraries of nvidia-nccl-cu* near this library and near the program
+  std::string system_library;  // file name that the loader searches
   std::vector<std::string> folders;  // system folders, in case the loader finds this library under NCCL's file name
 };
 
@@ -36,7 +37,7 @@ struct LibrarySearch {
 /// occurs once, in the order of the files.
 std::vector<std::string> wheels_near(const std::vector<std::string>& files);
 
-/// Returns the search for this process, from the environment and the paths of this library and the program.
+/// Returns the places for this process, from the environment and the paths of this library and the program.
 LibrarySearch library_search(Environment environment);
 
 /// Opens the first usable library. Throws EnvironmentError if the search finds none.

@@ -1,5 +1,6 @@
 #pragma once
-// Finds the targets of the NCCL functions that this library forwards unchanged.
+// Finds the jump targets of trampolines: the exported NCCL functions that this library forwards unchanged to the real
+// library (trampolines.cpp).
 #include <atomic>
 
 namespace busbw::fastpath {

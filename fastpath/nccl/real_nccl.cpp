@@ -1,3 +1,4 @@
+// Loads the functions of the real NCCL by name.
 #include "fastpath/nccl/real_nccl.hpp"
 
 #include <atomic>
@@ -10,62 +11,64 @@ namespace busbw::fastpath {
 namespace {
 
 template <class Function>
-void find(const RealLibrary& library, const char* name, Function*& function) {
+void load_function(const RealLibrary& library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(library.find(name));
 }
 
-void find_all(const RealLibrary& library, RealNccl& real) {
-  find(library, "ncclGetVersion", real.get_version);
-  find(library, "ncclGetErrorString", real.get_error_string);
-  find(library, "ncclCommInitRank", real.comm_init_rank);
-  find(library, "ncclCommInitRankConfig", real.comm_init_rank_config);
-  find(library, "ncclCommInitRankScalable", real.comm_init_rank_scalable);
-  find(library, "ncclCommInitAll", real.comm_init_all);
-  find(library, "ncclCommSplit", real.comm_split);
-  find(library, "ncclCommShrink", real.comm_shrink);
-  find(library, "ncclCommGrow", real.comm_grow);
-  find(library, "ncclCommFinalize", real.comm_finalize);
-  find(library, "ncclCommDestroy", real.comm_destroy);
-  find(library, "ncclCommAbort", real.comm_abort);
-  find(library, "ncclCommRevoke", real.comm_revoke);
-  find(library, "ncclCommGetAsyncError", real.comm_get_async_error);
-  find(library, "ncclCommCount", real.comm_count);
-  find(library, "ncclCommUserRank", real.comm_user_rank);
-  find(library, "ncclCommCuDevice", real.comm_cu_device);
-  find(library, "ncclCommWindowRegister", real.comm_window_register);
-  find(library, "ncclCommWindowDeregister", real.comm_window_deregister);
-  find(library, "ncclTeamLsa", real.team_lsa);
-  find(library, "ncclGetPeerDevicePointer", real.get_peer_device_pointer);
-  find(library, "ncclGroupStart", real.group_start);
-  find(library, "ncclGroupEnd", real.group_end);
-  find(library, "ncclGroupSimulateEnd", real.group_simulate_end);
-  find(library, "ncclAllReduce", real.all_reduce);
-  find(library, "ncclAllGather", real.all_gather);
-  find(library, "ncclMemAlloc", real.mem_alloc);
-  find(library, "ncclReduceScatter", real.reduce_scatter);
-  find(library, "ncclBroadcast", real.broadcast);
-  find(library, "ncclBcast", real.bcast);
-  find(library, "ncclAlltoAll", real.alltoall);
-  find(library, "ncclReduce", real.reduce);
-  find(library, "ncclGather", real.gather);
-  find(library, "ncclScatter", real.scatter);
-  find(library, "ncclSend", real.send);
-  find(library, "ncclRecv", real.recv);
+void load_functions(const RealLibrary& library, RealNccl& real) {
+  load_function(library, "ncclGetVersion", real.get_version);
+  load_function(library, "ncclGetErrorString", real.get_error_string);
+  load_function(library, "ncclCommInitRank", real.comm_init_rank);
+  load_function(library, "ncclCommInitRankConfig", real.comm_init_rank_config);
+  load_function(library, "ncclCommInitRankScalable", real.comm_init_rank_scalable);
+  load_function(library, "ncclCommInitAll", real.comm_init_all);
+  load_function(library, "ncclCommSplit", real.comm_split);
+  load_function(library, "ncclCommShrink", real.comm_shrink);
+  load_function(library, "ncclCommGrow", real.comm_grow);
+  load_function(library, "ncclCommFinalize", real.comm_finalize);
+  load_function(library, "ncclCommDestroy", real.comm_destroy);
+  load_function(library, "ncclCommAbort", real.comm_abort);
+  load_function(library, "ncclCommRevoke", real.comm_revoke);
+  load_function(library, "ncclCommGetAsyncError", real.comm_get_async_error);
+  load_function(library, "ncclCommCount", real.comm_count);
+  load_function(library, "ncclCommUserRank", real.comm_user_rank);
+  load_function(library, "ncclCommCuDevice", real.comm_cu_device);
+  load_function(library, "ncclCommWindowRegister", real.comm_window_register);
+  load_function(library, "ncclCommWindowDeregister", real.comm_window_deregister);
+  load_function(library, "ncclTeamLsa", real.team_lsa);
+  load_function(library, "ncclGetPeerDevicePointer", real.get_peer_device_pointer);
+  load_function(library, "ncclGroupStart", real.group_start);
+  load_function(library, "ncclGroupEnd", real.group_end);
+  load_function(library, "ncclGroupSimulateEnd", real.group_simulate_end);
+  load_function(library, "ncclAllReduce", real.all_reduce);
+  load_function(library, "ncclAllGather", real.all_gather);
+  load_function(library, "ncclMemAlloc", real.mem_alloc);
+  load_function(library, "ncclReduceScatter", real.reduce_scatter);
+  load_function(library, "ncclBroadcast", real.broadcast);
+  load_function(library, "ncclBcast", real.bcast);
+  load_function(library, "ncclAlltoAll", real.alltoall);
+  load_function(library, "ncclReduce", real.reduce);
+  load_function(library, "ncclGather", real.gather);
+  load_function(library, "ncclScatter", real.scatter);
+  load_function(library, "ncclSend", real.send);
+  load_function(library, "ncclRecv", real.recv);
 }
 
 }  // namespace
 
 const RealNccl* real_nccl() noexcept {
   // Created without a lock and never freed, for the reasons in real_library().
-  static std::atomic<const RealNccl*> kept{nullptr};
-  if (const auto* real = kept.load(std::memory_order_acquire)) return real;
+  static std::atomic<const RealNccl*> process_nccl{nullptr};
+  if (const auto* real = process_nccl.load(std::memory_order_acquire)) return real;
   const RealLibrary* const library = real_library();
   if (!library) return nullptr;
-  std::unique_ptr<RealNccl> mine(new (std::nothrow) RealNccl);
-  if (!mine) return nullptr;
-  find_all(*library, *mine);
-  const RealNccl* first = nullptr;
-  return kept.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel) ? mine.release() : first;
+  std::unique_ptr<RealNccl> loaded(new (std::nothrow) RealNccl);
+  if (!loaded) return nullptr;
+  load_functions(*library, *loaded);
+  const RealNccl* other_thread_nccl = nullptr;
+  return process_nccl.compare_exchange_strong(other_thread_nccl, loaded.get(), std::memory_order_acq_rel)
+             ? loaded.release()
+             : other_thread_nccl;
 }
 
 }  // namespace busbw::fastpath

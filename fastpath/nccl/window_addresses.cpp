@@ -1,3 +1,4 @@
+// Asks NCCL for the addresses of a window, or reads them from NCCL 2.28's structure.
 #include "fastpath/nccl/window_addresses.hpp"
 
 #include <nccl_device.h>
@@ -11,17 +12,17 @@
 namespace busbw::fastpath {
 namespace {
 
-/// True if the real NCCL has the version of the header. NCCL 2.28 stores the addresses only in the structure that a
-/// window's handle points to, and other versions may use another structure.
-bool has_version_of_header(const RealNccl& nccl) {
+/// True if the real NCCL has the same major and minor version as the NCCL header of the build. Only then is the layout
+/// of the structure known that a window's handle points to.
+bool matches_header_version(const RealNccl& nccl) {
   int version = 0;
   return nccl.get_version != nullptr && nccl.get_version(&version) == ncclSuccess &&
-         version / 100 == NCCL_VERSION_CODE / 100;
+         version / 100 == NCCL_VERSION_CODE / 100;  // 22809 is 2.28.9
 }
 
-/// True if the handle points to device memory. Without symmetric memory (NCCL_CUMEM_ENABLE=0), NCCL 2.28 returns
-/// another kind of handle, in host memory.
-bool is_on_device(ncclWindow_t window) {
+/// True if the handle points to a structure in device memory. Without symmetric memory (NCCL_CUMEM_ENABLE=0), NCCL 2.28
+/// returns a handle of another kind, in host memory.
+bool is_in_device_memory(ncclWindow_t window) {
   cudaPointerAttributes attributes{};
   const bool is_device =
       cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
@@ -29,29 +30,34 @@ bool is_on_device(ncclWindow_t window) {
   return is_device;
 }
 
-WindowAddresses read_handle(ncclWindow_t window, int ranks) {
+/// Copies NCCL's structure from device memory and computes the addresses from it. NCCL maps the buffers of all ranks at
+/// equal distances, in units of 4 GiB, beginning at `lsaFlatBase`. LSA is NCCL's name for the ranks with mapped memory.
+WindowAddresses read_addresses_from_handle(ncclWindow_t window, int ranks) {
   // Later fields differ between the 2.28 versions, so only the fields before this offset are read.
-  constexpr std::size_t kUsed = offsetof(ncclWindow_vidmem, mcOffset4K);
+  constexpr std::size_t kReadBytes = offsetof(ncclWindow_vidmem, mcOffset4K);
   alignas(ncclWindow_vidmem) std::byte bytes[sizeof(ncclWindow_vidmem)] = {};
   const NonBlockingStream stream;
-  check(cudaMemcpyAsync(bytes, window, kUsed, cudaMemcpyDeviceToHost, stream.get()), "reading a window's addresses");
+  check(cudaMemcpyAsync(bytes, window, kReadBytes, cudaMemcpyDeviceToHost, stream.get()),
+        "reading a window's addresses");
   check(cudaStreamSynchronize(stream.get()), "reading a window's addresses");
   const auto& handle = *reinterpret_cast<const ncclWindow_vidmem*>(bytes);
   WindowAddresses addresses{};
-  for (int r = 0; r < ranks; ++r)
-    addresses[static_cast<std::size_t>(r)] =
-        handle.lsaFlatBase +
-        static_cast<std::int64_t>(handle.lsaRank + r - handle.worldRank) * (std::int64_t{handle.stride4G} << 32);
+  const std::int64_t stride_bytes = std::int64_t{handle.stride4G} << 32;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t lsa_rank = handle.lsaRank + rank - handle.worldRank;
+    addresses[static_cast<std::size_t>(rank)] = handle.lsaFlatBase + lsa_rank * stride_bytes;
+  }
   return addresses;
 }
 
+/// Queries the addresses through NCCL's function, which exists since 2.29.
 WindowAddresses query_addresses(ncclWindow_t window, int ranks, const RealNccl& nccl) {
   WindowAddresses addresses{};
-  for (int r = 0; r < ranks; ++r) {
+  for (int rank = 0; rank < ranks; ++rank) {
     void* address = nullptr;
-    if (nccl.get_peer_device_pointer(window, 0, r, &address) != ncclSuccess)
+    if (nccl.get_peer_device_pointer(window, 0, rank, &address) != ncclSuccess)
       throw EnvironmentError("NCCL does not report the address of a window");
-    addresses[static_cast<std::size_t>(r)] = static_cast<char*>(address);
+    addresses[static_cast<std::size_t>(rank)] = static_cast<char*>(address);
   }
   return addresses;
 }
@@ -60,14 +66,16 @@ WindowAddresses query_addresses(ncclWindow_t window, int ranks, const RealNccl& 
 
 std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
                                                 const RealNccl& nccl) {
-  const bool has_query = nccl.get_peer_device_pointer != nullptr;
-  if (nccl.team_lsa == nullptr || (!has_query && !(has_version_of_header(nccl) && is_on_device(window))))
-    return std::nullopt;
-  // NCCL has no addresses for ranks that it cannot access by memory.
+  if (nccl.team_lsa == nullptr) return std::nullopt;
+  const bool can_query = nccl.get_peer_device_pointer != nullptr;
+  if (!can_query && !(matches_header_version(nccl) && is_in_device_memory(window))) return std::nullopt;
+  // NCCL has no addresses for ranks outside of the LSA team.
   if (nccl.team_lsa(communicator).ranks != ranks) return std::nullopt;
-  const WindowAddresses addresses = has_query ? query_addresses(window, ranks, nccl) : read_handle(window, ranks);
-  if (std::find(addresses.begin(), addresses.begin() + ranks, nullptr) != addresses.begin() + ranks)
-    return std::nullopt;
+  const WindowAddresses addresses =
+      can_query ? query_addresses(window, ranks, nccl) : read_addresses_from_handle(window, ranks);
+  const auto end = addresses.begin() + ranks;
+  const bool has_missing_address = std::find(addresses.begin(), end, nullptr) != end;
+  if (has_missing_address) return std::nullopt;
   return addresses;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
-// Addresses of a symmetric window on each rank.
+// Addresses of every rank's buffer in a symmetric window. A symmetric window is a buffer that all ranks of a
+// communicator register together. NCCL then maps the buffers of all ranks that it can access by memory into each rank's
+// address space.
 #include <nccl.h>
 
 #include <array>
@@ -10,14 +12,15 @@
 
 namespace busbw::fastpath {
 
-/// Start address of every rank's buffer in a window, for the current device.
+/// Start address of every rank's buffer in a window, by rank, as mapped for the current device.
 using WindowAddresses = std::array<char*, kMaxRanks>;
 
-/// Returns the addresses of a window, or nothing in one of two cases. The result has the same kind on every rank,
-/// because all ranks use the same NCCL and the same links. Throws EnvironmentError.
+/// Returns the addresses of a window. Throws EnvironmentError if NCCL or CUDA fails. Returns nothing in one of two
+/// cases, on every rank alike, because all ranks use the same NCCL and the same links:
 ///
-/// - NCCL cannot access all ranks by memory.
-/// - NCCL does not report addresses: it is older than 2.29 and not the version of this library's NCCL header.
+/// - NCCL cannot access the memory of all ranks.
+/// - NCCL does not report addresses. It does so since 2.29. For 2.28, the addresses are read from NCCL's own structure,
+///   which requires the version of the NCCL header that this library was built with.
 std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
                                                 const RealNccl& nccl);
 

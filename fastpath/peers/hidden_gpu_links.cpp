@@ -1,3 +1,4 @@
+// Loads NVML and queries the peer-to-peer capabilities of two GPUs.
 #include "fastpath/peers/hidden_gpu_links.hpp"
 
 #include <dlfcn.h>
@@ -12,8 +13,8 @@ namespace busbw::fastpath {
 namespace {
 
 // Constants of NVML's public header (nvml.h), copied so that the build does not need the header.
-constexpr int kSuccess = 0;           // NVML_SUCCESS, and NVML_P2P_STATUS_OK
-constexpr int kNeeded[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
+constexpr int kSuccess = 0;                         // NVML_SUCCESS, and NVML_P2P_STATUS_OK
+constexpr int kRequiredCapabilities[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
 
 }  // namespace
 
@@ -38,14 +39,14 @@ class HiddenGpuLinks::Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   /// Returns the NVML handle of a GPU. Null if NVML does not work or does not know the GPU.
-  void* gpu(const std::string& bus_id) const {
-    void* found = nullptr;
-    return works_ && gpu_by_bus_id_(bus_id.c_str(), &found) == kSuccess ? found : nullptr;
+  void* find_gpu(const std::string& bus_id) const {
+    void* gpu = nullptr;
+    return works_ && gpu_by_bus_id_(bus_id.c_str(), &gpu) == kSuccess ? gpu : nullptr;
   }
 
-  bool can(int capability, void* gpu, void* other) const {
+  bool has_capability(int capability, void* gpu, void* peer) const {
     int status = -1;
-    return p2p_status_(gpu, other, capability, &status) == kSuccess && status == kSuccess;
+    return p2p_status_(gpu, peer, capability, &status) == kSuccess && status == kSuccess;
   }
 
  private:
@@ -60,14 +61,14 @@ HiddenGpuLinks::HiddenGpuLinks(std::string library) : library_(std::move(library
 
 HiddenGpuLinks::~HiddenGpuLinks() = default;
 
-bool HiddenGpuLinks::are_joined_by_nvlink(const std::string& bus_id, const std::string& other) {
+bool HiddenGpuLinks::are_joined_by_nvlink(const std::string& bus_id, const std::string& peer_bus_id) {
   const std::lock_guard lock(mutex_);
   if (!nvml_) nvml_ = std::make_unique<const Nvml>(library_.c_str());
-  void* const gpu = nvml_->gpu(bus_id);
-  void* const peer = nvml_->gpu(other);
-  return gpu != nullptr && peer != nullptr && std::all_of(std::begin(kNeeded), std::end(kNeeded), [&](int capability) {
-           return nvml_->can(capability, gpu, peer);
-         });
+  void* const gpu = nvml_->find_gpu(bus_id);
+  void* const peer = nvml_->find_gpu(peer_bus_id);
+  if (gpu == nullptr || peer == nullptr) return false;
+  return std::all_of(std::begin(kRequiredCapabilities), std::end(kRequiredCapabilities),
+                     [&](int capability) { return nvml_->has_capability(capability, gpu, peer); });
 }
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,6 @@
 #pragma once
-// NVLink connections of GPUs that CUDA_VISIBLE_DEVICES hides from this process.
+// NVLink connections of GPUs that CUDA_VISIBLE_DEVICES hides from this process. The setup of a communicator needs them
+// for peers in other processes, because CUDA does not know hidden GPUs.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,7 +16,7 @@ class HiddenGpuLinks {
 
   /// True if two GPUs can access each other's memory over NVLink. The arguments are PCI bus ids ("0000:0a:00.0"). False
   /// if NVML is missing, does not know one of the GPUs, or returns an error.
-  bool are_joined_by_nvlink(const std::string& bus_id, const std::string& other);
+  bool are_joined_by_nvlink(const std::string& bus_id, const std::string& peer_bus_id);
 
  private:
   class Nvml;

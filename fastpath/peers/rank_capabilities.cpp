@@ -1,3 +1,4 @@
+// Decides from the gathered capabilities whether the ranks get a fast path, and how many cells a step has.
 #include "fastpath/peers/rank_capabilities.hpp"
 
 #include <fmt/format.h>
@@ -10,10 +11,13 @@
 namespace busbw::fastpath {
 namespace {
 
-// NVLink transfers this many cells in 11 us at its full rate (16 bytes x 2^18 / 365 GB/s), several times its latency.
+// Maximum number of cells per step, summed over the peers. NVLink transfers them in 11 us at its full rate (16 bytes x
+// 2^18 / 365 GB/s). That is several times its latency, so larger steps would gain little.
 constexpr int kMaxCellsTimesRanks = 1 << 18;
+// Minimum number of cells per step: 32 KiB. With fewer, a fast path is not useful.
 constexpr int kMinCells = 1 << 11;
 
+/// Returns the text before the first zero byte.
 template <std::size_t n>
 std::string_view text(const std::array<char, n>& bytes) {
   return {bytes.data(), static_cast<std::size_t>(std::find(bytes.begin(), bytes.end(), '\0') - bytes.begin())};
@@ -26,23 +30,23 @@ std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
   if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the supported {}", ranks.size(), kMaxRanks);
   const RankCapabilities& first = ranks.front();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const RankCapabilities& one = ranks[r];
-    if (one.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
-    if (one.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", r);
-    if (one.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
-    if (one.gpu != first.gpu || one.capability_major != first.capability_major)
-      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(one.gpu), r);
-    if (one.selector_hash != first.selector_hash)
+    const RankCapabilities& rank = ranks[r];
+    if (rank.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
+    if (rank.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", r);
+    if (rank.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
+    if (rank.gpu != first.gpu || rank.capability_major != first.capability_major)
+      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(rank.gpu), r);
+    if (rank.selector_hash != first.selector_hash)
       return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; use the same on every rank",
                          r);
     for (std::size_t other = 0; other < r; ++other)
-      if (ranks[other].bus_id == one.bus_id)
-        return fmt::format("ranks {} and {} share GPU {}", other, r, text(one.bus_id));
-    if (one.needs_nccl != 0)
+      if (ranks[other].bus_id == rank.bus_id)
+        return fmt::format("ranks {} and {} share GPU {}", other, r, text(rank.bus_id));
+    if (rank.needs_nccl != 0)
       return fmt::format(
           "rank {} sets NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS, which only NCCL supports",
           r);
-    if (one.cells <= 0)
+    if (rank.cells <= 0)
       return fmt::format("rank {} has no scratch memory left for another communicator; raise BUSBW_FASTPATH_MIB", r);
   }
   return {};
@@ -56,13 +60,14 @@ std::string not_ready_message(const std::vector<RankCapabilities>& ranks) {
 
 int common_cells(const std::vector<RankCapabilities>& ranks) {
   int min_cells = ranks.front().cells;
-  for (const RankCapabilities& one : ranks) min_cells = std::min(min_cells, one.cells);
+  for (const RankCapabilities& rank : ranks) min_cells = std::min(min_cells, rank.cells);
   return min_cells;
 }
 
 int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells)) {
   int cells = kMaxCellsTimesRanks;
-  for (int power = 1; power < ranks; power *= 2) cells /= 2;
+  // Rounds the number of ranks up to a power of two, so that `cells` stays a power of two.
+  for (int power_of_two = 1; power_of_two < ranks; power_of_two *= 2) cells /= 2;
   for (; cells >= kMinCells; cells /= 2)
     if (bytes_for(ranks, cells) <= left_bytes / 8 * 5) return cells;
   return 0;

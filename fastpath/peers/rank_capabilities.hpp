@@ -1,5 +1,6 @@
 #pragma once
-// Capabilities that the ranks of a communicator exchange to decide whether they get a fast path.
+// Capabilities that the ranks of a communicator exchange in three rounds to decide whether they get a fast path
+// (communicator/clique_setup.hpp). Each round fills in more fields.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,10 +18,10 @@ struct RankCapabilities {
   std::array<char, 16> bus_id{};           ///< PCI bus id of the GPU
   std::array<char, 56> gpu{};              ///< name of the GPU
   std::int32_t capability_major = 0;
-  std::int32_t cells = 0;  ///< cells per step for which there is memory; 0: too little memory
+  std::int32_t cells = 0;  ///< cells per step (schedule.hpp) for which there is memory; 0: too little memory
   std::int32_t is_ready = 0;  ///< round 2: the memory is allocated; round 3: all peers' memory is mapped
   std::int32_t needs_nccl = 0;  ///< a variable requests a feature that only NCCL has
-  std::uint64_t tags_begin = 0;  ///< random; all ranks use the value of rank 0
+  std::uint64_t tags_begin = 0;  ///< random number before the first tag; all ranks use the value of rank 0
   std::uint64_t memory = 0;  ///< address of the scratch memory in the rank's process
   std::array<unsigned char, 64> handle{};  ///< CUDA IPC handle of the scratch memory
 };
@@ -28,7 +29,8 @@ struct RankCapabilities {
 /// The size must be the same in every version, because ranks gather the struct before they can compare layouts.
 static_assert(sizeof(RankCapabilities) == 216);
 
-/// Version number of this struct, the slots, the kernels and the order of calls. All ranks must have the same.
+/// Version number of everything that ranks must have in common: this struct, the slots, the kernels and the order of
+/// calls.
 inline constexpr std::uint64_t kLayout = 4;
 
 /// Returns the reason why these ranks cannot have a fast path. Empty if they can. Every rank gets the same result.

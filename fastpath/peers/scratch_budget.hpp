@@ -11,7 +11,7 @@ namespace busbw::fastpath {
 /// Budget of scratch memory for each GPU. Thread-safe. Must outlive its reservations.
 class ScratchBudget {
  public:
-  explicit ScratchBudget(std::size_t bytes_of_each_gpu) : bytes_(bytes_of_each_gpu) {}
+  explicit ScratchBudget(std::size_t bytes_per_gpu) : bytes_per_gpu_(bytes_per_gpu) {}
   ScratchBudget(const ScratchBudget&) = delete;
   ScratchBudget& operator=(const ScratchBudget&) = delete;
 
@@ -44,14 +44,14 @@ class ScratchBudget {
     std::size_t bytes_ = 0;
   };
 
-  /// Reserves bytes of a GPU. `wanted` gets the number of bytes left and returns the number to reserve, which is
-  /// limited to the bytes left.
-  Reservation reserve(int device, const std::function<std::size_t(std::size_t left_bytes)>& wanted);
+  /// Reserves bytes of a GPU. `bytes_to_reserve` returns the number of bytes for a given number of unreserved bytes.
+  /// Reserves no more than these. Both steps are one atomic operation.
+  Reservation reserve(int device, const std::function<std::size_t(std::size_t left_bytes)>& bytes_to_reserve);
 
  private:
-  std::size_t bytes_;
+  std::size_t bytes_per_gpu_;
   std::mutex mutex_;
-  std::map<int, std::size_t> taken_bytes_;  // by GPU
+  std::map<int, std::size_t> reserved_bytes_;  // by CUDA device
 };
 
 }  // namespace busbw::fastpath

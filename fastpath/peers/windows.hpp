@@ -15,7 +15,7 @@ struct Window {
   const void* handle = nullptr;  ///< NCCL's handle
   char* own = nullptr;           ///< this rank's buffer
   std::size_t bytes = 0;
-  std::array<char*, kMaxRanks> of_rank{};  ///< every rank's buffer
+  std::array<char*, kMaxRanks> rank_addresses{};  ///< every rank's buffer
 };
 
 /// The windows of one communicator on one rank.
@@ -25,14 +25,15 @@ class Windows {
   void remove(const void* handle);
 
   /// Returns the addresses of every rank's buffers of this call. Nothing if a buffer is outside all windows or `direct`
-  /// does not support the call. NCCL requires the same offset in the window on every rank, so the result has the same
-  /// kind on all ranks.
+  /// does not support the call. NCCL requires the same offset in the window on every rank, so either all ranks get
+  /// addresses or none does.
   std::optional<PeerBuffers> peer_buffers(const CollectiveCall& call, int ranks) const noexcept;
 
  private:
+  /// Returns the window that contains the whole buffer. Null if no window contains it.
   const Window* find(const void* buffer, std::size_t bytes) const noexcept;
 
-  std::vector<Window> all_;  // sorted by the address of this rank's buffer
+  std::vector<Window> windows_;  // sorted by the address of this rank's buffer
 };
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,6 @@
 #pragma once
-// Works of the schedule `direct`: operations on buffers that peers can access.
+// Works of the schedule `direct` (schedule.hpp): ranks read and write each other's buffers without slots or tags. The
+// buffers lie in symmetric windows, so peers can access them.
 #include <cstdint>
 
 #include "fastpath/schedule/collective.hpp"
@@ -24,33 +25,33 @@ struct DirectTransfer {
 namespace work {
 
 /// Reads a cell that a peer may just have written. The load is volatile, so that it does not return stale cached data.
-BUSBW_HOST_DEVICE Cell read_volatile(const char* at) {
+BUSBW_HOST_DEVICE Cell read_volatile(const char* address) {
   Cell cell;
 #if defined(__CUDA_ARCH__)
-  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(cell.low), "=l"(cell.high) : "l"(at) : "memory");
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(cell.low), "=l"(cell.high) : "l"(address) : "memory");
 #else
-  cell.low = reinterpret_cast<const std::uint64_t*>(at)[0];
-  cell.high = reinterpret_cast<const std::uint64_t*>(at)[1];
+  cell.low = reinterpret_cast<const std::uint64_t*>(address)[0];
+  cell.high = reinterpret_cast<const std::uint64_t*>(address)[1];
 #endif
   return cell;
 }
 
-BUSBW_HOST_DEVICE void write_cell(char* at, const Cell& cell) {
+BUSBW_HOST_DEVICE void write_cell(char* address, const Cell& cell) {
 #if defined(__CUDA_ARCH__)
-  asm volatile("st.global.v2.u64 [%0], {%1, %2};" ::"l"(at), "l"(cell.low), "l"(cell.high) : "memory");
+  asm volatile("st.global.v2.u64 [%0], {%1, %2};" ::"l"(address), "l"(cell.low), "l"(cell.high) : "memory");
 #else
-  reinterpret_cast<std::uint64_t*>(at)[0] = cell.low;
-  reinterpret_cast<std::uint64_t*>(at)[1] = cell.high;
+  reinterpret_cast<std::uint64_t*>(address)[0] = cell.low;
+  reinterpret_cast<std::uint64_t*>(address)[1] = cell.high;
 #endif
 }
 
-/// Moves the cells of a thread. The loads of kTogether cells are in flight at the same time.
-template <int kSources, int kTargets, int kTogether, class Reduction>
+/// Moves the cells of a thread. Loads kCellsInFlight cells of every source before it stores the first one.
+template <int kSources, int kTargets, int kCellsInFlight, class Reduction>
 BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reduction& reduction, int thread, int threads) {
-  for (std::int64_t first = thread; first < transfer.cells; first += std::int64_t{kTogether} * threads) {
-    Cell cells[kTogether][kSources];
+  for (std::int64_t first = thread; first < transfer.cells; first += std::int64_t{kCellsInFlight} * threads) {
+    Cell cells[kCellsInFlight][kSources];
     BUSBW_UNROLL
-    for (int i = 0; i < kTogether; ++i) {
+    for (int i = 0; i < kCellsInFlight; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
       BUSBW_UNROLL
       for (int s = 0; s < kSources; ++s)
@@ -58,7 +59,7 @@ BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reductio
           cells[i][s] = read_volatile(transfer.sources[s] + index * kCellBytes);
     }
     BUSBW_UNROLL
-    for (int i = 0; i < kTogether; ++i) {
+    for (int i = 0; i < kCellsInFlight; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
       if (index >= transfer.cells) continue;
       const Cell result = reduction.of(cells[i], transfer.source_count);

@@ -1,5 +1,5 @@
 #pragma once
-// Grid of an operation: its number of threads and steps.
+// Grid of an operation: its blocks and threads, and how it divides the cells into steps (schedule.hpp).
 #include <cstddef>
 #include <cstdint>
 
@@ -17,9 +17,9 @@ struct Grid {
   int steps = 1;
 };
 
-/// Returns the grid for slices of `bytes`, within the given limits. `max_cells` is the number of cells with slots and
-/// limits the cells of a step. The grid has no more threads than cells and distributes the cells evenly over the steps.
-/// It depends on the arguments alone, so all ranks get the same grid.
+/// Returns the grid for slices of `bytes`, within the given limits. `max_cells` is the number of slots for cells from
+/// one peer, which limits the cells of a step. The grid has about one thread per cell at most and distributes the cells
+/// evenly over the steps. It depends on the arguments alone, so all ranks get the same grid.
 Grid grid_for(std::size_t bytes, int max_blocks, int threads_of_block, int max_cells);
 
 /// Returns the grid for a direct operation with `cells` cells per rank, within the same limits. It has about one thread

@@ -1,7 +1,8 @@
 #pragma once
-// Layout of a user's bytes in lines. A line has 128 bytes, in 8 cells of 16 bytes. The last cell holds 8 bytes of data
-// and the 8-byte tag, so a line carries 120 bytes of data. Eight neighboring threads transfer it with one instruction,
-// one cell each. The protocol requires that a line arrives as a whole and is read as a whole (docs/fastpath.md).
+// Layout of a user's bytes in the lines that are sent to a peer. A line has 128 bytes, in 8 cells of 16 bytes. The last
+// cell holds 8 bytes of data and the 8-byte tag, so a line carries 120 bytes of data. Eight neighboring threads
+// transfer it with one instruction, one cell each. The protocol requires that a line arrives as a whole and is read as
+// a whole (docs/fastpath.md).
 #include <cstddef>
 #include <cstdint>
 
@@ -27,8 +28,8 @@ BUSBW_HOST_DEVICE constexpr std::int64_t offset_of_cell(std::int64_t index) {
 /// Returns the length of a full slice if `bytes` are divided into one slice per rank. A full slice consists of whole
 /// lines. Later slices may be shorter or empty.
 BUSBW_HOST_DEVICE constexpr std::size_t slice_bytes(std::size_t bytes, int ranks) {
-  const auto n = static_cast<std::int64_t>(ranks);
-  return static_cast<std::size_t>((lines_of(bytes) + n - 1) / n * kLineDataBytes);
+  const auto slices = static_cast<std::int64_t>(ranks);
+  return static_cast<std::size_t>((lines_of(bytes) + slices - 1) / slices * kLineDataBytes);
 }
 
 }  // namespace busbw::fastpath

@@ -1,13 +1,20 @@
 #pragma once
-// Schedules for the exchange of data between ranks, as code for one thread of one rank.
+// Schedules for the exchange of data between ranks, as code for one thread of one rank. The kernels run them.
 //
 // They are templates over a Fabric and a Work. A Fabric transports cells to peers. A Work maps cells to the user's
 // buffers and reduces them. The GPU therefore runs the same code that the model in tests/fastpath checks on the host
 // under weakly ordered memory.
 //
-// Thread t of a rank communicates only with thread t of every other rank. In each step it writes a batch of cells into
-// slots in every peer's memory, marked with the step's tag. Then it waits for the cells that its peers write into its
-// own slots. Even and odd tags use separate slots. A slot is free again two steps later for this reason:
+// Terms:
+//
+//   - Cell: 16 bytes, the unit that a thread moves at a time. Eight cells form a line of 128 bytes (line.hpp).
+//   - Step: every thread sends a batch of cells to every peer and receives as many from every peer.
+//   - Tag: number of a step, counted over all operations of a lane (device/launch.hpp). Each line that is sent carries
+//     the tag of its step, so the receiver sees in its own memory when the line has arrived.
+//   - Slot: place in a rank's scratch memory for one cell from one peer.
+//
+// Thread t of a rank communicates only with thread t of every other rank. Even and odd tags use separate slots. A slot
+// is free again two steps later for this reason:
 //
 //   - Thread t writes into its slot at peer p for tag s + 2 only after it took p's cells of tag s + 1.
 //   - Thread t of p sent those only after it took all cells of tag s.
@@ -19,14 +26,15 @@
 //   kMaxRanks                                   maximum number of ranks, a constant
 //   rank(), ranks(), thread(), threads()        threads(): threads of one rank, the same on every rank
 //   batch()                                     cells per thread and step, the same on every rank
-//   put(peer, region, turn, tag, cell)          writes into this rank's slot at the peer; turn: index in the batch
-//   take(region, turn, tag, cells) -> bool      waits for every peer's cell, leaves cells[rank()]; false: aborted
-//   barrier(tag) -> bool                        direct: waits until the same block of every rank has called it and has
-//                                               completed its earlier reads and writes; false: aborted
+//   put(peer, region, batch_index, tag, cell)   writes a cell into this rank's slot at the peer
+//   take(region, batch_index, tag, cells)       waits for the cell of every peer and sets cells[peer], but not
+//                                               cells[rank()]; returns false if aborted
+//   barrier(tag)                                direct: waits until the same block of every rank has called it and has
+//                                               completed its earlier reads and writes; returns false if aborted
 // A Work has
 //   load(index, cells)           sets cells[p] to the cell with this index for rank p
 //   load_own(index, cells)       sets cells[rank()] to this rank's own contribution
-//   store(index, cells)          exchange: reduces or stores the cells from all ranks
+//   store(index, cells)          exchange: stores the cells from all ranks, or their reduction
 //   reduce(cells) -> Cell        two_shot: returns the result for this rank's slice
 //   keep(index, cell)            two_shot: stores the result of this rank's slice
 //   store_others(index, cells)   two_shot: stores the results of the other slices
@@ -37,25 +45,24 @@
 
 namespace busbw::fastpath {
 
-/// Unit that one thread moves at a time: 16 bytes of a line. The eighth cell of a line has 8 bytes of data followed by
-/// the tag.
+/// A cell. The eighth cell of a line has 8 bytes of data followed by the tag.
 struct Cell {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 };
 
-/// Number of slot regions. The second region is for the second half of two_shot.
+/// Number of slot regions, which are separate sets of slots. Region 1 is for the second half of two_shot.
 inline constexpr int kRegions = 2;
 
 /// Begins a step: sends a batch of cells to every peer. `index` is the index of the first cell.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void send_batch(Fabric& fabric, Work& work, std::int64_t index, std::uint64_t tag) {
-  for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+  for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
     Cell cells[Fabric::kMaxRanks];
     work.load(index, cells);
     BUSBW_UNROLL
     for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, turn, tag, cells[peer]);
+      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, batch_index, tag, cells[peer]);
   }
 }
 
@@ -68,39 +75,39 @@ BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
     send_batch(fabric, work, index, tag);
-    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+    for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
       work.load_own(index, cells);
-      if (!fabric.take(0, turn, tag, cells)) return;
+      if (!fabric.take(0, batch_index, tag, cells)) return;
       work.store(index, cells);
     }
   }
 }
 
-/// Runs `two_shot`: each rank owns a slice, receives that slice from all ranks, reduces it and sends the result to all.
-/// Used for all-reduce of larger sizes, and for broadcast as a scatter and an all-gather. A cell index counts within a
-/// slice. Uses the same tags as `exchange`.
+/// Runs `two_shot`: each rank owns a slice of the buffer. It receives that slice from all ranks, reduces it and sends
+/// the result to all. Used for all-reduce of larger sizes, and for broadcast as a scatter and an all-gather. A cell
+/// index counts within a slice. Uses the same tags as `exchange`.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
   std::int64_t index = fabric.thread();
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
-    const std::int64_t first = index;
-    send_batch(fabric, work, first, tag);
-    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+    const std::int64_t first_index = index;
+    send_batch(fabric, work, first_index, tag);
+    for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
       work.load_own(index, cells);
-      if (!fabric.take(0, turn, tag, cells)) return;
+      if (!fabric.take(0, batch_index, tag, cells)) return;
       const Cell result = work.reduce(cells);
       BUSBW_UNROLL
       for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 1, turn, tag, result);
+        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 1, batch_index, tag, result);
       work.keep(index, result);
     }
-    index = first;
-    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+    index = first_index;
+    for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
-      if (!fabric.take(1, turn, tag, cells)) return;
+      if (!fabric.take(1, batch_index, tag, cells)) return;
       work.store_others(index, cells);
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Access to a user's buffer in cells, for any size and alignment, with one slice or one slice per rank.
+// Access to a user's buffer in cells (schedule.hpp), for any size and alignment. A buffer is one slice for all ranks,
+// or is divided into one slice per rank.
 #include <cstdint>
 
 #include "fastpath/schedule/host_device.hpp"
@@ -8,32 +9,35 @@
 
 namespace busbw::fastpath {
 
-/// Slices of a user's buffer. The stride is 0 if the whole buffer goes to or comes from every rank.
+/// A user's buffer and its slices. The stride is 0 if the whole buffer goes to or comes from every rank.
 struct Slices {
   char* data = nullptr;
   std::int64_t stride = 0;  ///< bytes from the start of a slice to the start of the next one
   std::int64_t length = 0;  ///< bytes of a slice
   std::int64_t total = 0;   ///< bytes of the buffer; the last slices may be shorter or empty
-  int granule = 1;          ///< 8, 4, 2 or 1: largest that divides the address and length of every slice
+  int granule = 1;  ///< bytes per access: the largest of 8, 4, 2, 1 that divides every slice's address and length
 };
 
 namespace slices {
 
-/// Returns the eight bytes at `offset`, with zeros for bytes beyond `length`. Not inlined, because it is long and
-/// rarely used.
+/// Returns the eight bytes at `offset` of a slice of `length` bytes, with zeros beyond its end. Not inlined, because it
+/// is long and rarely used.
 BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::int64_t offset, std::int64_t length,
                                                       int granule) {
   std::uint64_t value = 0;
   const std::int64_t end = offset + 8 < length ? offset + 8 : length;
-  std::int64_t at = offset;
+  std::int64_t position = offset;
   if (granule >= 4)
-    for (; at + 4 <= end; at += 4)
-      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint32_t*>(slice + at)) << (8 * (at - offset));
+    for (; position + 4 <= end; position += 4)
+      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint32_t*>(slice + position))
+               << (8 * (position - offset));
   if (granule >= 2)
-    for (; at + 2 <= end; at += 2)
-      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint16_t*>(slice + at)) << (8 * (at - offset));
-  for (; at < end; ++at)
-    value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint8_t*>(slice + at)) << (8 * (at - offset));
+    for (; position + 2 <= end; position += 2)
+      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint16_t*>(slice + position))
+               << (8 * (position - offset));
+  for (; position < end; ++position)
+    value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint8_t*>(slice + position))
+             << (8 * (position - offset));
   return value;
 }
 
@@ -41,53 +45,56 @@ BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::in
 BUSBW_HOST_DEVICE_CALLED void write_in_pieces(char* slice, std::int64_t offset, std::int64_t length, int granule,
                                               std::uint64_t value) {
   const std::int64_t end = offset + 8 < length ? offset + 8 : length;
-  std::int64_t at = offset;
+  std::int64_t position = offset;
   if (granule >= 4)
-    for (; at + 4 <= end; at += 4)
-      *reinterpret_cast<std::uint32_t*>(slice + at) = static_cast<std::uint32_t>(value >> (8 * (at - offset)));
+    for (; position + 4 <= end; position += 4)
+      *reinterpret_cast<std::uint32_t*>(slice + position) =
+          static_cast<std::uint32_t>(value >> (8 * (position - offset)));
   if (granule >= 2)
-    for (; at + 2 <= end; at += 2)
-      *reinterpret_cast<std::uint16_t*>(slice + at) = static_cast<std::uint16_t>(value >> (8 * (at - offset)));
-  for (; at < end; ++at)
-    *reinterpret_cast<std::uint8_t*>(slice + at) = static_cast<std::uint8_t>(value >> (8 * (at - offset)));
+    for (; position + 2 <= end; position += 2)
+      *reinterpret_cast<std::uint16_t*>(slice + position) =
+          static_cast<std::uint16_t>(value >> (8 * (position - offset)));
+  for (; position < end; ++position)
+    *reinterpret_cast<std::uint8_t*>(slice + position) = static_cast<std::uint8_t>(value >> (8 * (position - offset)));
 }
 
-BUSBW_HOST_DEVICE std::int64_t length_of(const Slices& all, int slice) {
-  const std::int64_t left = all.total - slice * all.stride;
-  return left < all.length ? left : all.length;
+/// Returns the bytes of a slice. Negative if the buffer ends before the slice.
+BUSBW_HOST_DEVICE std::int64_t length_of(const Slices& buffer, int slice) {
+  const std::int64_t remaining = buffer.total - slice * buffer.stride;
+  return remaining < buffer.length ? remaining : buffer.length;
 }
 
 }  // namespace slices
 
 /// Returns a cell of a slice, with zeros beyond the end of the slice.
-BUSBW_HOST_DEVICE Cell load_cell(const Slices& all, int slice, std::int64_t index) {
-  const char* data = all.data + slice * all.stride;
-  const std::int64_t length = slices::length_of(all, slice);
+BUSBW_HOST_DEVICE Cell load_cell(const Slices& buffer, int slice, std::int64_t index) {
+  const char* data = buffer.data + slice * buffer.stride;
+  const std::int64_t length = slices::length_of(buffer, slice);
   const std::int64_t offset = offset_of_cell(index);
   const bool closes_line = index % kCellsOfLine == kCellsOfLine - 1;
   Cell cell;
-  if (all.granule == 8) {
+  if (buffer.granule == 8) {
     if (offset < length) cell.low = *reinterpret_cast<const std::uint64_t*>(data + offset);
     if (offset + 8 < length && !closes_line) cell.high = *reinterpret_cast<const std::uint64_t*>(data + offset + 8);
   } else {
-    cell.low = slices::read_in_pieces(data, offset, length, all.granule);
-    if (!closes_line) cell.high = slices::read_in_pieces(data, offset + 8, length, all.granule);
+    cell.low = slices::read_in_pieces(data, offset, length, buffer.granule);
+    if (!closes_line) cell.high = slices::read_in_pieces(data, offset + 8, length, buffer.granule);
   }
   return cell;
 }
 
 /// Writes a cell, without the bytes beyond the end of its slice.
-BUSBW_HOST_DEVICE void store_cell(const Slices& all, int slice, std::int64_t index, const Cell& cell) {
-  char* data = all.data + slice * all.stride;
-  const std::int64_t length = slices::length_of(all, slice);
+BUSBW_HOST_DEVICE void store_cell(const Slices& buffer, int slice, std::int64_t index, const Cell& cell) {
+  char* data = buffer.data + slice * buffer.stride;
+  const std::int64_t length = slices::length_of(buffer, slice);
   const std::int64_t offset = offset_of_cell(index);
   const bool closes_line = index % kCellsOfLine == kCellsOfLine - 1;
-  if (all.granule == 8) {
+  if (buffer.granule == 8) {
     if (offset < length) *reinterpret_cast<std::uint64_t*>(data + offset) = cell.low;
     if (offset + 8 < length && !closes_line) *reinterpret_cast<std::uint64_t*>(data + offset + 8) = cell.high;
   } else {
-    slices::write_in_pieces(data, offset, length, all.granule, cell.low);
-    if (!closes_line) slices::write_in_pieces(data, offset + 8, length, all.granule, cell.high);
+    slices::write_in_pieces(data, offset, length, buffer.granule, cell.low);
+    if (!closes_line) slices::write_in_pieces(data, offset + 8, length, buffer.granule, cell.high);
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// Works of the schedules `exchange` and `two_shot` (schedule.hpp), one for each collective.
-// A `Reduction` has: Cell of(const Cell (&cells)[n], int ranks). It reduces in rank order, so that all ranks get the
-// same bits from the same cells.
+// Works of the schedules `exchange` and `two_shot` (schedule.hpp), one for each collective. A work loads cells from
+// this rank's input buffer and stores received cells, or their reduction, in its output buffer. A `Reduction` has the
+// function Cell of(const Cell (&cells)[n], int ranks), which returns the reduction of the ranks' cells. It reduces in
+// rank order, so that all ranks get the same bits from the same cells.
 #include "fastpath/schedule/schedule.hpp"
 #include "fastpath/schedule/slices.hpp"
 
@@ -13,7 +14,7 @@ struct Buffers {
   Slices out;
   int rank = 0;
   int ranks = 1;
-  int root = 0;
+  int root = 0;  ///< used by broadcast
   bool own_in_place = false;  ///< this rank's own part is already in the output buffer
 };
 
@@ -21,54 +22,56 @@ namespace work {
 
 /// Loads the same cell for every rank.
 template <int kMax>
-BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cells)[kMax]) {
-  const Cell own = load_cell(b.in, 0, index);
+BUSBW_HOST_DEVICE void load_same_cell(const Buffers& buffers, std::int64_t index, Cell (&cells)[kMax]) {
+  const Cell own = load_cell(buffers.in, 0, index);
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p) cells[p] = own;
+  for (int rank = 0; rank < kMax; ++rank) cells[rank] = own;
 }
 
 /// Loads a cell of each rank's slice. Has no branch for each slice, so that all loads are in flight at the same time.
 template <int kMax>
-BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&cells)[kMax]) {
+BUSBW_HOST_DEVICE void load_cell_per_rank(const Buffers& buffers, std::int64_t index, Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p)
-    if (p < b.ranks) cells[p] = load_cell(b.in, p, index);
+  for (int rank = 0; rank < kMax; ++rank)
+    if (rank < buffers.ranks) cells[rank] = load_cell(buffers.in, rank, index);
 }
 
 /// Returns one of two cells without a branch. A branch on an array index would move the array out of the registers.
-BUSBW_HOST_DEVICE Cell select_cell(bool first, const Cell& one, const Cell& other) {
-  return {first ? one.low : other.low, first ? one.high : other.high};
+BUSBW_HOST_DEVICE Cell select_cell(bool condition, const Cell& if_true, const Cell& if_false) {
+  return {condition ? if_true.low : if_false.low, condition ? if_true.high : if_false.high};
 }
 
-/// Sets the element of this rank. The rank is no compile-time constant, so the element is selected in an unrolled loop.
+/// Sets cells[rank] for this rank. The rank is no compile-time constant, so the element is selected in an unrolled
+/// loop.
 template <int kMax>
-BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMax]) {
+BUSBW_HOST_DEVICE void set_own(const Buffers& buffers, const Cell& own, Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p) cells[p] = select_cell(p == b.rank, own, cells[p]);
+  for (int rank = 0; rank < kMax; ++rank) cells[rank] = select_cell(rank == buffers.rank, own, cells[rank]);
 }
 
-/// Stores a cell of each rank's slice.
+/// Stores a cell of each rank's slice, except of this rank's own slice if that is in place.
 template <int kMax>
-BUSBW_HOST_DEVICE void store_each(const Buffers& b, std::int64_t index, const Cell (&cells)[kMax]) {
+BUSBW_HOST_DEVICE void store_cell_per_rank(const Buffers& buffers, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p)
-    if (p < b.ranks && !(p == b.rank && b.own_in_place)) store_cell(b.out, p, index, cells[p]);
+  for (int rank = 0; rank < kMax; ++rank)
+    if (rank < buffers.ranks && !(rank == buffers.rank && buffers.own_in_place))
+      store_cell(buffers.out, rank, index, cells[rank]);
 }
 
 /// Stores a cell of each other rank's slice.
 template <int kMax>
-BUSBW_HOST_DEVICE void store_others(const Buffers& b, std::int64_t index, const Cell (&cells)[kMax]) {
+BUSBW_HOST_DEVICE void store_others(const Buffers& buffers, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p)
-    if (p < b.ranks && p != b.rank) store_cell(b.out, p, index, cells[p]);
+  for (int rank = 0; rank < kMax; ++rank)
+    if (rank < buffers.ranks && rank != buffers.rank) store_cell(buffers.out, rank, index, cells[rank]);
 }
 
 /// Returns the root's cell. The cells of other ranks only show that their slots are free.
 template <int kMax>
-BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMax]) {
+BUSBW_HOST_DEVICE Cell cell_from_root(const Buffers& buffers, const Cell (&cells)[kMax]) {
   Cell cell;
   BUSBW_UNROLL
-  for (int p = 0; p < kMax; ++p) cell = select_cell(p == b.root, cells[p], cell);
+  for (int rank = 0; rank < kMax; ++rank) cell = select_cell(rank == buffers.root, cells[rank], cell);
   return cell;
 }
 
@@ -82,7 +85,7 @@ struct AllReduceOneShot {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    work::load_one(buffers, index, cells);
+    work::load_same_cell(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -102,7 +105,7 @@ struct AllReduceTwoShot {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    work::load_each(buffers, index, cells);
+    work::load_cell_per_rank(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -129,7 +132,7 @@ struct ReduceScatter {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    work::load_each(buffers, index, cells);
+    work::load_cell_per_rank(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -147,7 +150,7 @@ struct AllGather {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    work::load_one(buffers, index, cells);
+    work::load_same_cell(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -155,7 +158,7 @@ struct AllGather {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    work::store_each(buffers, index, cells);
+    work::store_cell_per_rank(buffers, index, cells);
   }
 };
 
@@ -165,7 +168,7 @@ struct AllToAll {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    work::load_each(buffers, index, cells);
+    work::load_cell_per_rank(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -173,7 +176,7 @@ struct AllToAll {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    work::store_each(buffers, index, cells);
+    work::store_cell_per_rank(buffers, index, cells);
   }
 };
 
@@ -183,7 +186,7 @@ struct BroadcastOneShot {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    if (buffers.rank == buffers.root) work::load_one(buffers, index, cells);
+    if (buffers.rank == buffers.root) work::load_same_cell(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -192,7 +195,7 @@ struct BroadcastOneShot {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    if (!buffers.own_in_place) store_cell(buffers.out, 0, index, work::from_root(buffers, cells));
+    if (!buffers.own_in_place) store_cell(buffers.out, 0, index, work::cell_from_root(buffers, cells));
   }
 };
 
@@ -202,7 +205,7 @@ struct BroadcastTwoShot {
 
   template <int kMax>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
-    if (buffers.rank == buffers.root) work::load_each(buffers, index, cells);
+    if (buffers.rank == buffers.root) work::load_cell_per_rank(buffers, index, cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
@@ -210,7 +213,7 @@ struct BroadcastTwoShot {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMax]) const {
-    return work::from_root(buffers, cells);
+    return work::cell_from_root(buffers, cells);
   }
   BUSBW_HOST_DEVICE void keep(std::int64_t index, const Cell& cell) const {
     if (!buffers.own_in_place) store_cell(buffers.out, buffers.rank, index, cell);

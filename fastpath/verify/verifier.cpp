@@ -1,3 +1,4 @@
+// Queues the gather of the inputs and the check of the results, and reports wrong elements.
 #include "fastpath/verify/verifier.hpp"
 
 #include <fmt/format.h>
@@ -10,9 +11,10 @@ namespace busbw::fastpath {
 namespace {
 
 /// Returns the size of a rank's send buffer.
-std::size_t sent_bytes(const CollectiveCall& call, int ranks) {
-  const bool parts = call.collective == Collective::reduce_scatter || call.collective == Collective::alltoall;
-  return call.bytes * (parts ? static_cast<std::size_t>(ranks) : 1);
+std::size_t send_buffer_bytes(const CollectiveCall& call, int ranks) {
+  const bool has_part_per_rank =
+      call.collective == Collective::reduce_scatter || call.collective == Collective::alltoall;
+  return call.bytes * (has_part_per_rank ? static_cast<std::size_t>(ranks) : 1);
 }
 
 }  // namespace
@@ -38,22 +40,22 @@ Verifier::~Verifier() {
 
 char* Verifier::reserve_inputs(std::size_t bytes, cudaStream_t stream) {
   const bool captured = is_captured(stream);
-  if (captured || bytes > shared_bytes_) {
+  if (captured || bytes > shared_buffer_bytes_) {
     const ScopedRelaxedCapture relaxed_capture;
     void* memory = nullptr;
     fastpath::check(cudaMalloc(&memory, bytes), "allocating memory for verification");
     buffers_.push_back(memory);
     inputs_ = static_cast<char*>(memory);
     if (captured) return inputs_;
-    shared_ = inputs_;
-    shared_bytes_ = bytes;
+    shared_buffer_ = inputs_;
+    shared_buffer_bytes_ = bytes;
   }
-  return inputs_ = shared_;
+  return inputs_ = shared_buffer_;
 }
 
 ncclResult_t Verifier::gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
-  const std::size_t bytes = sent_bytes(call, ranks_);
+  const std::size_t bytes = send_buffer_bytes(call, ranks_);
   if (call.collective == Collective::broadcast)
     return nccl.broadcast(call.send, reserve_inputs(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
   return nccl.all_gather(call.send, reserve_inputs(bytes * static_cast<std::size_t>(ranks_), stream), bytes, ncclUint8,
@@ -76,17 +78,17 @@ cudaError_t Verifier::wait() const noexcept {
   return cudaEventSynchronize(checked_);  // returns at once if the event was never recorded
 }
 
-bool Verifier::found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
+bool Verifier::has_found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
 
 std::string Verifier::take_findings_message() {
   const unsigned long long wrong = __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE);
   if (wrong == reported_) return {};
-  const unsigned long long more = wrong - reported_;
+  const unsigned long long new_wrong = wrong - reported_;
   reported_ = wrong;
   return fmt::format(
       "rank {} of {}: {} elements of its results are wrong, the first one found is element {}; set BUSBW_FASTPATH=off "
       "and report this",
-      rank_, ranks_, more, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
+      rank_, ranks_, new_wrong, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
 }
 
 }  // namespace busbw::fastpath

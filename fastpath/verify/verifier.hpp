@@ -38,6 +38,7 @@ cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings
 /// Verifier of one communicator on one rank.
 class Verifier {
  public:
+  /// `device` is the CUDA device of this rank. Throws EnvironmentError.
   Verifier(ncclComm_t communicator, int rank, int ranks, int device);
   ~Verifier();
   Verifier(const Verifier&) = delete;
@@ -46,7 +47,8 @@ class Verifier {
   /// Queues a wait for the check of the previous call. Call it before other work of a call, because calls on different
   /// streams share the buffer for inputs.
   cudaError_t begin(cudaStream_t stream);
-  /// Queues the gather of the inputs. Call it before the operation, and inside of the NCCL group if there is one.
+  /// Queues the gather of all ranks' inputs. Call it before the operation, because an operation in place overwrites its
+  /// input, and inside of the NCCL group if there is one.
   ncclResult_t gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream);
   /// Queues the check of the operation for which gather() was called last. Call it after the operation.
   cudaError_t check(const CollectiveCall& call, cudaStream_t stream);
@@ -56,7 +58,8 @@ class Verifier {
 
   /// Returns a message about wrong elements since the previous call. Empty if the finished checks have found none.
   std::string take_findings_message();
-  bool found_wrong() const;
+  /// True if a finished check has ever found a wrong element.
+  bool has_found_wrong() const;
 
  private:
   struct HostMemoryDeleter {
@@ -72,13 +75,13 @@ class Verifier {
   int device_;
   cudaEvent_t checked_ = nullptr;  // recorded after each check of a call outside of graphs
   std::unique_ptr<CheckFindings, HostMemoryDeleter> findings_;
-  unsigned long long reported_ = 0;
+  unsigned long long reported_ = 0;  // number of wrong elements in earlier messages
   // All buffers for inputs. A captured operation has its own buffer, because the time of its replay is unknown. Calls
   // outside of graphs share one buffer. If that is too small, it stays allocated, because it may be in use.
   std::vector<void*> buffers_;
   char* inputs_ = nullptr;  // buffer of the operation for which gather() was called last
-  char* shared_ = nullptr;
-  std::size_t shared_bytes_ = 0;
+  char* shared_buffer_ = nullptr;  // of the calls outside of graphs
+  std::size_t shared_buffer_bytes_ = 0;
 };
 
 }  // namespace busbw::fastpath

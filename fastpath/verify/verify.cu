@@ -16,7 +16,7 @@ __device__ float widen(Type value) {
 }
 
 template <class Type>
-__device__ Type rounded(float value) {
+__device__ Type round_to(float value) {
   return static_cast<Type>(value);
 }
 
@@ -35,20 +35,22 @@ __device__ void record_mismatch(CheckFindings* findings, std::size_t element) {
   if (atomicAdd_system(&findings->wrong, 1ull) == 0) findings->first = element + 1;
 }
 
+/// Computes the reduction of this rank's elements and compares them bit by bit. `Bits` is an unsigned type of the size
+/// of `Type`.
 template <class Type, class Bits>
 __global__ void check_reduced(const CheckArguments expected, CheckFindings* findings) {
   const CollectiveCall& call = expected.call;
   const std::size_t count = call.bytes / sizeof(Type);
-  const bool scattered = call.collective == Collective::reduce_scatter;
-  const std::size_t of_rank = scattered ? count * static_cast<std::size_t>(expected.ranks) : count;
-  const std::size_t begin = scattered ? count * static_cast<std::size_t>(expected.rank) : 0;
+  const bool is_scattered = call.collective == Collective::reduce_scatter;
+  const std::size_t input_count = is_scattered ? count * static_cast<std::size_t>(expected.ranks) : count;  // per rank
+  const std::size_t begin = is_scattered ? count * static_cast<std::size_t>(expected.rank) : 0;
   const auto* inputs = reinterpret_cast<const Type*>(expected.inputs);
   for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
     float value = widen(inputs[begin + i]);
     for (int r = 1; r < expected.ranks; ++r)
-      value = combine(call.reduce, value, widen(inputs[static_cast<std::size_t>(r) * of_rank + begin + i]));
+      value = combine(call.reduce, value, widen(inputs[static_cast<std::size_t>(r) * input_count + begin + i]));
     if (call.reduce == Redop::avg) value *= 1.0f / static_cast<float>(expected.ranks);
-    const Type result = rounded<Type>(value);
+    const Type result = round_to<Type>(value);
     if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result))
       record_mismatch(findings, i);
   }

@@ -1,4 +1,4 @@
-"""Run folder of a tuning: keeps its measurements, so that the same command resumes an interrupted tuning."""
+"""Run folder of `busbw fastpath tune`: keeps the measurements, so that the same command can resume the tuning."""
 
 import fcntl
 import hashlib
@@ -17,57 +17,58 @@ from busbw.files import replace_file
 from busbw.store import default_folder, new_run, run_name
 
 SETTINGS_FILE = "tuning.json"
+"""Settings of the tuning, as settings_bytes() returns them."""
 TABLE_FILE = "fastpath.table"
 """Written to the folder when the tuning has finished."""
 _LOCK_FILE = ".lock"
-_SUFFIX = "fastpath-tune"
+_RUN_NAME_SUFFIX = "fastpath-tune"
 
 
 def settings_bytes(targets: Sequence[TuningTarget], collectives: Sequence[str]) -> bytes:
-    """Settings that must be equal to resume a tuning, as JSON."""
-    ordinary = [each for each in targets if not each.in_windows]
-    windows = [each for each in targets if each.in_windows]
-    first = ordinary[0]
+    """Settings that must be equal to resume a tuning, as JSON. `targets` has at least one target without windows."""
+    ordinary = [target for target in targets if not target.in_windows]
+    in_windows = [target for target in targets if target.in_windows]
+    first = ordinary[0]  # library, type and sizes are the same for all ordinary targets
     settings = {
         "library_sha256": hashlib.sha256(first.library.read_bytes()).hexdigest(),
         "host": socket.gethostname(),
         "devices": engine.devices(),
         "busbw": __version__,
-        "ranks": [each.ranks for each in ordinary],
+        "ranks": [target.ranks for target in ordinary],
         "collectives": list(collectives),
         "dtype": first.dtype,
         "sizes_bytes": list(first.sizes),
-        "sizes_in_windows_bytes": list(windows[0].sizes) if windows else [],
+        "sizes_in_windows_bytes": list(in_windows[0].sizes) if in_windows else [],
     }
     return msgspec.json.format(msgspec.json.encode(settings)) + b"\n"
 
 
 def open_folder(requested: Path | None, settings: bytes) -> tuple[Path, bool]:
-    """Returns the folder for the measurements, and whether it may contain earlier ones.
+    """Returns the folder for the measurements, and True if it may contain earlier ones.
 
-    If no folder is requested, takes the newest unfinished tuning with equal settings in the run store, or a new folder.
+    If `requested` is None, takes the newest unfinished tuning with equal settings in the run store, or a new folder.
 
     Raises:
         UsageError: The requested folder contains something else, or it cannot be created.
     """
     if requested is None:
-        for old in sorted(default_folder().glob(f"*-{_SUFFIX}*"), reverse=True):
+        for earlier in sorted(default_folder().glob(f"*-{_RUN_NAME_SUFFIX}*"), reverse=True):
             with suppress(OSError):
-                if not (old / TABLE_FILE).exists() and (old / SETTINGS_FILE).read_bytes() == settings:
-                    return old, True
-        where = new_run(default_folder(), run_name(datetime.now(timezone.utc), _SUFFIX))
+                if not (earlier / TABLE_FILE).exists() and (earlier / SETTINGS_FILE).read_bytes() == settings:
+                    return earlier, True
+        folder = new_run(default_folder(), run_name(datetime.now(timezone.utc), _RUN_NAME_SUFFIX))
     else:
-        where = make_folder(requested)
+        folder = make_folder(requested)
         try:
-            if (where / SETTINGS_FILE).read_bytes() == settings:
-                return where, True
+            if (folder / SETTINGS_FILE).read_bytes() == settings:
+                return folder, True
             problem = "was measured with other settings"
         except FileNotFoundError:
-            problem = "contains other files" if any(where.iterdir()) else ""
+            problem = "contains other files" if any(folder.iterdir()) else ""
         if problem:
             raise UsageError(f"the folder {requested} {problem}", remedy="name another folder")
-    replace_file(where / SETTINGS_FILE, settings)
-    return where, False
+    replace_file(folder / SETTINGS_FILE, settings)
+    return folder, False
 
 
 @contextmanager

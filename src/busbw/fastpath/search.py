@@ -1,14 +1,16 @@
-"""Search for the best method config of each size. Pure functions from times to configs.
+"""Search for the best method config of each size. Pure functions from times to configs; tuning.py measures the times.
+
+A method config is a method of the fast path with the blocks and threads of its kernel.
 
 The search has three parts, all measured in CUDA graphs:
 
-1. Every method runs at every size with a coarse grid of configs.
-2. For each size, the configs next to its best one run.
-3. The best configs of all sizes run once more together, with data checks. NCCL runs before part 1 and after part 3.
+1. Every method runs at every size with each of a few numbers of blocks and threads.
+2. For each size, the configs next to its fastest one run: half or twice as many blocks or threads.
+3. The fastest configs of all sizes run once more together, with data checks. NCCL runs before part 1 and after part 3.
 
 Only the last part decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
 differently if calls are launched one by one. Its broadcasts of some MiB are then faster, because it registers the
-buffers of graphs only. So NCCL and the best configs are also measured one by one.
+buffers of graphs only. So NCCL and the fastest configs are also measured launched one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,13 +31,13 @@ COARSE_GRID = ((16, 256), (64, 256), (128, 256))
 """Blocks and threads that are tried at every size. Small sizes use fewer blocks automatically."""
 MAX_TRIED_BLOCKS = 128
 """A table may have more blocks, but kernels of three communicators must fit on a GPU at the same time. In the worst
-case all blocks of two kernels, each on half a multiprocessor, wait for one block of the third. That takes 257 halves,
-and a GPU with 132 multiprocessors has 264."""
+case all blocks of two kernels, each on half a multiprocessor, wait for one block of the third. That takes 2 x 128 + 1 =
+257 halves, and a GPU with 132 multiprocessors has 264."""
 HALF_SM_THREADS = 256
-"""Threads with 128 registers each. Kernels of `exchange` for up to four ranks use 64 registers (kernel.cuh), so twice
-as many threads fit."""
+"""Threads of a block that takes half of a multiprocessor, with 128 registers each. Kernels of `exchange` for up to four
+ranks use 64 registers (kernel.cuh), so twice as many threads fit."""
 MAX_NEIGHBORS = 3
-"""Maximum number of configs next to the best one that are tried for each size."""
+"""Maximum number of configs next to the fastest one that are tried for each size, one in each round of part 2."""
 TIE_TOLERANCE = 0.01
 """Relative difference below which two times count as equal. Then the config with fewer blocks and threads is chosen."""
 
@@ -43,7 +45,7 @@ MAX_LAUNCHED_RATIO = 1.02
 """Maximum ratio to NCCL's time if launched one by one. It allows for the variation between two single measurements."""
 
 Times = Mapping[int, Mapping[Placement, float]]
-"""Times in microseconds by requested size and placement."""
+"""Times in microseconds by requested size in bytes, then by placement."""
 
 
 @dataclass(frozen=True, order=True)
@@ -66,18 +68,18 @@ def first_configs(collective: str, *, in_windows: bool = False) -> list[MethodCo
     return [MethodConfig(blocks, threads, method) for method in methods for blocks, threads in COARSE_GRID]
 
 
-def typical_us(times: Mapping[Placement, float]) -> float:
+def geometric_mean_us(times: Mapping[Placement, float]) -> float:
     """Geometric mean of the times of all placements."""
     return exp(fmean(log(time) for time in times.values()))
 
 
-def best(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
+def find_fastest_config(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
     """Returns the fastest config at a size, or a smaller one within TIE_TOLERANCE. None if nothing was measured."""
-    found = {config: typical_us(times[size]) for config, times in measured.items() if times.get(size)}
-    if not found:
+    times_us = {config: geometric_mean_us(times[size]) for config, times in measured.items() if times.get(size)}
+    if not times_us:
         return None
-    min_us = min(found.values())
-    return min(config for config, time in found.items() if time <= min_us * (1 + TIE_TOLERANCE))
+    max_us = min(times_us.values()) * (1 + TIE_TOLERANCE)
+    return min(config for config, time_us in times_us.items() if time_us <= max_us)
 
 
 def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
@@ -89,42 +91,43 @@ def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
 
 def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -> list[MethodConfig]:
     """Returns untried configs with half or twice the blocks or threads, at most MAX_NEIGHBORS."""
-    near = [
+    candidate_sizes = [
         (config.blocks * 2, config.threads),
         (config.blocks, config.threads * 2),
         (config.blocks // 2, config.threads),
         (config.blocks, config.threads // 2),
     ]
-    made = [
+    candidates = [
         MethodConfig(blocks, threads, config.method)
-        for blocks, threads in near
+        for blocks, threads in candidate_sizes
         if blocks >= 1 and WARP_THREADS <= threads <= MAX_THREADS
     ]
-    return [each for each in made if each not in tried and fits_side_by_side(each, ranks)][:MAX_NEIGHBORS]
+    untried = [candidate for candidate in candidates if candidate not in tried]
+    return [candidate for candidate in untried if fits_side_by_side(candidate, ranks)][:MAX_NEIGHBORS]
 
 
 def next_round(
-    measured: Mapping[MethodConfig, Times], sizes: Sequence[int], number: int, ranks: int
+    measured: Mapping[MethodConfig, Times], sizes: Sequence[int], round_number: int, ranks: int
 ) -> dict[int, MethodConfig]:
-    """Returns the config of each size for one round of the second part. A size without one is left out.
+    """Returns the config to measure at each size in one round of part 2. Leaves out sizes without such a config.
 
     Args:
         measured: Times of all configs of the first part.
-        sizes: All sizes.
-        number: Number of the round, from 0.
+        sizes: All sizes in bytes.
+        round_number: Number of the round, from 0.
         ranks: Number of ranks of the communicator.
     """
-    chosen = {}
+    configs = {}
     for size in sizes:
-        middle = best(measured, size)
-        near = neighbors(middle, list(measured), ranks) if middle else []
-        if number < len(near):
-            chosen[size] = near[number]
-    return chosen
+        fastest = find_fastest_config(measured, size)
+        candidates = neighbors(fastest, list(measured), ranks) if fastest else []
+        if round_number < len(candidates):
+            configs[size] = candidates[round_number]
+    return configs
 
 
 class TimePair(NamedTuple):
-    """Times of the fast path and of NCCL for one size, in microseconds, over all placements."""
+    """Times of the fast path and of NCCL for one size: geometric means over the placements, in microseconds."""
 
     fast_us: float
     nccl_us: float
@@ -137,28 +140,33 @@ class TimePair(NamedTuple):
 
 @dataclass(frozen=True)
 class FinalComparison:
-    """Final measurements in one launch mode: of the best config of each size, and of NCCL."""
+    """Final measurements in graphs or launched one by one: of the fastest config of each size, and of NCCL."""
 
     fast: Times
     nccl: Sequence[Times]
 
-    def nccl_means(self, size: int) -> dict[Placement, float]:
-        """NCCL's mean time in each placement that all measurements have."""
+    def nccl_means_us(self, size: int) -> dict[Placement, float]:
+        """NCCL's mean time by placement. Leaves out placements that the fast path or an NCCL measurement lacks."""
         return {
             placement: fmean(times[size][placement] for times in self.nccl)
             for placement in self.fast.get(size, {})
             if self.nccl and all(placement in times.get(size, {}) for times in self.nccl)
         }
 
-    def pair(self, size: int) -> TimePair | None:
-        """Both, over placements; None where one of them was not measured."""
-        nccl = self.nccl_means(size)
-        return TimePair(typical_us({each: self.fast[size][each] for each in nccl}), typical_us(nccl)) if nccl else None
+    def time_pair(self, size: int) -> TimePair | None:
+        """Both times of a size. None if the fast path or NCCL was not measured at it."""
+        nccl_us = self.nccl_means_us(size)
+        if not nccl_us:
+            return None
+        fast_us = {placement: self.fast[size][placement] for placement in nccl_us}
+        return TimePair(geometric_mean_us(fast_us), geometric_mean_us(nccl_us))
 
-    def is_at_most(self, size: int, share: float) -> bool:
-        """True if the fast path takes at most `share` of NCCL's time in each placement."""
-        nccl = self.nccl_means(size)
-        return bool(nccl) and all(self.fast[size][each] <= time_us * share for each, time_us in nccl.items())
+    def is_within_ratio(self, size: int, max_ratio: float) -> bool:
+        """True if the fast path takes at most `max_ratio` of NCCL's time in each placement. False if unmeasured."""
+        nccl_us = self.nccl_means_us(size)
+        return bool(nccl_us) and all(
+            self.fast[size][placement] <= time_us * max_ratio for placement, time_us in nccl_us.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -169,7 +177,7 @@ class Decision:
     config: MethodConfig | None
     """None: the size is delegated to NCCL."""
     in_graphs: TimePair | None
-    """Times of the best config in graphs, also if it was not taken. None if nothing was measured."""
+    """Times of the fastest config in graphs, also if the size is delegated. None if nothing was measured."""
     launched: TimePair | None
     """Times of the same config, launched one by one."""
 
@@ -181,45 +189,50 @@ class Decision:
         return self.in_graphs.text + (f"; launched one by one {self.launched.text}" if self.launched else "")
 
 
-def decide(size: int, tried: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison) -> Decision:
+def decide_size(
+    size: int, fastest: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison
+) -> Decision:
     """Takes the fast path if it is at least as fast as NCCL in graphs and within MAX_LAUNCHED_RATIO one by one.
 
     Args:
         size: Size in bytes.
-        tried: Best config of the fast path. None if nothing was measured.
+        fastest: Fastest config of the fast path. None if nothing was measured.
         in_graphs: Final comparison in graphs.
         launched: Final comparison of the same configs, launched one by one.
     """
-    if tried is None:
-        return Decision(size, None, None, None)
-    is_taken = in_graphs.is_at_most(size, 1.0) and launched.is_at_most(size, MAX_LAUNCHED_RATIO)
-    return Decision(size, tried if is_taken else None, in_graphs.pair(size), launched.pair(size))
+    if fastest is None:
+        return Decision(size, config=None, in_graphs=None, launched=None)
+    is_taken = in_graphs.is_within_ratio(size, 1.0) and launched.is_within_ratio(size, MAX_LAUNCHED_RATIO)
+    return Decision(size, fastest if is_taken else None, in_graphs.time_pair(size), launched.time_pair(size))
 
 
 def ranges(
     collective: str,
     ranks: int,
-    chosen: Mapping[int, MethodConfig | None],
+    configs: Mapping[int, MethodConfig | None],
     notes: Mapping[int, str],
     *,
     in_windows: bool = False,
 ) -> list[TableRange]:
-    """Returns the lines of a table. A size between two measured ones uses the config of the larger one."""
-    made = []
-    for size in sorted(chosen):
-        config = chosen[size]
+    """Returns the lines of a table from the config of each size. None as a config delegates the size to NCCL.
+
+    A size between two measured sizes uses the config of the larger one. `notes` are comments by size.
+    """
+    lines = []
+    for size in sorted(configs):
+        config = configs[size]
         line = TableRange(collective, ranks, ranks, size, note=notes.get(size, ""), in_windows=in_windows)
         if config is not None:
             line = replace(line, method=config.method, blocks=config.blocks, threads=config.threads)
-        made.append(line)
-    return merged(made)
+        lines.append(line)
+    return merged(lines)
 
 
 def summary(title: str, decisions: Sequence[Decision]) -> str:
     """One sentence about the decisions for one collective and number of ranks. `title` names them."""
-    taken = [each for each in decisions if each.config]
+    taken = [decision for decision in decisions if decision.config]
     if not taken:
         return f"{title}: NCCL at every size"
-    gains = [each.in_graphs.nccl_us / each.in_graphs.fast_us for each in taken if each.in_graphs]
+    gains = [decision.in_graphs.nccl_us / decision.in_graphs.fast_us for decision in taken if decision.in_graphs]
     sizes = f"{len(taken)} of {len(decisions)} sizes, up to {size_text(taken[-1].size_bytes)}"
     return f"{title}: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"

@@ -1,4 +1,7 @@
-"""Tables of the fast path: the method for each size. fastpath/choice/table.hpp describes the text format."""
+"""Parser and writer for tables of the fast path, which have the method for each collective, number of ranks and size.
+
+The library has the same parser in C++. fastpath/choice/table.hpp describes the text format.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -44,6 +47,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([KMG]?)", re.IGNORECASE | re.ASCII)
 _MAX_BYTES = 2.0**62
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+"""Number without leading zeros."""
 _EXAMPLE_LINE = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
 
 
@@ -62,7 +66,7 @@ class TableRange:
     note: str = ""
     """Comment at the end of the line."""
     in_windows: bool = False
-    """True if the line is for calls with buffers in symmetric windows. Without such lines they use the other lines."""
+    """True if the line is for calls with buffers in symmetric windows. Without such lines, the others apply."""
 
     @property
     def text(self) -> str:
@@ -77,8 +81,8 @@ class TableRange:
 
 def table_size_text(size_bytes: int) -> str:
     """Text of a size in tables and command lines: 64K."""
-    unit = next(letter for letter in "GMK" + " " if size_bytes % _UNITS[letter.strip()] == 0)
-    return f"{size_bytes // _UNITS[unit.strip()]}{unit.strip()}"
+    largest_unit = next(unit for unit in ("G", "M", "K", "") if size_bytes % _UNITS[unit] == 0)
+    return f"{size_bytes // _UNITS[largest_unit]}{largest_unit}"
 
 
 def size_bytes(word: str) -> int | None:
@@ -96,79 +100,93 @@ def parse(table: str, source: str) -> list[TableRange]:
     Raises:
         UsageError: A line is invalid. The error names the source, the line and the allowed values.
     """
-    found: list[TableRange] = []
-    ends: dict[tuple[str, int, bool], int] = {}
+    ranges: list[TableRange] = []
+    range_ends: dict[tuple[str, int, bool], int] = {}
     for number, line in enumerate(table.split("\n"), start=1):
         words = _WORD.findall(line.partition("#")[0])
         if not words:
             continue
         try:
-            found.append(_range(words))
-            _extend(ends, found[-1])
+            ranges.append(_parse_line(words))
+            _record_range_end(range_ends, ranges[-1])
         except UsageError as error:
             raise UsageError(f"{source}:{number}: {error.what}", remedy=error.remedy) from None
-    return found
+    return ranges
 
 
-def _extend(ends: dict[tuple[str, int, bool], int], one: TableRange) -> None:
-    """Records the end of a range for each number of ranks, separately for windows. The next range begins there."""
-    for ranks in range(one.min_ranks, one.max_ranks + 1):
-        before = ends.get((one.collective, ranks, one.in_windows), 0)
-        if before >= one.up_to_bytes:
-            subject = f"{one.collective} of {ranks} ranks{' in windows' if one.in_windows else ''}"
-            problem = f"{subject} already has a line up to {table_size_text(before)}"
+def _record_range_end(range_ends: dict[tuple[str, int, bool], int], line: TableRange) -> None:
+    """Records where a range ends, in bytes, by collective, number of ranks and windows. The next range begins there.
+
+    Raises:
+        UsageError: The range ends before it begins.
+    """
+    for ranks in range(line.min_ranks, line.max_ranks + 1):
+        previous_end = range_ends.get((line.collective, ranks, line.in_windows), 0)
+        if previous_end >= line.up_to_bytes:
+            subject = f"{line.collective} of {ranks} ranks{' in windows' if line.in_windows else ''}"
+            problem = f"{subject} already has a line up to {table_size_text(previous_end)}"
             raise UsageError(problem, remedy="increase up_to= from line to line, so that no two ranges overlap")
-        ends[one.collective, ranks, one.in_windows] = one.up_to_bytes
+        range_ends[line.collective, ranks, line.in_windows] = line.up_to_bytes
 
 
-def _range(words: list[str]) -> TableRange:
-    collective, *rest = words
+def _parse_line(words: list[str]) -> TableRange:
+    """Parses the words of one line. Raises UsageError if they are no complete line."""
+    collective, *other_words = words
     if collective not in METHODS:
         raise UsageError(
             f'"{plain(collective)}" is not a collective of the fast path', remedy=f"give {_join_or(METHODS)}"
         )
-    pairs = [word.partition("=") for word in rest if "=" in word]
-    methods = [word for word in rest if "=" not in word and word != WINDOWS]
-    given = {name: value for name, _, value in pairs}
-    known = {"ranks", "up_to", "blocks", "threads"}
-    if unknown := [name for name in given if name not in known]:
+    pairs = [word.partition("=") for word in other_words if "=" in word]
+    methods = [word for word in other_words if "=" not in word and word != WINDOWS]
+    values = {key: value for key, _, value in pairs}
+    known_keys = {"ranks", "up_to", "blocks", "threads"}
+    if unknown := [key for key in values if key not in known_keys]:
         raise UsageError(
             f'"{plain(unknown[0])}=" is not a key of a table line', remedy="give ranks=, up_to=, blocks=, threads="
         )
-    if len(given) < len(pairs):
+    if len(values) < len(pairs):
         raise UsageError("a key occurs twice", remedy="give each key once")
-    if len(methods) != 1 or not {"ranks", "up_to"} <= given.keys():
+    if len(methods) != 1 or not {"ranks", "up_to"} <= values.keys():
         raise UsageError("the line is incomplete or has two methods", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
-    method, in_windows = methods[0], _in_windows(collective, rest)
+    method, in_windows = methods[0], _has_windows_word(collective, other_words)
     if method == DIRECT and collective in METHODS_IN_WINDOWS and not in_windows:
         raise UsageError("direct needs buffers in symmetric windows", remedy="write windows before up_to=")
     allowed = (NCCL, *(METHODS_IN_WINDOWS if in_windows else METHODS)[collective])
     if method not in allowed:
         raise UsageError(f'"{plain(method)}" is not a method for {collective}', remedy=f"give {_join_or(allowed)}")
-    first, dash, last = given["ranks"].partition("-")
-    ends = [_number("ranks", word, 2, MAX_RANKS) for word in (first, last if dash else first)]
-    if ends[0] > ends[1]:
-        raise UsageError(f'"ranks={given["ranks"]}" is a descending range', remedy="give a range such as ranks=2-8")
-    up_to = size_bytes(given["up_to"])
+    min_ranks, max_ranks = _parse_ranks(values["ranks"])
+    up_to = size_bytes(values["up_to"])
     if up_to is None:
-        raise UsageError(f'"up_to={plain(given["up_to"])}" is not a size', remedy="give bytes, or K, M or G: up_to=64K")
-    config_keys = {"blocks", "threads"} & given.keys()
+        raise UsageError(
+            f'"up_to={plain(values["up_to"])}" is not a size', remedy="give bytes, or K, M or G: up_to=64K"
+        )
+    config_keys = {"blocks", "threads"} & values.keys()
     if method == NCCL and config_keys:
         raise UsageError("nccl takes no blocks= or threads=", remedy="remove them from the line")
-    made = TableRange(collective, ends[0], ends[1], up_to, method, in_windows=in_windows)
+    line = TableRange(collective, min_ranks, max_ranks, up_to, method, in_windows=in_windows)
     if method == NCCL:
-        return made
+        return line
     if len(config_keys) < 2:
         raise UsageError(f"{method} needs blocks= and threads=", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
-    threads = _number("threads", given["threads"], WARP_THREADS, MAX_THREADS)
+    threads = _parse_number("threads", values["threads"], WARP_THREADS, MAX_THREADS)
     if threads % WARP_THREADS:
         raise UsageError(
             f"threads={threads} is not a multiple of 32", remedy=f"give a multiple of 32 up to {MAX_THREADS}"
         )
-    return replace(made, blocks=_number("blocks", given["blocks"], 1, MAX_BLOCKS), threads=threads)
+    return replace(line, blocks=_parse_number("blocks", values["blocks"], 1, MAX_BLOCKS), threads=threads)
 
 
-def _in_windows(collective: str, words: list[str]) -> bool:
+def _parse_ranks(text: str) -> tuple[int, int]:
+    """Returns the smallest and the largest number of ranks of "4" or "2-8"."""
+    first, dash, last = text.partition("-")
+    min_ranks = _parse_number("ranks", first, 2, MAX_RANKS)
+    max_ranks = _parse_number("ranks", last if dash else first, 2, MAX_RANKS)
+    if min_ranks > max_ranks:
+        raise UsageError(f'"ranks={text}" is a descending range', remedy="give a range such as ranks=2-8")
+    return min_ranks, max_ranks
+
+
+def _has_windows_word(collective: str, words: list[str]) -> bool:
     count = words.count(WINDOWS)
     if count > 1:
         raise UsageError("windows occurs twice", remedy="give it once")
@@ -177,7 +195,7 @@ def _in_windows(collective: str, words: list[str]) -> bool:
     return count == 1
 
 
-def _number(name: str, word: str, minimum: int, maximum: int) -> int:
+def _parse_number(name: str, word: str, minimum: int, maximum: int) -> int:
     if _NUMBER.fullmatch(word) and minimum <= int(word) <= maximum:
         return int(word)
     raise UsageError(f'"{name}={plain(word)}" is out of range', remedy=f"give a number from {minimum} to {maximum}")
@@ -193,48 +211,50 @@ def merged(ranges: Iterable[TableRange]) -> list[TableRange]:
 
     Keeps a single `nccl` line for windows, because without it calls in windows would use the other lines.
     """
-    made: list[TableRange] = []
-    for key, members in groupby(ranges, key=_range_key):
-        min_lines = 1 if key[-1] else 0
-        kept: list[TableRange] = []
-        for each in members:
-            if kept and _method_key(kept[-1]) == _method_key(each):
-                kept.pop()
-            kept.append(each)
-        while len(kept) > min_lines and kept[-1].method == NCCL:
-            kept.pop()
-        made += kept
-    return made
+    all_lines: list[TableRange] = []
+    for (_, _, _, in_windows), neighbors in groupby(ranges, key=_range_key):
+        min_lines = 1 if in_windows else 0
+        lines: list[TableRange] = []
+        for line in neighbors:
+            if lines and _method_key(lines[-1]) == _method_key(line):
+                lines.pop()  # `line` has the same config and ends later
+            lines.append(line)
+        while len(lines) > min_lines and lines[-1].method == NCCL:
+            lines.pop()
+        all_lines += lines
+    return all_lines
 
 
-def _range_key(one: TableRange) -> tuple[str, int, int, bool]:
+def _range_key(line: TableRange) -> tuple[str, int, int, bool]:
     """Key that is equal for ranges that follow one another in a table."""
-    return one.collective, one.min_ranks, one.max_ranks, one.in_windows
+    return line.collective, line.min_ranks, line.max_ranks, line.in_windows
 
 
-def _method_key(one: TableRange) -> tuple[str, int, int]:
-    return one.method, one.blocks, one.threads
+def _method_key(line: TableRange) -> tuple[str, int, int]:
+    """Key that is equal for ranges with the same method config."""
+    return line.method, line.blocks, line.threads
 
 
 def table_text(ranges: Iterable[TableRange], comments: Iterable[str] = ()) -> str:
     """Text of a table that begins with comments. An empty line separates the collectives."""
-    parts = ["\n".join(f"# {line}".rstrip() for line in comments)]
-    parts += [
-        "\n".join(each.text for each in members) for _, members in groupby(ranges, key=lambda each: each.collective)
-    ]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    sections = ["\n".join(f"# {comment}".rstrip() for comment in comments)]
+    for _, lines in groupby(ranges, key=lambda line: line.collective):
+        sections.append("\n".join(line.text for line in lines))
+    return "\n\n".join(filter(None, sections)) + "\n"
 
 
 def default_names() -> list[str]:
     """Names of the default tables, sorted by GPU generation: 'sm_90', 'sm_90_without_nvls'."""
     folder = resources.files(__package__) / "tables"
-    return sorted((entry.name[:-4] for entry in folder.iterdir()), key=lambda name: (int(name.split("_")[1]), name))
+    names = [entry.name.removesuffix(".txt") for entry in folder.iterdir()]
+    return sorted(names, key=lambda name: (int(name.split("_")[1]), name))
 
 
 def default_name(generation: str, environment: Mapping[str, str]) -> str:
     """Name of the default table for a generation ('sm_90'). It depends on NCCL's variable for NVLS."""
-    without = f"{generation}{_WITHOUT_NVLS}"
-    return without if environment.get(_NVLS_VARIABLE) == "0" and without in default_names() else generation
+    name_without_nvls = f"{generation}{_WITHOUT_NVLS}"
+    nvls_is_off = environment.get(_NVLS_VARIABLE) == "0"
+    return name_without_nvls if nvls_is_off and name_without_nvls in default_names() else generation
 
 
 def default_text(name: str) -> str:

@@ -1,4 +1,8 @@
-"""Runs the measurements of `search` with the engine's programs. Every block is kept, so a tuning can be resumed."""
+"""Runs the measurements of `search` with the engine's programs, for `busbw fastpath tune`.
+
+A block is one start of the engine, which measures every size of one collective. Its record stays in the folder, so a
+tuning can be resumed.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,13 +21,17 @@ from busbw.files import replace_file
 from busbw.logs import PLACEMENT_WORDS, Placement
 from busbw.units import size_text
 
-REDUCING = {"all_reduce", "reduce_scatter"}
+REDUCING_COLLECTIVES = {"all_reduce", "reduce_scatter"}
 
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")
+"""100 iterations, 5 warm-up iterations, and a limit of 60 s without progress."""
 GRAPH_FLAGS = ("-G", "2")
-"""One launch of a graph of 100 operations behind the gate, so that the launch hardly adds to the device time."""
-IN_WINDOWS = ("-R", "2")
+"""One launch of a graph of 100 operations. It starts when all ranks have launched, so the launch hardly adds to the
+device time."""
+WINDOW_FLAGS = ("-R", "2")
+"""Buffers in symmetric windows."""
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
+"""Flags without and with data checks."""
 
 BlockSetting: TypeAlias = MethodConfig | list[TableRange] | None
 """Setting of a block: one config at every size, a table, or NCCL alone (None)."""
@@ -50,6 +58,7 @@ class TuningTarget:
     dtype: str
     """Type for the collectives that reduce. The others move bytes."""
     sizes: tuple[int, ...]
+    """In bytes, ascending."""
     in_windows: bool = False
     """True if all blocks, also those of NCCL, use buffers in symmetric windows."""
 
@@ -71,12 +80,12 @@ class TableTuner:
     folder: Path
     on_progress: Callable[[str], None] = lambda _text: None
     reused_blocks: int = 0
-    """Number of blocks that an earlier start had measured."""
+    """Number of blocks with a record of an earlier start."""
     skipped: list[str] = field(default_factory=list)
     """One sentence for each block that could not be measured."""
 
-    def collective(self, name: str) -> list[Decision]:
-        """Tunes every size of a collective and returns the decisions.
+    def tune_collective(self, name: str) -> list[Decision]:
+        """Tunes every size of a collective and returns one decision per size. search.py describes the three parts.
 
         Raises:
             BlockEndedError: The tuning was interrupted, or NCCL itself could not be measured.
@@ -85,27 +94,31 @@ class TableTuner:
             WrongDataError: The fast path computed wrong data.
         """
         sizes = self.target.sizes
-        nccl = self._nccl_first(name)
+        first_nccl = self._measure_first_nccl(name)
+        # Part 1: every config at every size.
         measured: dict[MethodConfig, Times] = {}
         for config in search.first_configs(name, in_windows=self.target.in_windows):
-            self._try(name, config.text, config, dict.fromkeys(sizes, config), measured)
-        first = dict(measured)
-        for number in range(search.MAX_NEIGHBORS):
-            chosen = search.next_round(first, sizes, number, self.target.ranks)
-            if chosen:
-                self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
-        candidates = {size: best for size in sizes if (best := search.best(measured, size))}
+            self._measure_configs(name, config.text, config, dict.fromkeys(sizes, config), measured)
+        # Part 2: rounds with one config next to the fastest of part 1 at each size.
+        measured_in_part_1 = dict(measured)
+        for round_number in range(search.MAX_NEIGHBORS):
+            configs = search.next_round(measured_in_part_1, sizes, round_number, self.target.ranks)
+            if configs:
+                table = self._table_ranges(name, configs)
+                self._measure_configs(name, f"beside-{round_number + 1}", table, configs, measured)
+        # Part 3: the fastest configs of all sizes in one table.
+        fastest = {size: config for size in sizes if (config := search.find_fastest_config(measured, size))}
         fast: Times = {}
         launched = FinalComparison({}, [])
-        if candidates:
-            lines = self._lines(name, candidates)
-            fast = self._times(name, "chosen", lines, checked=True)
+        if fastest:
+            table = self._table_ranges(name, fastest)
+            fast = self._block_times(name, "chosen", table, checked=True)
             launched = FinalComparison(
-                self._times(name, "chosen-launched", lines, launched=True),
-                [self._times(name, "nccl-launched", None, launched=True)],
+                self._block_times(name, "chosen-launched", table, launched=True),
+                [self._block_times(name, "nccl-launched", None, launched=True)],
             )
-        in_graphs = FinalComparison(fast, [nccl, self._times(name, "nccl-2", None)])
-        return [search.decide(size, candidates.get(size), in_graphs, launched) for size in sizes]
+        in_graphs = FinalComparison(fast, [first_nccl, self._block_times(name, "nccl-2", None)])
+        return [search.decide_size(size, fastest.get(size), in_graphs, launched) for size in sizes]
 
     def commands(self, name: str) -> list[str]:
         """Shell commands of the first part of a collective's tuning. The later parts depend on their results."""
@@ -113,42 +126,46 @@ class TableTuner:
         settings += [(config.text, config) for config in search.first_configs(name, in_windows=self.target.in_windows)]
         measurement = self._measurement(name)
         return [
-            measurement.command(self._side(name, block, setting), f"{name}-{block}", *UNCHECKED)
+            measurement.command(self._make_side(name, block, setting), f"{name}-{block}", *UNCHECKED)
             for block, setting in settings
         ]
 
     def header(self) -> records.HeaderRecord:
         """Header of the first block's record, which describes the machine and the library."""
-        first = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
-        return records.read(first).header
+        first_record = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
+        return records.read(first_record).header
 
-    def _nccl_first(self, name: str) -> Times:
+    def _measure_first_nccl(self, name: str) -> Times:
+        """Measures NCCL before part 1. Raises NoWindowsError if NCCL cannot run with windows."""
         try:
-            return self._times(name, "nccl-1", None)
+            return self._block_times(name, "nccl-1", None)
         except BlockEndedError as error:
             if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
                 raise
             reason = "NCCL cannot run with -R 2, which needs NCCL 2.27 and GPUs that can access each other's memory"
-            raise self._no_windows(f"{reason}: {error.what}") from error
+            raise self._no_windows_error(f"{reason}: {error.what}") from error
 
-    def _no_windows(self, reason: str) -> NoWindowsError:
+    def _no_windows_error(self, reason: str) -> NoWindowsError:
         problem = f"{self.target.ranks} ranks, in windows: skipped, because {reason}"
         return NoWindowsError(problem, remedy="exclude windows with --no-windows")
 
-    def _lines(self, name: str, chosen: Mapping[int, MethodConfig | None]) -> list[TableRange]:
-        return search.ranges(name, self.target.ranks, chosen, {}, in_windows=self.target.in_windows)
+    def _table_ranges(self, name: str, configs: Mapping[int, MethodConfig | None]) -> list[TableRange]:
+        return search.ranges(name, self.target.ranks, configs, {}, in_windows=self.target.in_windows)
 
-    def _try(
+    def _measure_configs(
         self,
         name: str,
         block: str,
         setting: BlockSetting,
-        chosen: dict[int, MethodConfig],
+        configs: dict[int, MethodConfig],
         measured: dict[MethodConfig, Times],
     ) -> None:
-        """Measures one block and adds the times of its configs. Skips a failed block and records that."""
+        """Measures one block and adds its times to `measured`. Skips a failed block and records that.
+
+        `configs` has the config that `setting` uses at each size.
+        """
         try:
-            times = self._times(name, block, setting)
+            times = self._block_times(name, block, setting)
         except BlockEndedError as error:
             if error.was_interrupted or error.exit_code == ExitCode.OUTPUT_CLOSED:
                 raise
@@ -159,14 +176,14 @@ class TableTuner:
             if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):
                 raise
             # Lines for windows apply only if `direct` can run.
-            raise self._no_windows(
+            raise self._no_windows_error(
                 f"the fast path did not use them; see {self.folder / name}-{block}.log for the reason"
             ) from error
-        for size, config in chosen.items():
+        for size, config in configs.items():
             if size in times:
                 measured[config] = {**measured.get(config, {}), size: times[size]}
 
-    def _times(
+    def _block_times(
         self, name: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
     ) -> Times:
         """Returns the device times of one block, from its record if an earlier start has measured it.
@@ -180,37 +197,41 @@ class TableTuner:
         """
         label = f"{name}-{block}"
         measurement = self._measurement(name, launched=launched)
-        wanted = table_text(setting) if isinstance(setting, list) else None
-        if self._is_kept(label, wanted):
+        table = table_text(setting) if isinstance(setting, list) else None
+        if self._has_complete_record(label, table):
             self.reused_blocks += 1
-            found = block_of(measurement.record(label))
-            return self._by_size(name, label, found, checked=checked)
+            figures = block_of(measurement.record(label))
+            return self._times_by_size(name, label, figures, checked=checked)
         self.on_progress(f"{self.target.title(name)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
-        if wanted is not None:
-            replace_file(self.folder / f"{label}.table", wanted.encode())
-        side = self._side(name, block, setting)
-        found = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
+        if table is not None:
+            replace_file(self.folder / f"{label}.table", table.encode())
+        side = self._make_side(name, block, setting)
+        figures = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
         if setting:
-            methods = {setting.method} if isinstance(setting, MethodConfig) else {each.method for each in setting}
+            methods = {setting.method} if isinstance(setting, MethodConfig) else {line.method for line in setting}
             self._require_fast_path(label, methods - {NCCL})
-        return self._by_size(name, label, found, checked=checked)
+        return self._times_by_size(name, label, figures, checked=checked)
 
-    def _is_kept(self, label: str, wanted: str | None) -> bool:
-        record, table = self.folder / f"{label}.jsonl", self.folder / f"{label}.table"
-        if wanted is not None and not (table.is_file() and table.read_bytes() == wanted.encode()):
+    def _has_complete_record(self, label: str, table: str | None) -> bool:
+        """True if an earlier start has measured this block to its end, with the same table if it has one."""
+        table_file = self.folder / f"{label}.table"
+        if table is not None and not (table_file.is_file() and table_file.read_bytes() == table.encode()):
             return False
         try:
-            end = records.read(record).end
+            end = records.read(self.folder / f"{label}.jsonl").end
         except records.RecordsError:
             return False
         return end is not None and end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA)
 
-    def _by_size(self, name: str, label: str, block: Block, *, checked: bool) -> Times:
-        """Returns the times by requested size. Collectives with one part per rank round sizes down."""
+    def _times_by_size(self, name: str, label: str, figures: Block, *, checked: bool) -> Times:
+        """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
+
+        The engine rounds sizes down for collectives with one part per rank, so the next larger requested size is used.
+        """
         times: dict[int, dict[Placement, float]] = {}
-        for point, figure in block.items():
+        for point, figure in figures.items():
             if checked and figure.wrong_elements:
                 where = f"{size_text(point.size_bytes)} {PLACEMENT_WORDS[point.placement]}"
                 raise WrongDataError(
@@ -218,7 +239,8 @@ class TableTuner:
                     remedy="set BUSBW_FASTPATH=off and report it with that record and its .table file",
                     exit_code=ExitCode.WRONG_DATA,
                 )
-            size = min((size for size in self.target.sizes if size >= point.size_bytes), default=point.size_bytes)
+            not_smaller = [size for size in self.target.sizes if size >= point.size_bytes]
+            size = min(not_smaller, default=point.size_bytes)
             time_us = figure.device_time_us or median_us(figure)
             if time_us > 0:
                 times.setdefault(size, {})[point.placement] = time_us
@@ -240,27 +262,29 @@ class TableTuner:
                 remedy=f"see {log}; the fast path needs GPUs of one host with NVLink between all (docs/fastpath.md)",
             )
 
-    def _side(self, name: str, block: str, setting: BlockSetting) -> SideSpec:
+    def _make_side(self, name: str, block: str, setting: BlockSetting) -> SideSpec:
         """Returns the side of a block: NCCL alone, or the fast path with one config or with the block's table."""
         if setting is None:
             return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
-        own = (self.folder / f"{name}-{block}").absolute()
+        file_stem = (self.folder / f"{name}-{block}").absolute()
+        method_value = (
+            f"{setting.method},{setting.blocks},{setting.threads}" if isinstance(setting, MethodConfig) else ""
+        )
+        table_value = "" if isinstance(setting, MethodConfig) else f"{file_stem}.table"
         variables = {
             "BUSBW_FASTPATH": "on",
             f"BUSBW_FASTPATH_{name.upper()}": "on",
-            "BUSBW_FASTPATH_LOG": f"{own}.log",
+            "BUSBW_FASTPATH_LOG": f"{file_stem}.log",
             # An empty variable counts as unset.
-            METHOD_VARIABLE: f"{setting.method},{setting.blocks},{setting.threads}"
-            if isinstance(setting, MethodConfig)
-            else "",
-            TABLE_VARIABLE: "" if isinstance(setting, MethodConfig) else f"{own}.table",
+            METHOD_VARIABLE: method_value,
+            TABLE_VARIABLE: table_value,
         }
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 
     def _measurement(self, name: str, *, launched: bool = False) -> Measurement:
-        dtype = ("-d", self.target.dtype) if name in REDUCING else ()
+        dtype = ("-d", self.target.dtype) if name in REDUCING_COLLECTIVES else ()
         sizes = ",".join(map(str, self.target.sizes))
-        windows = IN_WINDOWS if self.target.in_windows else ()
+        windows = WINDOW_FLAGS if self.target.in_windows else ()
         graphs = () if launched else GRAPH_FLAGS
         flags = ("-t", str(self.target.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
         return Measurement(engine.program(f"{name}_perf"), flags, self.folder)

@@ -156,7 +156,7 @@ def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, conte
     ranks = gpus_in(context.heading) or gpus_in(context.document)
     variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
     rows: list[Row] = []
-    speedup_checks = speedups.SpeedupChecks([column.variant for column in block.columns if column.metric != "speedup"])
+    speedup_checks = speedups.SpeedupChecks()
     for line, cells in grid.rows[header_row_count:]:
         size = parse_size(cells[block.size_column]) if block.size_column < len(cells) else None
         if size is None:

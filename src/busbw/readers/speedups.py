@@ -1,6 +1,8 @@
 """Recomputes the speed-ups of a published table and names those that its own figures contradict.
 
-published.py reads the table. A speed-up column compares two variants, such as two libraries.
+A published table may have a column of figures for each variant, such as two libraries, and a column with the printed
+speed-up of one variant over another. Of these two, the new variant is the one that the speed-up is claimed for, and the
+baseline is the other one. published.py calls this for each row.
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,8 @@ _MAX_NAMED = 4
 """Maximum number of wrong speed-ups that a warning lists."""
 
 
-class _MetricColumn(Protocol):
-    """The properties of `published.MetricColumn` that are used here."""
+class _Column(Protocol):
+    """Column of figures: its index in a row, its metric ("time", "busbw", ...), and its variant."""
 
     @property
     def position(self) -> int: ...
@@ -26,6 +28,7 @@ class _MetricColumn(Protocol):
 
 class _WrongSpeedup(NamedTuple):
     size: int
+    """In bytes."""
     printed: str
     computed: str
 
@@ -33,63 +36,37 @@ class _WrongSpeedup(NamedTuple):
 class SpeedupChecks:
     """Checks the speed-ups of one table."""
 
-    def __init__(self, variants: Sequence[str | None]) -> None:
-        self._variants = list(dict.fromkeys(variants))
+    def __init__(self) -> None:
         self._checked_count = 0
         self._wrong: list[_WrongSpeedup] = []
 
     def check(
-        self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_MetricColumn]
+        self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]
     ) -> dict[str | None, float]:
-        """Checks one printed speed-up. It is that of the variant in its header over the first other variant.
+        """Checks the printed speed-up in `cells[index]`. `header` is the title of its column, `size` is in bytes.
 
-        Args:
-            size: Size of the row in bytes.
-            cells: Cells of the row.
-            index: Index of the cell with the speed-up.
-            header: Header of the speed-up's column.
-            columns: Columns of the table.
-
-        Returns:
-            The printed speed-up by variant. Empty if the cell or the columns that it compares cannot be read.
+        Returns the printed speed-up by its variant; empty if the cell or its columns cannot be read.
         """
-        pair = self._compared_columns(header, columns, index)
+        pair = _find_columns(header, columns, index)
         printed = parse_number(cells[index])
         if pair is None or printed is None:
             return {}
-        old, new = (parse_number(cells[column.position]) if column.position < len(cells) else None for column in pair)
-        if old is None or new is None or old.value <= 0 or new.value <= 0:
+        baseline, new = (parse_number(cells[column.position]) if column.position < len(cells) else None for column in pair)
+        if baseline is None or new is None or baseline.value <= 0 or new.value <= 0:
             return {}
-        if pair[0].metric != "time":  # a speed-up divides old by new time, but new by old bandwidth
-            old, new = new, old
-        min_ratio, max_ratio = _ratio_bounds(old, new)
-        claimed, half_step = printed.value, printed.half_step
-        if printed.unit == "%":  # 50 % is 1.5x
-            claimed, half_step = 1 + claimed / 100, half_step / 100
+        # A speed-up is the ratio of the baseline's time to the new time, but of the new bandwidth to the baseline's.
+        numerator, denominator = (baseline, new) if pair[0].metric == "time" else (new, baseline)
+        min_ratio, max_ratio = _ratio_bounds(numerator, denominator)
+        claim, half_step = printed.value, printed.half_step
+        if printed.unit == "%":
+            claim, half_step = 1 + claim / 100, half_step / 100
         self._checked_count += 1
-        if claimed + half_step < min_ratio or claimed - half_step > max_ratio:
+        if claim + half_step < min_ratio or claim - half_step > max_ratio:
             # The printed speed-up is outside the interval that the rounding of all three figures allows.
-            self._wrong.append(
-                _WrongSpeedup(size, cells[index], f"{old.value:g} / {new.value:g} = {old.value / new.value:.2f}x")
-            )
-        return {pair[1].variant: claimed}
-
-    def _compared_columns(
-        self, header: str, columns: Sequence[_MetricColumn], index: int
-    ) -> tuple[_MetricColumn, _MetricColumn] | None:
-        """Returns the columns of the old and the new variant; None if the header is ambiguous."""
-        candidates = [column for column in columns if column.metric != "speedup" and column.position < index]
-        by_variant: dict[str, _MetricColumn] = {}
-        for column in candidates:
-            by_variant.setdefault(column.variant or "", column)
-        named = [name for name in by_variant if name and _contains_name(header, name)]
-        new_name = max(named, key=len) if named else None
-        if new_name is None and len(by_variant) == 2:
-            new_name = list(by_variant)[1]
-        old_names = [name for name in by_variant if name != new_name]
-        if new_name is None or not old_names or by_variant[old_names[0]].metric != by_variant[new_name].metric:
-            return None
-        return by_variant[old_names[0]], by_variant[new_name]
+            ratio = numerator.value / denominator.value
+            computed = f"{numerator.value:g} / {denominator.value:g} = {ratio:.2f}x"
+            self._wrong.append(_WrongSpeedup(size, cells[index], computed))
+        return {pair[1].variant: claim}
 
     def warnings(self) -> list[str]:
         """Returns one warning that lists the wrong speed-ups; empty if all are right."""
@@ -105,14 +82,35 @@ class SpeedupChecks:
         ]
 
 
-def _contains_name(header: str, variant: str) -> bool:
+def _find_columns(header: str, columns: Sequence[_Column], index: int) -> tuple[_Column, _Column] | None:
+    """Returns the columns of the baseline and of the new variant; None if the header is ambiguous.
+
+    The new variant is the one that the header names, or the second of two. The baseline is the first other variant.
+    Only columns before the column `index` of the speed-up count.
+    """
+    candidates = [column for column in columns if column.metric != "speedup" and column.position < index]
+    by_variant: dict[str, _Column] = {}
+    for column in candidates:
+        by_variant.setdefault(column.variant or "", column)
+    named = [variant for variant in by_variant if variant and _has_name(header, variant)]
+    new = max(named, key=len) if named else None
+    if new is None and len(by_variant) == 2:
+        new = list(by_variant)[1]
+    others = [variant for variant in by_variant if variant != new]
+    if new is None or not others or by_variant[others[0]].metric != by_variant[new].metric:
+        return None
+    return by_variant[others[0]], by_variant[new]
+
+
+def _has_name(header: str, variant: str) -> bool:
     """True if a header contains the variant's name as whole words: "MSCCL Speedup" names MSCCL, not NCCL."""
     words, name = header.lower().split(), variant.lower().split()
     return any(words[start : start + len(name)] == name for start in range(len(words) - len(name) + 1))
 
 
-def _ratio_bounds(old: PrintedNumber, new: PrintedNumber) -> tuple[float, float]:
+def _ratio_bounds(numerator: PrintedNumber, denominator: PrintedNumber) -> tuple[float, float]:
     """Returns the lower and upper bound of the ratio, given the rounding of both numbers."""
-    low = (old.value - old.half_step) / (new.value + new.half_step)
-    high = (old.value + old.half_step) / (new.value - new.half_step) if new.value > new.half_step else float("inf")
-    return low, high
+    min_ratio = (numerator.value - numerator.half_step) / (denominator.value + denominator.half_step)
+    min_denominator = denominator.value - denominator.half_step
+    max_ratio = (numerator.value + numerator.half_step) / min_denominator if min_denominator > 0 else float("inf")
+    return min_ratio, max_ratio

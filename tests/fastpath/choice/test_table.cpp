@@ -45,7 +45,9 @@ TEST_CASE("table: a range begins at the end of the previous one, and calls above
       "all_reduce threads=512 blocks=64 two_shot ranks=4 up_to=16M\n"
       "all_gather ranks=2-3 up_to=1G exchange blocks=8 threads=96",
       "t.txt");
-  const auto all_reduce = [&](std::size_t bytes) { return table.choose(Collective::all_reduce, 4, bytes, false); };
+  const auto all_reduce = [&](std::size_t bytes) {
+    return table.look_up_config(Collective::all_reduce, 4, bytes, false);
+  };
   const MethodConfig small{Method::exchange, 1, 32};
   const MethodConfig large{Method::two_shot, 64, 512};
   CHECK(all_reduce(0) == small);
@@ -58,23 +60,23 @@ TEST_CASE("table: a range begins at the end of the previous one, and calls above
   CHECK(all_reduce(16 << 20) == large);
   CHECK(all_reduce((16 << 20) + 1) == kDelegated);
   CHECK(all_reduce(std::numeric_limits<std::size_t>::max()) == kDelegated);
-  CHECK(table.choose(Collective::all_gather, 2, 1 << 30, false).threads == 96);
-  CHECK(table.choose(Collective::all_gather, 3, 1, false).method == Method::exchange);
+  CHECK(table.look_up_config(Collective::all_gather, 2, 1 << 30, false).threads == 96);
+  CHECK(table.look_up_config(Collective::all_gather, 3, 1, false).method == Method::exchange);
 }
 
 TEST_CASE("table: calls without a line and with an unsupported number of ranks are delegated to NCCL") {
   const Table table = Table::parse("all_reduce ranks=2-64 up_to=1K exchange blocks=1 threads=32", "t.txt");
-  CHECK(table.choose(Collective::broadcast, 4, 8, false) == kDelegated);
-  CHECK(table.choose(Collective::all_reduce, 64, 8, false).method == Method::exchange);
+  CHECK(table.look_up_config(Collective::broadcast, 4, 8, false) == kDelegated);
+  CHECK(table.look_up_config(Collective::all_reduce, 64, 8, false).method == Method::exchange);
   for (const int ranks : {std::numeric_limits<int>::min(), -1, 0, 1, 65, std::numeric_limits<int>::max()}) {
-    CHECK(table.choose(Collective::all_reduce, ranks, 8, false) == kDelegated);
+    CHECK(table.look_up_config(Collective::all_reduce, ranks, 8, false) == kDelegated);
   }
-  CHECK(Table().choose(Collective::all_reduce, 4, 8, false) == kDelegated);
+  CHECK(Table().look_up_config(Collective::all_reduce, 4, 8, false) == kDelegated);
   CHECK(Table().text().empty());
   CHECK(Table().hash() == Table::parse("# nothing\n", "t.txt").hash());
 }
 
-TEST_CASE("table: text and parser round-trip, and choose() equals a linear search") {
+TEST_CASE("table: text and parser round-trip, and look_up_config() equals a linear search") {
   std::mt19937_64 random(7);
   const auto below = [&random](std::uint64_t limit) { return random() % limit; };
   for (int round = 0; round < 200; ++round) {
@@ -109,7 +111,7 @@ TEST_CASE("table: text and parser round-trip, and choose() equals a linear searc
               std::find_if(own.begin(), own.end(), [&](const auto& each) { return bytes <= each.first; });
           const MethodConfig expected = found == own.end() ? MethodConfig{} : found->second;
           CHECK(std::apply([&](Collective collective, int ranks,
-                               bool in_windows) { return table.choose(collective, ranks, bytes, in_windows); },
+                               bool in_windows) { return table.look_up_config(collective, ranks, bytes, in_windows); },
                            key) == expected);
         }
       }
@@ -213,7 +215,7 @@ TEST_CASE("table: an unreadable or invalid file is refused by name") {
   std::filesystem::create_directory(folder);
   const std::string path = folder / "my.table";
   std::ofstream(path) << "broadcast ranks=2 up_to=1K exchange blocks=1 threads=32\n";
-  CHECK(Table::read(path).choose(Collective::broadcast, 2, 1024, false).threads == 32);
+  CHECK(Table::read(path).look_up_config(Collective::broadcast, 2, 1024, false).threads == 32);
   std::ofstream(path, std::ios::app) << "broadcast\n";
   CHECK_THROWS_WITH_AS(Table::read(path), doctest::Contains("my.table:2: the line is incomplete"), UsageError);
   std::ofstream(path) << std::string((1 << 20) + 1, '\n');
@@ -236,15 +238,15 @@ TEST_CASE("table: the default tables are valid, and other GPUs have none") {
           // others.
           const bool was_measured = major == 9 && nvls_is_off && (ranks == 2 || ranks == 4);
           const std::size_t most = was_measured ? 128 << 20 : collective == Collective::alltoall ? 32 << 20 : 16 << 20;
-          CHECK(table.choose(collective, ranks, 8, false).method != Method::nccl);
-          CHECK(table.choose(collective, ranks, most + 1, false).method == Method::nccl);
+          CHECK(table.look_up_config(collective, ranks, 8, false).method != Method::nccl);
+          CHECK(table.look_up_config(collective, ranks, most + 1, false).method == Method::nccl);
         }
     }
   // With NVLS nothing was measured, and NCCL has special NVLS kernels for windows.
   for (int ranks = 2; ranks <= 8; ++ranks) {
     const Table beside_nvls = Table::parse(default_table_text(9, false), "sm_90.txt");
     for (const Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
-      CHECK(beside_nvls.choose(collective, ranks, 512 << 10, true).method == Method::nccl);
+      CHECK(beside_nvls.look_up_config(collective, ranks, 512 << 10, true).method == Method::nccl);
   }
   for (const int major : {-1, 0, 7, 11, 12, 99}) CHECK(default_table_text(major, true).empty());
 }
@@ -263,12 +265,12 @@ TEST_CASE("calls in windows use the lines for windows, or else the other lines")
       "all_gather ranks=2 windows up_to=64M direct blocks=64 threads=512\n"
       "all_reduce ranks=2-8 up_to=1M two_shot blocks=8 threads=64\n",
       "t");
-  CHECK(table.choose(Collective::all_gather, 2, 1 << 20, true).method == Method::direct);
-  CHECK(table.choose(Collective::all_gather, 2, 1 << 20, false).blocks == 8);
-  CHECK(table.choose(Collective::all_gather, 2, 1 << 10, true).blocks == 4);
-  CHECK(table.choose(Collective::all_gather, 2, 128 << 20, true) == kDelegated);
-  CHECK(table.choose(Collective::all_gather, 2, 2 << 20, false) == kDelegated);
-  CHECK(table.choose(Collective::all_reduce, 4, 4096, true).method == Method::two_shot);
+  CHECK(table.look_up_config(Collective::all_gather, 2, 1 << 20, true).method == Method::direct);
+  CHECK(table.look_up_config(Collective::all_gather, 2, 1 << 20, false).blocks == 8);
+  CHECK(table.look_up_config(Collective::all_gather, 2, 1 << 10, true).blocks == 4);
+  CHECK(table.look_up_config(Collective::all_gather, 2, 128 << 20, true) == kDelegated);
+  CHECK(table.look_up_config(Collective::all_gather, 2, 2 << 20, false) == kDelegated);
+  CHECK(table.look_up_config(Collective::all_reduce, 4, 4096, true).method == Method::two_shot);
   CHECK(Table::parse(table.text(), "t").hash() == table.hash());
   const Table without = Table::parse("all_gather ranks=2 up_to=1M exchange blocks=8 threads=64\n", "t");
   CHECK(without.hash() != table.hash());

@@ -23,7 +23,7 @@ std::vector<const void*> addresses(std::size_t count, std::size_t step) {
 TEST_CASE("PointerCache: entries are found for any distance between addresses") {
   for (const std::size_t step : {1u, 8u, 64u, 4096u, 1u << 20, 1u << 25}) {
     PointerCache<std::size_t> remembered;
-    const auto keys = addresses(PointerCache<std::size_t>::kMax, step);
+    const auto keys = addresses(PointerCache<std::size_t>::kMaxEntries, step);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       CHECK(remembered.find(keys[i]) == nullptr);
       remembered.insert(keys[i], i);
@@ -37,7 +37,7 @@ TEST_CASE("PointerCache: entries are found for any distance between addresses") 
 
 TEST_CASE("PointerCache: a full cache removes its entries and continues") {
   PointerCache<int> remembered;
-  const auto keys = addresses(10 * PointerCache<int>::kMax, 8);
+  const auto keys = addresses(10 * PointerCache<int>::kMaxEntries, 8);
   for (const void* const key : keys) {
     if (remembered.find(key) == nullptr) remembered.insert(key, 1);
     CHECK(remembered.find(key) != nullptr);
@@ -49,7 +49,7 @@ TEST_CASE("PointerCache: a full cache removes its entries and continues") {
 
 TEST_CASE("PointerCache: null is unknown, and the cache needs no destructor") {
   PointerCache<int> remembered;
-  for (const void* const key : addresses(PointerCache<int>::kMax, 8)) remembered.insert(key, 1);
+  for (const void* const key : addresses(PointerCache<int>::kMaxEntries, 8)) remembered.insert(key, 1);
   CHECK(remembered.find(nullptr) == nullptr);
   static_assert(std::is_trivially_destructible_v<PointerCache<int>>);
 }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// Returns a search without places. A test adds its own.
 LibrarySearch nowhere() {
   LibrarySearch search;
-  search.loaded = false;
+  search.use_loaded = false;
   return search;
 }
 
@@ -33,25 +33,25 @@ std::string refusal(const LibrarySearch& search) {
 
 TEST_CASE("the library that the variable names is taken") {
   auto search = nowhere();
-  search.named = NEW_NCCL;
-  search.of_engine = OLD_NCCL;
+  search.required_file = NEW_NCCL;
+  search.engine_library = OLD_NCCL;
   const auto library = open_real_library(search);
   CHECK(library.version == 22809);
   CHECK(library.path == NEW_NCCL);
-  CHECK(library.named() == std::string("NCCL 2.28.9 (") + NEW_NCCL + ")");
+  CHECK(library.description() == std::string("NCCL 2.28.9 (") + NEW_NCCL + ")");
   CHECK(library.find("ncclAllReduce"));
   CHECK_FALSE(library.find("ncclCommGrow"));
 }
 
 TEST_CASE("an unusable library in the variable is an error, and no other library is taken") {
   auto search = nowhere();
-  search.of_engine = NEW_NCCL;
-  search.named = "/nowhere/libnccl.so.2";
+  search.engine_library = NEW_NCCL;
+  search.required_file = "/nowhere/libnccl.so.2";
   CHECK(refusal(search).starts_with("BUSBW_FASTPATH_NCCL=/nowhere/libnccl.so.2 cannot be loaded: "));
-  search.named = FORWARD;
+  search.required_file = FORWARD;
   CHECK(refusal(search) ==
         std::string("BUSBW_FASTPATH_NCCL=") + FORWARD + " is libbusbw_nccl.so itself; name the real NCCL library");
-  search.named = "libm.so.6";
+  search.required_file = "libm.so.6";
   CHECK(refusal(search) ==
         "BUSBW_FASTPATH_NCCL=libm.so.6 is not an NCCL library: it has no ncclGetVersion; name an NCCL library");
 }
@@ -62,13 +62,13 @@ TEST_CASE("the places are searched in order, and the fast-path library is never 
         "no NCCL library found; install one (pip install nvidia-nccl-cu13), or name its file with BUSBW_FASTPATH_NCCL");
   search.folders = {"/nowhere", fs::path(OLD_NCCL).parent_path()};
   CHECK(open_real_library(search).version == 21805);
-  search.of_system = NEW_NCCL;
+  search.system_library = NEW_NCCL;
   CHECK(open_real_library(search).version == 22809);
-  search.wheels = {FORWARD, OLD_NCCL};
+  search.wheel_files = {FORWARD, OLD_NCCL};
   CHECK(open_real_library(search).version == 21805);
-  search.of_engine = NEW_NCCL;
+  search.engine_library = NEW_NCCL;
   CHECK(open_real_library(search).version == 22809);
-  search.of_engine = FORWARD;
+  search.engine_library = FORWARD;
   CHECK(open_real_library(search).version == 21805);
 }
 
@@ -79,9 +79,9 @@ TEST_CASE("the search covers the variables and the wheels near the program") {
     if (std::string(name) == "LD_LIBRARY_PATH") return "/c:/d e::";
     return std::nullopt;
   });
-  CHECK(search.named == "a");
-  CHECK(search.of_engine == "b");
-  CHECK(search.of_system == "libnccl.so.2");
+  CHECK(search.required_file == "a");
+  CHECK(search.engine_library == "b");
+  CHECK(search.system_library == "libnccl.so.2");
   REQUIRE(search.folders.size() > 3);
   CHECK(search.folders[0] == "/c");
   CHECK(search.folders[1] == "/d e");

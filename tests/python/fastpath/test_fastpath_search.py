@@ -14,8 +14,8 @@ from busbw.fastpath.search import (
     MethodConfig,
     TimePair,
     Times,
-    best,
-    decide,
+    decide_size,
+    find_fastest_config,
     first_configs,
     fits_side_by_side,
     neighbors,
@@ -52,10 +52,10 @@ def test_in_windows_direct_is_tried_too(collective: str) -> None:
 
 
 def test_the_smaller_of_two_equally_fast_configs_is_chosen() -> None:
-    assert best({SMALL: both(10.05), LARGE: both(10.0)}, 1024) == SMALL
-    assert best({SMALL: both(10.2), LARGE: both(10.0)}, 1024) == LARGE
-    assert best({SMALL: both(10.0)}, 2048) is None
-    assert best({}, 1024) is None
+    assert find_fastest_config({SMALL: both(10.05), LARGE: both(10.0)}, 1024) == SMALL
+    assert find_fastest_config({SMALL: both(10.2), LARGE: both(10.0)}, 1024) == LARGE
+    assert find_fastest_config({SMALL: both(10.0)}, 2048) is None
+    assert find_fastest_config({}, 1024) is None
 
 
 def test_neighbors_are_untried_and_within_the_limits() -> None:
@@ -112,7 +112,7 @@ def test_a_config_is_taken_only_if_it_is_as_fast_in_both_placements() -> None:
     nccl = [both(10.0), both(10.2)]
 
     def found(size: int, tried: MethodConfig | None, fast: Times) -> Decision:
-        return decide(size, tried, FinalComparison(fast, nccl), LAUNCHED)
+        return decide_size(size, tried, FinalComparison(fast, nccl), LAUNCHED)
 
     taken = found(1024, SMALL, both(4.0))
     assert taken.config == SMALL
@@ -128,16 +128,16 @@ def test_a_config_is_taken_only_if_it_is_as_fast_in_both_placements() -> None:
 
 def test_a_config_that_is_slower_launched_one_by_one_is_not_taken() -> None:
     in_graphs = FinalComparison(both(4.0), [both(10.0)])
-    assert decide(1024, SMALL, in_graphs, FinalComparison(both(10.2), [both(10.0)])).config == SMALL
-    slower = decide(1024, SMALL, in_graphs, FinalComparison(both(5.0, 10.3), [both(10.0)]))
+    assert decide_size(1024, SMALL, in_graphs, FinalComparison(both(10.2), [both(10.0)])).config == SMALL
+    slower = decide_size(1024, SMALL, in_graphs, FinalComparison(both(5.0, 10.3), [both(10.0)]))
     assert slower.config is None
     assert slower.note.startswith("4.00 us, NCCL 10.00 us; launched one by one ")
-    assert decide(1024, SMALL, in_graphs, FinalComparison({}, [both(10.0)])).config is None
+    assert decide_size(1024, SMALL, in_graphs, FinalComparison({}, [both(10.0)])).config is None
 
 
 def test_a_placement_that_nccl_has_no_time_for_does_not_count() -> None:
     in_graphs = FinalComparison(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
-    assert decide(1024, SMALL, in_graphs, LAUNCHED).config == SMALL
+    assert decide_size(1024, SMALL, in_graphs, LAUNCHED).config == SMALL
 
 
 def test_lines_go_from_size_to_size_and_end_with_the_last_that_is_fast() -> None:
@@ -159,7 +159,10 @@ def test_windows_delegated_at_every_size_have_one_nccl_line() -> None:
 
 def test_the_summary_says_where_and_by_how_much() -> None:
     none = FinalComparison({}, [])
-    fast = [decide(1024, SMALL, FinalComparison(both(5.0), [both(10.0)]), LAUNCHED), decide(2048, None, none, none)]
+    fast = [
+        decide_size(1024, SMALL, FinalComparison(both(5.0), [both(10.0)]), LAUNCHED),
+        decide_size(2048, None, none, none),
+    ]
     assert (
         summary("all_reduce, 4 ranks", fast)
         == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"

@@ -128,7 +128,7 @@ def tune(
                     continue
                 tuning = TableTuner(each, make_folder(run_folder / each.folder_name), say, skipped=skipped)
                 try:
-                    decisions = tuning.collective(name)
+                    decisions = tuning.tune_collective(name)
                 except NoWindowsError as error:
                     without_windows.append(each)
                     skipped.append(error.what)
