@@ -113,7 +113,7 @@ class Row(NamedTuple):
     size_bytes: int
     medians_us: dict[str, float]  # by variant
     over_nccl: Ratio | None
-    best_peer: str  # fastest other variant without registered buffers; empty if there is none
+    best_peer: str  # fastest other variant without registered buffers; empty if no other was measured
     over_best: Ratio | None
     over_registered: Ratio | None  # both with registered buffers
 

@@ -145,7 +145,7 @@ def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
 
 
 def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: Sequence[float]) -> CurveFeature:
-    """Describes a size whose busbw is below `max_busbw` of the smaller sizes."""
+    """Describes a size with lower busbw than `max_busbw`, the maximum of the smaller sizes."""
     still_low = list(itertools.takewhile(lambda larger_busbw: larger_busbw < (1 - DIP) * max_busbw, busbw_at_larger))
     evidence = f"busbw {busbw:.4g} GB/s after {max_busbw:.4g} at smaller sizes"
     if not busbw_at_larger:

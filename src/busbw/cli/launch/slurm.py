@@ -24,7 +24,7 @@ from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
-from busbw.launchers.slurm.processors import NODES, processors
+from busbw.launchers.slurm.processors import NODES, min_processors
 from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, refuse_reserved
 from busbw.launchers.slurm.script import SlurmTarget, script
 
@@ -227,10 +227,10 @@ def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarge
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
         return target, ()
     try:
-        counts = processors(commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(NODES), options)
+        nodes, partitions = commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(NODES)
     except BusbwError as error:
         return target, (f"{error.what}: srun gives each process one processor, because --cpus-per-task is unknown",)
-    per_task = min(counts, default=0) // per_node
+    per_task = (min_processors(nodes, partitions, options) or 0) // per_node
     return (
         replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options)) if per_task else target
     ), ()

@@ -143,11 +143,10 @@ def _root_of(rest: list[str], columns: ColumnLayout) -> tuple[int | None, list[s
 
 
 def _widths(columns: ColumnLayout) -> dict[int, int]:
+    """Returns the figures per placement for each possible number of figures in a row."""
     if columns.backends:
         return {3 * len(columns.backends) + 1: 3}
-    if columns.single or not columns.has_type:
-        return _SIDE_WIDTHS | _ONE_SIDE_WIDTHS
-    return _SIDE_WIDTHS | {4: 4, 3: 3}
+    return _SIDE_WIDTHS | _ONE_SIDE_WIDTHS
 
 
 def _sides(figures: list[str], columns: ColumnLayout) -> tuple[PlacementText, ...]:

@@ -27,7 +27,7 @@ _MAX_DEVICES = 256
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """Content of one row whose position is certain."""
+    """Cells and affinities of one row that have a certain column."""
 
     connections: dict[str, str]
     """Connections by the label of the other device."""

@@ -72,7 +72,7 @@ def read(text: str, source: str) -> list[Topology]:
 
 
 def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
-    """Yields each matrix whose header is followed by a row, readable or not."""
+    """Yields each header that is followed by a row, readable or not, with its rows."""
     current: _Matrix | None = None
     in_rows = False  # true between the header and the first other line with words
     for line in lines:

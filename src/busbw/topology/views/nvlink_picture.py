@@ -39,7 +39,7 @@ def _is_bar(topology: Topology) -> bool:
 
 
 def nvlinks_height(topology: Topology) -> float:
-    """Returns the height of the drawing of NVLinks; 0 if there are none."""
+    """Returns the height of the drawing of NVLinks; 0 without NVLinks."""
     link_counts = _link_counts(topology)
     if not link_counts:
         return 0.0
