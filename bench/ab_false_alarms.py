@@ -2,8 +2,8 @@
 
 Each run is a complete A/B measurement on the host backend. In a null run both sides are equal. In a slower run side B
 is 5 % slower, because bench/programs/slower.c lengthens every measured time. The two kinds of runs alternate. Each run
-appends one line to the results in build/bench-results/, so an interrupted measurement can be resumed. The summary goes
-to bench/results/:
+appends one line to the results in build/bench-results/, so an interrupted measurement can be resumed. A point is a size
+with a placement; a quadruple is four interleaved blocks (docs/comparison.md). The summary goes to bench/results/:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
 """
@@ -32,7 +32,9 @@ RESULTS = HERE.parent / "build" / "bench-results" / "ab_false_alarms.jsonl"
 SUMMARY = HERE / "results" / "ab_false_alarms.md"
 FLAGS = ("-t", "2", "--sizes", "64K,256K,512K,1M", "-n", "10", "-w", "2")
 SLOWER_BY = 0.05
+"""Slowdown of side B in a slower run, as a fraction of its time."""
 SOUGHT_BYTES = 1 << 20
+"""Size at which the slowdown must be found. Smaller sizes need not show it."""
 KINDS = ("null", "slower")
 
 
@@ -42,6 +44,7 @@ class Outcome(Struct, kw_only=True, frozen=True):
     kind: str
     flags: list[str]
     at: str
+    """End of the measurement, ISO 8601 in UTC."""
     seconds: float
     quadruples: int
     load_average: float
@@ -61,12 +64,12 @@ def main() -> int:
     arguments = parser.parse_args()
     kinds = KINDS if arguments.kind == "both" else (arguments.kind,)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    done = list(read(arguments.results))
-    counts = {kind: sum(outcome.kind == kind for outcome in done) for kind in kinds}
+    stored = list(read_outcomes(arguments.results))
+    counts = {kind: sum(outcome.kind == kind for outcome in stored) for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:
-        library = compiled(Path(folder))
+        library = compile_slower_library(Path(folder))
         while min(counts.values()) < arguments.runs:
-            kind = min(kinds, key=lambda each: counts[each])
+            kind = min(kinds, key=lambda name: counts[name])
             outcome = measure(kind, library, Path(folder) / f"{kind}-{counts[kind]}")
             counts[kind] += 1
             with arguments.results.open("ab") as results:
@@ -76,13 +79,13 @@ def main() -> int:
                 f"{'; '.join(outcome.changed) or 'no change'}",
                 file=sys.stderr,
             )
-    text = summary(list(read(arguments.results)))
+    text = summary(list(read_outcomes(arguments.results)))
     arguments.summary.write_text(text)
     print(text)
     return 0
 
 
-def read(path: Path) -> Iterator[Outcome]:
+def read_outcomes(path: Path) -> Iterator[Outcome]:
     """Yields the stored outcomes with the current flags."""
     if path.exists():
         for line in path.read_bytes().splitlines():
@@ -91,7 +94,7 @@ def read(path: Path) -> Iterator[Outcome]:
                 yield outcome
 
 
-def compiled(folder: Path) -> Path:
+def compile_slower_library(folder: Path) -> Path:
     """Compiles the library that slows a side down."""
     library = folder / "slower.so"
     source = HERE / "programs" / "slower.c"
@@ -116,7 +119,7 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
         raise SystemExit(session.state.exit_code)
     for record in folder.iterdir():
         record.unlink()
-    slower = [each.point.size_bytes for each in comparison.changed if each.verdict is ChangeVerdict.SLOWER]
+    slower_bytes = [change.point.size_bytes for change in comparison.changed if change.verdict is ChangeVerdict.SLOWER]
     return Outcome(
         kind=kind,
         flags=list(FLAGS),
@@ -125,44 +128,45 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
         quadruples=len(session.state.quadruples),
         load_average=round(os.getloadavg()[0], 2),
         changed=[
-            f"{size_text(each.point.size_bytes)} {each.point.placement} {each.verdict.value} {each.speedup:.3f}"
-            for each in comparison.changed
+            f"{size_text(change.point.size_bytes)} {change.point.placement} {change.verdict.value} {change.speedup:.3f}"
+            for change in comparison.changed
         ],
-        is_found=SOUGHT_BYTES in slower,
+        is_found=SOUGHT_BYTES in slower_bytes,
     )
 
 
 def summary(outcomes: list[Outcome]) -> str:
     """Returns the results as a table for the documentation."""
+    times = [outcome.at for outcome in outcomes]
     lines = [
         "# False alarms and misses of `busbw ab`",
         "",
         f"`all_reduce_perf {' '.join(FLAGS)}`, {os.cpu_count()} processors, "
-        f"{min((o.at for o in outcomes), default='never')} to {max((o.at for o in outcomes), default='never')}; "
-        f"load average while measuring {loads(outcomes)}.",
+        f"{min(times, default='never')} to {max(times, default='never')}; "
+        f"load average while measuring {load_range_text(outcomes)}.",
         "",
         "| | runs | reported | fraction | 95 % interval | quadruples, median | seconds per run, median and maximum |",
         "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
-    for kind, words in (
+    for kind, title in (
         ("null", "any change reported, both sides the same"),
         ("slower", f"1 MiB SLOWER, side B slower by {SLOWER_BY:.0%}"),
     ):
-        chosen = [outcome for outcome in outcomes if outcome.kind == kind]
-        if not chosen:
+        of_kind = [outcome for outcome in outcomes if outcome.kind == kind]
+        if not of_kind:
             continue
-        hits = sum(bool(o.changed) if kind == "null" else o.is_found for o in chosen)
-        low, high = binomtest(hits, len(chosen)).proportion_ci(0.95)
-        seconds = sorted(o.seconds for o in chosen)
-        quadruples = sorted(o.quadruples for o in chosen)
+        reported = sum(bool(outcome.changed) if kind == "null" else outcome.is_found for outcome in of_kind)
+        low, high = binomtest(reported, len(of_kind)).proportion_ci(0.95)
+        seconds = sorted(outcome.seconds for outcome in of_kind)
+        quadruples = sorted(outcome.quadruples for outcome in of_kind)
         lines.append(
-            f"| {words} | {len(chosen)} | {hits} | {hits / len(chosen):.1%} | {low:.1%} to {high:.1%} "
+            f"| {title} | {len(of_kind)} | {reported} | {reported / len(of_kind):.1%} | {low:.1%} to {high:.1%} "
             f"| {quadruples[len(quadruples) // 2]} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def loads(outcomes: list[Outcome]) -> str:
+def load_range_text(outcomes: list[Outcome]) -> str:
     """Returns the range of the load average during the runs; other load makes the verdicts harder."""
     values = [outcome.load_average for outcome in outcomes]
     return f"{min(values)} to {max(values)}" if values else "unknown"

@@ -2,7 +2,7 @@
 
 Each comparison alternates the two sides, so that a drift of the machine's speed favors neither. It reports the median
 of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The figures go to
-build/bench-results/ as JSON.
+build/bench-results/ as JSON. The folder --build has the C++ programs of bench/programs/, such as bare_loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from gpu_programs import version_text
 
 ROUNDS = 9
 OVERHEAD_PAIRS = 31  # some runs take up to five times longer, because both threads share a core
-SIZES_MPI = (1 << 20, 64 << 20, 4)  # first and last size in bytes, factor
+MPI_ROUNDS = 5
+MPI_SIZES = (1 << 20, 64 << 20, 4)  # first and last size in bytes, factor
 HERE = Path(__file__).parent
 FIGURES = HERE.parent / "build" / "bench-results"
 """Folder of raw figures, which git ignores."""
@@ -55,15 +56,16 @@ def rows_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
 def overhead(programs: Path, build: Path) -> dict[str, Any]:
     """Compares the engine with a bare loop: 8-byte all-reduce of 2 ranks on the same backend, alternating."""
     iterations = 200_000
+    # Each entry runs one side and returns its time per operation in us.
     flags = ["-t", "2", "-b", "8", "-e", "8", "-n", str(iterations), "-w", "20000", "-c", "0", "--placement", "out"]
-    sides: dict[str, Callable[[], float]] = {
+    measure_us: dict[str, Callable[[], float]] = {
         "bare": lambda: float(run([str(build / "bare_loop"), "2", str(iterations)])),
         "engine": lambda: float(rows_of(programs / "all_reduce_perf", flags)[0]["time_us"]),
     }
     times_us: dict[str, list[float]] = {"bare": [], "engine": []}
     for pair in range(OVERHEAD_PAIRS):
-        for side in sorted(sides, reverse=pair % 2 == 1):
-            times_us[side].append(sides[side]())
+        for side in sorted(measure_us, reverse=pair % 2 == 1):
+            times_us[side].append(measure_us[side]())
     ratios = [engine / bare for engine, bare in zip(times_us["engine"], times_us["bare"], strict=True)]
     low, median, high = statistics.quantiles(ratios, n=4)
     return {
@@ -94,11 +96,12 @@ def startup(programs: Path) -> dict[str, Any]:
 
 def check_speed(build: Path) -> dict[str, Any]:
     """Measures the check of 1 GiB of float sums per rank at 4 ranks, and plain reads of the same memory."""
-    pairs = [json.loads(run([str(build / "check_speed")])) for _ in range(3)]
+    speeds = [json.loads(run([str(build / "check_speed")])) for _ in range(3)]
     result: dict[str, Any] = {
-        key: statistics.median(pair[key] for pair in pairs) for key in ("read_gbps", "compare_gbps", "fill_gbps")
+        key: statistics.median(speed[key] for speed in speeds) for key in ("read_gbps", "compare_gbps", "fill_gbps")
     }
-    result["compare_over_read_median"] = statistics.median(pair["compare_gbps"] / pair["read_gbps"] for pair in pairs)
+    ratios = [speed["compare_gbps"] / speed["read_gbps"] for speed in speeds]
+    result["compare_over_read_median"] = statistics.median(ratios)
     return result
 
 
@@ -113,33 +116,35 @@ def output_cost(programs: Path, build: Path) -> dict[str, Any]:
     return {"rows": len(rows), "output_s": cost_s, "measured_s": measured_s, "share": cost_s / measured_s}
 
 
-def beside_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, Any]:
+def compare_with_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, Any]:
     """Compares the all-reduce of 4 float ranks with Open MPI, by size."""
     peer = build / "mpi_all_reduce"
     run([str(mpi / "mpicc"), "-O3", "-o", str(peer), str(HERE / "programs" / "mpi_all_reduce.c")])
-    first, last, factor = SIZES_MPI
+    first, last, factor = MPI_SIZES
     iterations = "20"
     flags = ["-t", "4", "-b", str(first), "-e", str(last), "-f", str(factor), "-n", iterations, "-c", "0"]
     mpirun = [str(mpi / "mpirun"), "--allow-run-as-root", "--oversubscribe", "-np", "4", str(peer)]
-    ours: dict[int, list[float]] = {}
-    theirs: dict[int, list[float]] = {}
-    for _ in range(5):
+    busbw_us: dict[int, list[float]] = {}  # by size, one time per round
+    open_mpi_us: dict[int, list[float]] = {}
+    for _ in range(MPI_ROUNDS):
         for row in rows_of(programs / "all_reduce_perf", [*flags, "--placement", "out"]):
-            ours.setdefault(row["size_bytes"], []).append(row["stats"]["median_us"])
+            busbw_us.setdefault(row["size_bytes"], []).append(row["stats"]["median_us"])
         for line in run([*mpirun, str(first), str(last), str(factor), iterations]).splitlines():
             size, time_us = line.split()
-            theirs.setdefault(int(size), []).append(float(time_us))
+            open_mpi_us.setdefault(int(size), []).append(float(time_us))
     version = run([str(mpi / "mpirun"), "--version"]).splitlines()[0]
     return {
         "peer": version,
         "sizes": [
             {
                 "size_bytes": size,
-                "busbw_us": statistics.median(ours[size]),
-                "open_mpi_us": statistics.median(theirs[size]),
-                "ratio_median": statistics.median(a / b for a, b in zip(ours[size], theirs[size], strict=True)),
+                "busbw_us": statistics.median(busbw_us[size]),
+                "open_mpi_us": statistics.median(open_mpi_us[size]),
+                "ratio_median": statistics.median(
+                    busbw / open_mpi for busbw, open_mpi in zip(busbw_us[size], open_mpi_us[size], strict=True)
+                ),
             }
-            for size in sorted(ours)
+            for size in sorted(busbw_us)
         ],
     }
 
@@ -153,26 +158,29 @@ def as_table(results: dict[str, Any]) -> str:
     """Returns the results as Markdown."""
     lines = [f"# {results['machine']}, {results['date']}, busbw {results['version']}", ""]
     lines += ["| what | figure | target |", "| --- | --- | --- |"]
-    o, s, c, w = results["overhead"], results["startup"], results["check_speed"], results["output_cost"]
+    overhead, startup, check, output = (results[name] for name in ("overhead", "startup", "check_speed", "output_cost"))
+    low, high = overhead["ratio_quartiles"]
     lines.append(
-        f"| 8-byte all-reduce, 2 ranks, engine over bare loop (median of {o['rounds']} pairs' ratios, quartiles) | "
-        f"{o['ratio_median']:.3f} ({o['ratio_quartiles'][0]:.3f} to {o['ratio_quartiles'][1]:.3f}); medians "
-        f"{o['engine_us']:.3f} and {o['bare_us']:.3f} us, least {o['engine_us_min']:.4f} and {o['bare_us_min']:.4f} us "
-        f"| {target_text('at most 1.03', met=o['ratio_median'] <= 1.03)} |"
+        "| 8-byte all-reduce, 2 ranks, engine over bare loop "
+        f"(median of {overhead['rounds']} pairs' ratios, quartiles) "
+        f"| {overhead['ratio_median']:.3f} ({low:.3f} to {high:.3f}); medians "
+        f"{overhead['engine_us']:.3f} and {overhead['bare_us']:.3f} us, "
+        f"least {overhead['engine_us_min']:.4f} and {overhead['bare_us_min']:.4f} us "
+        f"| {target_text('at most 1.03', met=overhead['ratio_median'] <= 1.03)} |"
     )
     lines.append(
-        f"| start to first row (median of {s['rounds']}) | {s['first_row_ms_median']:.1f} ms | "
-        f"{target_text('at most 100 ms', met=s['first_row_ms_median'] <= 100)} |"
+        f"| start to first row (median of {startup['rounds']}) | {startup['first_row_ms_median']:.1f} ms | "
+        f"{target_text('at most 100 ms', met=startup['first_row_ms_median'] <= 100)} |"
     )
     lines.append(
-        f"| checking 1 GiB of float sums at 4 ranks, over reading that memory | {c['compare_gbps']:.1f} / "
-        f"{c['read_gbps']:.1f} GB/s = {c['compare_over_read_median']:.2f} | "
-        f"{target_text('at least 0.5', met=c['compare_over_read_median'] >= 0.5)} |"
+        f"| checking 1 GiB of float sums at 4 ranks, over reading that memory | {check['compare_gbps']:.1f} / "
+        f"{check['read_gbps']:.1f} GB/s = {check['compare_over_read_median']:.2f} | "
+        f"{target_text('at least 0.5', met=check['compare_over_read_median'] >= 0.5)} |"
     )
     lines.append(
-        f"| output of 1,000 sizes with all samples, over measured time | {w['output_s'] * 1e3:.0f} ms / "
-        f"{w['measured_s']:.2f} s = {w['share'] * 100:.2f} % | "
-        f"{target_text('at most 2 %', met=w['share'] <= 0.02)} |"
+        f"| output of 1,000 sizes with all samples, over measured time | {output['output_s'] * 1e3:.0f} ms / "
+        f"{output['measured_s']:.2f} s = {output['share'] * 100:.2f} % | "
+        f"{target_text('at most 2 %', met=output['share'] <= 0.02)} |"
     )
     if "open_mpi" in results:
         lines += [
@@ -224,7 +232,7 @@ def main() -> int:
         "output_cost": lambda: output_cost(arguments.programs, arguments.build),
     }
     if arguments.mpi:
-        steps["open_mpi"] = lambda: beside_open_mpi(arguments.programs, arguments.mpi, arguments.build)
+        steps["open_mpi"] = lambda: compare_with_open_mpi(arguments.programs, arguments.mpi, arguments.build)
     for name, step in steps.items():
         print(f"measuring {name} ...", file=sys.stderr)
         results[name] = step()

@@ -41,11 +41,13 @@ The last column is the added cost by round; the target is less than {limit:.0f} 
 
 
 class Call(NamedTuple):
-    """One measured call: situation, function and description."""
+    """One measured call of an NCCL function."""
 
     situation: str
+    """Communicators and order of the calls; programs/fastpath_forward.cpp defines the names."""
     function: str
     description: str
+    """Column `communicator` of the table."""
     calls: int = 1
     """Number of calls per measurement."""
 
@@ -64,7 +66,7 @@ FORWARD_ONLY_CALLS = [Call("one", "ncclReduce", "any"), Call("one", "ncclAllRedu
 """Calls of a library without any fast path."""
 
 
-def processor() -> str:
+def processor_name() -> str:
     """Returns the name of the processor from /proc/cpuinfo."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -83,7 +85,7 @@ def require_delegation(program: Path, real: Path, library: Path) -> None:
         raise SystemExit(f"communicators have no fast path, or it executes the call itself:\n{text}")
 
 
-def rows(build: Path) -> list[str]:
+def measure_rows(build: Path) -> list[str]:
     """Measures the calls and returns one table row for each."""
     program = build / "fastpath_forward"
     real, library = build / "libpretended_nccl.so", build / "libbusbw_nccl_pretended.so"
@@ -95,13 +97,16 @@ def rows(build: Path) -> list[str]:
         calls = FORWARD_ONLY_CALLS
     call_arguments = [f"{call.situation}:{call.function}" for call in calls]
     done = subprocess.run([program, real, library, *call_arguments], check=True, capture_output=True, text=True)
-    found = []
+    table_rows = []
     for call, line in zip(calls, done.stdout.splitlines(), strict=True):
-        numbers = [float(figure) for figure in line.split()[2:]]
-        cells = [f"{b:.1f} [{a:.1f}, {c:.1f}]" for a, b, c in (numbers[:3], numbers[3:6], numbers[6:])]
-        found.append(f"| `{call.function}` | {call.description} | {' | '.join(cells)} |")
-        print(found[-1], "good" if numbers[7] < LIMIT_NS * call.calls else "over the limit")
-    return found
+        # After function and situation: lower quartile, median and upper quartile of direct, delegated and added ns.
+        figures_ns = [float(word) for word in line.split()[2:]]
+        quartiles = (figures_ns[:3], figures_ns[3:6], figures_ns[6:])
+        cells = [f"{median:.1f} [{low:.1f}, {high:.1f}]" for low, median, high in quartiles]
+        added_ns = figures_ns[7]
+        table_rows.append(f"| `{call.function}` | {call.description} | {' | '.join(cells)} |")
+        print(table_rows[-1], "good" if added_ns < LIMIT_NS * call.calls else "over the limit")
+    return table_rows
 
 
 def main() -> None:
@@ -109,16 +114,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True)
     arguments = parser.parse_args()
+    # One processor for the whole measurement, so that the process does not move between caches.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    measured = rows(arguments.build.resolve())
+    rows = measure_rows(arguments.build.resolve())
     RESULTS.write_text(
         PAGE.format(
             date=datetime.datetime.now(datetime.timezone.utc).date(),
-            processor=processor(),
+            processor=processor_name(),
             cores=os.cpu_count(),
             load=os.getloadavg()[0],
             limit=LIMIT_NS,
-            rows="\n".join(measured),
+            rows="\n".join(rows),
         )
     )
 

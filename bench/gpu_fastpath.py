@@ -3,10 +3,12 @@
     python bench/gpu_fastpath.py --results build/bench-results/h200-x4-fastpath --ranks '--processes 4' \
         --peer 'MSCCL++@all_reduce,all_gather=--library libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so.2'
 
-A peer is a name, its collectives (without @: all) and a side as in `busbw ab`. Plain NCCL and the fast path are always
-measured, and both also with registered buffers (-R 2) unless --buffers excludes it. Each round starts every variant
-once for each configuration, in random order. Figures are medians over rounds. Ratios compare figures of the same round,
-and come with their minimum and maximum.
+A variant is NCCL, the fast path or a peer, with its settings. NCCL and the fast path are measured with plain and with
+registered buffers (-R 2); --buffers selects one of the two. A peer has a name, its collectives (without @: all) and a
+side: flags and variables as in `busbw ab`. A configuration is a collective, a type and a way to launch.
+
+Each round starts every variant once for each configuration and band of sizes, in random order. Figures are medians over
+rounds. Ratios compare figures of the same round, and come with their minimum and maximum.
 
 The most important configurations come first: all rounds of small sizes in graphs with the first type. One round of
 large sizes, of the other types and of single launches follows, then their further rounds. If a start takes seconds and
@@ -30,7 +32,16 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpu_fastpath_page import NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED, Configuration, Figure, read, write
+from gpu_fastpath_page import (
+    NCCL,
+    NCCL_REGISTERED,
+    OURS,
+    OURS_REGISTERED,
+    Configuration,
+    Figure,
+    read_figures,
+    write_page,
+)
 from gpu_programs import version_text, without_paths
 
 from busbw import engine
@@ -39,10 +50,12 @@ from busbw.errors import ExitCode, UsageError
 
 REDUCING = ("all_reduce", "reduce_scatter")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
-EVERY_RANK_A_SHARE = ("all_gather", "reduce_scatter", "alltoall")
+SHARED = ("all_gather", "reduce_scatter", "alltoall")
+"""Collectives that divide the printed size into one share for each rank."""
 DTYPES = ("half", "bfloat16", "float")
 LAUNCHES = ("graph", "stream")
 REGISTERED = "-R 2"
+"""Flag for registered buffers: NCCL's symmetric windows."""
 SHARE_BYTES = 16
 """Minimum share of a rank in nccl-tests and busbw. Calls with smaller sizes move no data."""
 BANDS = {
@@ -50,9 +63,10 @@ BANDS = {
     "large": (("32M", "1G"), ("-w", "2", "-n", "20"), "1"),
     "whole": (("8", "1G"), ("-w", "5", "-n", "50"), "2"),
 }
-"""First and last size, flags, and launches of the graph of the iterations (-G). `whole` replaces both others if a start
-takes longer than its measurement."""
+"""First and last size, iteration flags, and launches of each captured graph (-G). `whole` replaces both others if a
+start takes longer than its measurement."""
 TRIAL = (("8", "4K"), ("-w", "1", "-n", "4"), "0")
+"""The same for a test of this program (--trial)."""
 
 
 class Variant(NamedTuple):
@@ -62,13 +76,17 @@ class Variant(NamedTuple):
     collectives: frozenset[str]
 
 
+Stage = list[tuple[Configuration, str]]
+"""Pairs of configuration and band that are equally important."""
+
+
 class Start(NamedTuple):
     """One start of a program."""
 
     round: int
     configuration: Configuration
     band: str
-    way: str
+    variant: str
 
 
 def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: Sequence[str]) -> list[Configuration]:
@@ -81,62 +99,62 @@ def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: 
     ]
 
 
-def stages(wanted: Sequence[Configuration], bands: Sequence[str]) -> list[list[tuple[Configuration, str]]]:
+def group_stages(wanted: Sequence[Configuration], bands: Sequence[str]) -> list[Stage]:
     """Groups the configurations into stages, most important first."""
-    each = [(configuration, band) for configuration in wanted for band in bands]
-    first = wanted[0].dtype
+    pairs = [(configuration, band) for configuration in wanted for band in bands]
+    first_dtype = wanted[0].dtype
 
     def stage_key(configuration: Configuration, band: str) -> tuple[bool, bool, bool]:
-        return configuration.launch != "graph", configuration.dtype != first, band == "large"
+        """Sort key: False comes before True."""
+        return configuration.launch != "graph", configuration.dtype != first_dtype, band == "large"
 
-    stages = sorted({stage_key(configuration, band) for configuration, band in each})
-    return [
-        [(configuration, band) for configuration, band in each if stage_key(configuration, band) == stage]
-        for stage in stages
-    ]
+    keys = sorted({stage_key(*pair) for pair in pairs})
+    return [[pair for pair in pairs if stage_key(*pair) == key] for key in keys]
 
 
-def plan(found: Sequence[list[tuple[Configuration, str]]], ways: dict[str, Variant], rounds: int) -> Iterator[Start]:
+def plan_starts(stages: Sequence[Stage], variants: dict[str, Variant], rounds: int) -> Iterator[Start]:
     """Yields all rounds of the first stage, then the other stages round by round."""
-    for several, numbers in ((found[:1], range(1, rounds + 1)), (found[1:], range(1, rounds + 1))):
-        for number in numbers:
-            for configuration, band in (each for stage in several for each in stage):
-                present = [name for name, way in ways.items() if configuration.collective in way.collectives]
-                for name in random.sample(present, len(present)):
+    for interleaved_stages in (stages[:1], stages[1:]):
+        pairs = [pair for stage in interleaved_stages for pair in stage]
+        for number in range(1, rounds + 1):
+            for configuration, band in pairs:
+                names = [name for name, variant in variants.items() if configuration.collective in variant.collectives]
+                for name in random.sample(names, len(names)):
                     yield Start(number, configuration, band, name)
 
 
-def min_size(collective: str, arguments: str, ranks: Sequence[str]) -> str:
-    """Returns the first size at which every rank has data to send."""
-    count = prod(int(word) for word in ranks if word.isdigit())
-    if collective not in EVERY_RANK_A_SHARE or not arguments.isdigit():
-        return arguments
-    minimum = int(arguments)
-    while minimum < SHARE_BYTES * count:
-        minimum *= 2
-    return str(minimum)
+def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str:
+    """Returns the first size of the sweep at which every rank has data to send, not below `first_size`."""
+    ranks = prod(int(word) for word in rank_flags if word.isdigit())
+    if collective not in SHARED or not first_size.isdigit():
+        return first_size
+    size_bytes = int(first_size)
+    while size_bytes < SHARE_BYTES * ranks:
+        size_bytes *= 2
+    return str(size_bytes)
 
 
-def flags(configuration: Configuration, band: str, ranks: Sequence[str], *, trial: bool) -> tuple[str, ...]:
+def engine_flags(configuration: Configuration, band: str, rank_flags: Sequence[str], *, trial: bool) -> tuple[str, ...]:
     """Returns the engine flags for one start."""
-    (minimum, maximum), iterations, graphs = TRIAL if trial else BANDS[band]
-    sweep = ("-b", min_size(configuration.collective, minimum, ranks), "-e", maximum, "-f", "2", *iterations)
-    recorded = ("-G", graphs) if configuration.launch == "graph" and not trial else ()
-    return (*ranks, "-d", configuration.dtype, *sweep, *recorded, "-T", "60")
+    (minimum, maximum), iterations, graph_launches = TRIAL if trial else BANDS[band]
+    first_size = min_size(configuration.collective, minimum, rank_flags)
+    sweep = ("-b", first_size, "-e", maximum, "-f", "2", *iterations)
+    graph_flags = ("-G", graph_launches) if configuration.launch == "graph" and not trial else ()
+    return (*rank_flags, "-d", configuration.dtype, *sweep, *graph_flags, "-T", "60")
 
 
 def measure_start(
-    start: Start, side: SideSpec, words: tuple[str, ...], folder: Path, *, first: int
+    start: Start, side: SideSpec, flags: tuple[str, ...], folder: Path, *, checked_round: int
 ) -> Iterator[Figure]:
-    """Runs one start and yields its figures. Only the round `first` checks the data."""
-    name = f"{start.round}-{len(list(folder.iterdir()))}"
-    block = Measurement(engine.program(f"{start.configuration.collective}_perf"), words, folder).block(
-        side, name, "-c", "1" if start.round == first else "0"
+    """Runs one start and yields its figures. Only the round `checked_round` checks the data."""
+    record_name = f"{start.round}-{len(list(folder.iterdir()))}"
+    block = Measurement(engine.program(f"{start.configuration.collective}_perf"), flags, folder).block(
+        side, record_name, "-c", "1" if start.round == checked_round else "0"
     )
     for point, figure in block.items():
         yield Figure(
             start.configuration,
-            start.way,
+            start.variant,
             start.round,
             point.size_bytes,
             point.placement,
@@ -146,24 +164,25 @@ def measure_start(
         )
 
 
-def ways_of(arguments: argparse.Namespace) -> dict[str, Variant]:
-    """Returns all variants by name."""
+def parse_variants(arguments: argparse.Namespace) -> dict[str, Variant]:
+    """Returns all variants by name. Raises UsageError for an invalid side."""
     every = frozenset(arguments.collectives.split(","))
     buffers = arguments.buffers.split(",")
-    found: dict[str, Variant] = {}
+    variants: dict[str, Variant] = {}
     if "plain" in buffers:
-        found[NCCL] = Variant(parse_side("--peer", "BUSBW_FASTPATH=off"), every)
+        variants[NCCL] = Variant(parse_side("--peer", "BUSBW_FASTPATH=off"), every)
     if "registered" in buffers:
-        found[NCCL_REGISTERED] = Variant(parse_side("--peer", REGISTERED), every)
+        variants[NCCL_REGISTERED] = Variant(parse_side("--peer", REGISTERED), every)
     for text in arguments.peer:
         name, _, side = text.partition("=")
-        name, at, collectives = name.partition("@")
-        found[name] = Variant(parse_side("--peer", side), frozenset(collectives.split(",")) if at else every)
+        name, separator, collectives = name.partition("@")
+        of_peer = frozenset(collectives.split(",")) if separator else every
+        variants[name] = Variant(parse_side("--peer", side), of_peer)
     if "plain" in buffers:
-        found[OURS] = Variant(parse_side("--ours", arguments.ours), every)
+        variants[OURS] = Variant(parse_side("--ours", arguments.ours), every)
     if "registered" in buffers:
-        found[OURS_REGISTERED] = Variant(parse_side("--ours", f"{arguments.ours} {REGISTERED}"), every)
-    return found
+        variants[OURS_REGISTERED] = Variant(parse_side("--ours", f"{arguments.ours} {REGISTERED}"), every)
+    return variants
 
 
 def nvls_text() -> str:
@@ -172,36 +191,36 @@ def nvls_text() -> str:
     return f"All with `NCCL_NVLS_ENABLE={value}`" if value is not None else "`NCCL_NVLS_ENABLE` is not set"
 
 
-def variant_text(name: str, way: Variant, every: Sequence[str]) -> str:
-    """Describes a variant in one sentence, for the page."""
-    only = [collective for collective in every if collective in way.collectives]
-    return f"{name}: `{without_paths(way.side.text)}`" + (
-        f", {' and '.join(only)} only" if len(only) < len(every) else ""
-    )
+def variant_text(name: str, variant: Variant, every: Sequence[str]) -> str:
+    """Describes a variant in one sentence, for the page. `every` lists all measured collectives."""
+    measured = [collective for collective in every if collective in variant.collectives]
+    limitation = f", {' and '.join(measured)} only" if len(measured) < len(every) else ""
+    return f"{name}: `{without_paths(variant.side.text)}`{limitation}"
 
 
 class Results:
-    """Figures, facts and notes collected so far."""
+    """Collected figures, facts about the machine, and notes for the page."""
 
     def __init__(self) -> None:
         self.figures: list[Figure] = []
         self.facts: dict[str, Any] = {}
-        self.said: list[str] = []
-        self.said_before: list[str] = []
+        self.notes: list[str] = []
+        self.earlier_notes: list[str] = []
+        """Notes of the calls that --add continues."""
 
     def add(self, path: Path) -> None:
         """Adds the results of another call as earlier rounds."""
-        self.facts, figures = read(path)
+        self.facts, figures = read_figures(path)
         self.figures += figures
-        self.said_before += self.facts.get("said", [])
+        self.earlier_notes += self.facts.get("said", [])
 
     @property
-    def rounds(self) -> int:
-        """Number of the last round."""
+    def last_round(self) -> int:
+        """Number of the last round; 0 without figures."""
         return max((figure.round for figure in self.figures), default=0)
 
-    def learn(self, records: Sequence[Path]) -> None:
-        """Takes the facts from a record of plain NCCL; a peer may use another NCCL version."""
+    def read_facts(self, records: Sequence[Path]) -> None:
+        """Reads the facts from the first record. Pass records of NCCL; a peer may use another NCCL version."""
         if not records:
             return
         header = json.loads(records[0].read_text().splitlines()[0])
@@ -212,58 +231,64 @@ class Results:
             "facts": without_paths(header["machine"]),
         }
 
-    def write(self, results: Path, ways: dict[str, Variant]) -> str:
-        """Writes figures and page, with the variants of this call first and those of earlier calls after them."""
-        sides = {name: without_paths(way.side.text) for name, way in ways.items()}
-        earlier = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
-        before = [sentence.removeprefix("Before: ") for sentence in self.said_before]
-        before = [f"Before: {sentence}" for sentence in before if sentence not in self.said]
-        self.facts |= {"ways": sides | earlier, "said": [*self.said, *before]}
+    def write(self, results: Path, variants: dict[str, Variant]) -> str:
+        """Writes figures and page, with the variants of this call first and those of earlier calls after them.
+
+        Returns the page. `results` is the output path without suffix.
+        """
+        sides = {name: without_paths(variant.side.text) for name, variant in variants.items()}
+        earlier_sides = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
+        earlier_notes = [note.removeprefix("Before: ") for note in self.earlier_notes]
+        marked_notes = [f"Before: {note}" for note in earlier_notes if note not in self.notes]
+        self.facts |= {"ways": sides | earlier_sides, "said": [*self.notes, *marked_notes]}
         results.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(f"{results}.jsonl.gz", "wt") as file:
             file.write(json.dumps({"kind": "provenance", **self.facts}) + "\n")
             for figure in self.figures:
                 file.write(json.dumps(figure._asdict() | {"what": figure.what._asdict()}) + "\n")
-        return write(results, self.facts, self.figures)
+        return write_page(results, self.facts, self.figures)
 
 
-def measure(arguments: argparse.Namespace, ways: dict[str, Variant], results: Results, folder: Path) -> int:
+def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results: Results, folder: Path) -> int:
     """Runs all starts that fit into the budget. Returns 0, or the exit code of an interrupt."""
-    ranks = arguments.ranks.split() or ["-t", str(engine.default_ranks())]
-    results.said.append(f"Ranks: `{' '.join(ranks)}`")
+    rank_flags = arguments.ranks.split() or ["-t", str(engine.default_ranks())]
+    results.notes.append(f"Ranks: `{' '.join(rank_flags)}`")
     wanted = configurations(
         arguments.collectives.split(","), arguments.dtypes.split(","), arguments.launches.split(",")
     )
-    starts = list(plan(stages(wanted, arguments.bands.split(",")), ways, arguments.rounds))
-    before = results.rounds
-    begun, slowest_s = time.monotonic(), 0.0
-    for done, start in enumerate(starts):
-        from_s = time.monotonic()
-        if from_s - begun + slowest_s > arguments.budget_s:
-            results.said.append(
-                f"The time of --budget-s was over: {len(starts) - done} of {len(starts)} starts were left out."
+    stages = group_stages(wanted, arguments.bands.split(","))
+    starts = list(plan_starts(stages, variants, arguments.rounds))
+    earlier_rounds = results.last_round
+    begin_s, slowest_s = time.monotonic(), 0.0
+    for index, start in enumerate(starts):
+        start_s = time.monotonic()
+        if start_s - begin_s + slowest_s > arguments.budget_s:
+            results.notes.append(
+                f"The time of --budget-s was over: {len(starts) - index} of {len(starts)} starts were left out."
             )
             break
-        words = flags(start.configuration, start.band, ranks, trial=arguments.trial)
-        numbered = start._replace(round=before + start.round)
+        flags = engine_flags(start.configuration, start.band, rank_flags, trial=arguments.trial)
+        side = variants[start.variant].side
+        numbered = start._replace(round=earlier_rounds + start.round)
         try:
-            results.figures += measure_start(numbered, ways[start.way].side, words, folder, first=before + 1)
+            results.figures += measure_start(numbered, side, flags, folder, checked_round=earlier_rounds + 1)
         except BlockEndedError as error:
             if error.was_interrupted:
-                results.said.append("Interrupted.")
+                results.notes.append("Interrupted.")
                 return error.exit_code
-            where = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
-            sentence = f"{start.way} failed at {where}, with exit code {error.exit_code}"
-            results.said += [] if sentence in results.said else [sentence]
+            case = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
+            note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
+            results.notes += [] if note in results.notes else [note]
         records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
-        if start.way in (NCCL, NCCL_REGISTERED) and not results.facts:
-            results.learn(records)
-        for old in records:
-            old.write_text("")  # keeps the count of names, but not the samples, which would fill the disk
-        took_s = time.monotonic() - from_s
+        if start.variant in (NCCL, NCCL_REGISTERED) and not results.facts:
+            results.read_facts(records)
+        for record in records:
+            record.write_text("")  # the samples would fill the disk; the file stays, because record names count files
+        took_s = time.monotonic() - start_s
         slowest_s = max(slowest_s, took_s)
         print(
-            f"{done + 1} of {len(starts)}: {start.way}, {' '.join(start.configuration)}, {start.band}, {took_s:.1f} s",
+            f"{index + 1} of {len(starts)}: {start.variant}, {' '.join(start.configuration)}, {start.band}, "
+            f"{took_s:.1f} s",
             file=sys.stderr,
         )
     return ExitCode.GOOD
@@ -271,7 +296,6 @@ def measure(arguments: argparse.Namespace, ways: dict[str, Variant], results: Re
 
 def argument_error(arguments: argparse.Namespace) -> str:
     """Returns an error message for the first invalid argument. Empty if all are valid."""
-    peers = [text.partition("=") for text in arguments.peer]
     lists = {
         "--buffers": (arguments.buffers, ("plain", "registered")),
         "--collectives": (arguments.collectives, COLLECTIVES),
@@ -279,23 +303,30 @@ def argument_error(arguments: argparse.Namespace) -> str:
         "--launches": (arguments.launches, LAUNCHES),
         "--bands": (arguments.bands, tuple(BANDS)),
     }
-    for flag, (words, allowed) in lists.items():
-        for word in words.split(","):
+    for flag, (value, allowed) in lists.items():
+        for word in value.split(","):
             if word not in allowed:
-                return f'{flag} "{words}": "{word}" is unknown; allowed are {", ".join(allowed)}'
-    if "whole" in (words := arguments.bands.split(",")) and len(words) > 1:
+                return f'{flag} "{value}": "{word}" is unknown; allowed are {", ".join(allowed)}'
+    bands = arguments.bands.split(",")
+    if "whole" in bands and len(bands) > 1:
         return f'--bands "{arguments.bands}": "whole" includes the others; give only "whole"'
     if not arguments.budget_s > 0:
         return f"--budget-s {arguments.budget_s}: not a number of seconds above 0"
+    return peer_error(arguments.peer)
+
+
+def peer_error(peers: Sequence[str]) -> str:
+    """Returns an error message for the first invalid --peer. Empty if all are valid."""
     names = [NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED]
-    for text, (left, equals, _) in zip(arguments.peer, peers, strict=True):
-        name, at, collectives = left.partition("@")
+    for text in peers:
+        name_and_collectives, equals, _ = text.partition("=")
+        name, separator, collectives = name_and_collectives.partition("@")
         if not equals or not name:
             return f'--peer "{text}" is not NAME=SIDE or NAME@COLLECTIVE,...=SIDE'
         if name in names:
             return f'--peer "{text}": the name "{name}" is used twice; give each peer its own name'
         names.append(name)
-        for word in collectives.split(",") if at else []:
+        for word in collectives.split(",") if separator else []:
             if word not in COLLECTIVES:
                 return f'--peer "{text}": "{word}" is unknown; allowed are {", ".join(COLLECTIVES)}'
     return ""
@@ -329,10 +360,10 @@ def main() -> int:
         "--trial", action="store_true", help="test this program on the host: small sizes, few iterations"
     )
     arguments = parser.parse_args()
-    if sentence := argument_error(arguments):
-        parser.error(sentence)
+    if message := argument_error(arguments):
+        parser.error(message)
     try:
-        ways = ways_of(arguments)
+        variants = parse_variants(arguments)
     except UsageError as error:
         parser.error(str(error))
     results = Results()
@@ -340,20 +371,20 @@ def main() -> int:
         results.add(path)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            code = measure(arguments, ways, results, Path(scratch))
+            code = measure(arguments, variants, results, Path(scratch))
         except KeyboardInterrupt:
-            results.said.append("Interrupted.")
+            results.notes.append("Interrupted.")
             code = ExitCode.INTERRUPTED
     if not results.facts:
         print("NCCL was not measured, so nothing was written", file=sys.stderr)
         return code or ExitCode.ENVIRONMENT
     every = arguments.collectives.split(",")
-    results.said[:0] = [
+    results.notes[:0] = [
         nvls_text(),
-        *(variant_text(name, way, every) for name, way in ways.items() if way.side.text),
+        *(variant_text(name, variant, every) for name, variant in variants.items() if variant.side.text),
         *arguments.note,
     ]
-    print(results.write(arguments.results, ways))
+    print(results.write(arguments.results, variants))
     return code
 
 

@@ -1,4 +1,8 @@
-"""Lower bound (floor) of a collective's time on a machine, from the limits of its hardware."""
+"""Lower bound (floor) of a collective's time on a machine, from the limits of its hardware.
+
+`gpu_fastpath_page` prints the floor next to measured times. A trip is one dependent transfer over NVLink: the receiver
+must have the data before it can send.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +16,24 @@ class Hardware(NamedTuple):
 
     gap_us: float  # between two empty kernels of a CUDA graph
     one_way_us: float  # from writing a flag into a peer's memory until its kernel reads it
-    alone_gbps: float  # rate of writes by the SMs of one GPU to a peer, with no other writer
-    all_gbps: float  # the same per GPU, with all GPUs writing
+    one_writer_gbps: float  # rate of writes by the SMs of one GPU to a peer, with no other writer
+    all_writers_gbps: float  # the same per GPU, with all GPUs writing
 
 
-HARDWARE = {"NVIDIA H200": Hardware(gap_us=0.52, one_way_us=0.75, alone_gbps=369.0, all_gbps=365.0)}
+HARDWARE = {"NVIDIA H200": Hardware(gap_us=0.52, one_way_us=0.75, one_writer_gbps=369.0, all_writers_gbps=365.0)}
 """Limits by the driver's device name. H200: measured on four GPUs with NVLink 4 through NVSwitch (18 links each), CUDA
 13.0, driver 580. Copy engines write at 392 GB/s; kernels do not reach that."""
 
 
-class Step(NamedTuple):
-    """One algorithm for a collective: its dependent trips, and the data that the busiest rank sends."""
+class Algorithm(NamedTuple):
+    """One algorithm for a collective: its trips, and the data of the busiest rank."""
 
     trips: int
-    of_size: float  # larger of bytes sent and received, as a fraction of the printed size
-    alone: bool = False  # only one rank sends
+    bytes_per_size: float  # larger of bytes sent and received by the busiest rank, relative to the printed size
+    one_sender: bool = False  # only one rank sends
 
 
-def algorithms_for(collective: str, ranks: int) -> list[Step]:
+def algorithms_for(collective: str, ranks: int) -> list[Algorithm]:
     """Returns the algorithms that may be the fastest at some size. Empty for an unknown collective.
 
     In all-gather, reduce-scatter and all-to-all each rank sends every peer one of `ranks` shares at once. An all-reduce
@@ -39,11 +43,11 @@ def algorithms_for(collective: str, ranks: int) -> list[Step]:
     """
     one_share = (ranks - 1) / ranks
     if collective in ("all_gather", "reduce_scatter", "alltoall"):
-        return [Step(1, one_share)]
+        return [Algorithm(1, one_share)]
     if collective == "all_reduce":
-        return [Step(1, ranks - 1), Step(2, 2 * one_share)]
+        return [Algorithm(1, ranks - 1), Algorithm(2, 2 * one_share)]
     if collective == "broadcast":
-        return [Step(1, ranks - 1, alone=True), Step(2, 1)]
+        return [Algorithm(1, ranks - 1, one_sender=True), Algorithm(2, 1)]
     return []
 
 
@@ -55,26 +59,24 @@ class Floor(NamedTuple):
 
     def us(self, collective: str, size_bytes: int) -> float | None:
         """Returns gap, trips and transfer time of the fastest algorithm. None for an unknown collective."""
-        of = self.hardware
-        return min(
-            (
-                of.gap_us
-                + step.trips * of.one_way_us
-                + step.of_size * size_bytes * US_PER_BYTE_AT_1_GBPS / (of.alone_gbps if step.alone else of.all_gbps)
-                for step in algorithms_for(collective, self.ranks)
-            ),
-            default=None,
-        )
+        times_us = [self._algorithm_us(algorithm, size_bytes) for algorithm in algorithms_for(collective, self.ranks)]
+        return min(times_us, default=None)
+
+    def _algorithm_us(self, algorithm: Algorithm, size_bytes: int) -> float:
+        hardware = self.hardware
+        rate_gbps = hardware.one_writer_gbps if algorithm.one_sender else hardware.all_writers_gbps
+        trips_us = algorithm.trips * hardware.one_way_us
+        return hardware.gap_us + trips_us + algorithm.bytes_per_size * size_bytes * US_PER_BYTE_AT_1_GBPS / rate_gbps
 
     @property
-    def words(self) -> str:
-        """Description for the page: what the floor includes and excludes."""
-        of = self.hardware
+    def description(self) -> str:
+        """Sentences for the page: the parts of the floor and their values."""
+        hardware = self.hardware
         return (
-            f"The floor is the least time of a call in a graph without NVLS. It adds {of.gap_us} us between two "
-            f"kernels, {of.one_way_us} us for each trip over NVLink, and the time of the busiest rank's bytes. "
-            f"The bytes move at {of.all_gbps:.0f} GB/s, or at {of.alone_gbps:.0f} GB/s if only a broadcast's root "
-            "sends. Large all-reduces and broadcasts make two trips."
+            f"The floor is the least time of a call in a graph without NVLS. It adds {hardware.gap_us} us between two "
+            f"kernels, {hardware.one_way_us} us for each trip over NVLink, and the time of the busiest rank's bytes. "
+            f"The bytes move at {hardware.all_writers_gbps:.0f} GB/s, or at {hardware.one_writer_gbps:.0f} GB/s "
+            "if only a broadcast's root sends. Large all-reduces and broadcasts make two trips."
         )
 
 

@@ -2,9 +2,9 @@
 
     python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results build/bench-results/h200-x4-parity
 
-Both programs get the same flags and alternate in rounds, each of them first equally often. Each run repeats its sizes
-several times (-N). After the planned rounds, the rest of --budget-s goes to more rounds of the undecided sizes. A round
-that would not end in time is not started.
+A round starts both programs once, with the same flags; each of them is first equally often. A start repeats its sizes
+several times (cycles, -N). After the planned rounds, the rest of --budget-s goes to more rounds of the undecided sizes:
+those without a verdict (gpu_parity_verdict.py). A round that would not end in time is not started.
 
     --measure g:all:latency:5 --measure processes:sendrecv,broadcast:plateau,large:1 --add-to EARLIER.json
 
@@ -26,27 +26,36 @@ from pathlib import Path
 from typing import Any
 
 from gpu_parity_page import WHOLE_SWEEP, as_page
-from gpu_parity_rounds import BANDS, CHECKED, RUN_TIMEOUT_S, WAYS, Budget, Rounds, RowCollection, measures
+from gpu_parity_rounds import (
+    BANDS,
+    CHECK_FLAGS,
+    LAUNCH_FLAGS,
+    RUN_TIMEOUT_S,
+    Budget,
+    Rounds,
+    RowCollection,
+    parse_comparisons,
+)
 from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run
 
 from busbw.errors import ExitCode
 
-MEASURE = ["g,processes:all:large:2", "g,processes:all:latency:2"]
-SPREAD = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
-EQUAL_FACTS = ("nccl_version", "cuda_driver", "driver")
+DEFAULT_COMPARISONS = ["g,processes:all:large:2", "g,processes:all:latency:2"]
+SPREAD_FLAGS = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
+SHARED_FACTS = ("nccl_version", "cuda_driver", "driver")
 """Facts that must be equal before rounds are merged, besides GPUs and busbw's version."""
 
 
-def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, trial: bool) -> dict[str, list[float]]:
-    """Measures the wall time of the whole sweep with checks, twice per program, alternating."""
-    found: dict[str, list[float]] = {side: [] for side in sides}
+def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, *, trial: bool) -> dict[str, list[float]]:
+    """Returns the seconds of the whole sweep with checks, twice per program, alternating."""
+    wall_s: dict[str, list[float]] = {side: [] for side in sides}
     flags = ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"] if trial else WHOLE_SWEEP
     for turn in range(2):
         for side in sorted(sides, reverse=turn == 1):
             if budget.allows(f"whole sweep {turn + 1} of {side}"):
                 command = sides[side].command("all_reduce", ["-g", str(gpus)], flags)
-                found[side].append(run(command, RUN_TIMEOUT_S).wall_s)
-    return found
+                wall_s[side].append(run(command, RUN_TIMEOUT_S).wall_s)
+    return wall_s
 
 
 def spread_of(values: list[float]) -> dict[str, Any]:
@@ -61,38 +70,37 @@ def spread_of(values: list[float]) -> dict[str, Any]:
 
 def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, folder: Path) -> list[dict[str, Any]]:
     """Repeats the runs of each program, and returns the spread of its figures."""
-    values: dict[tuple[str, int, str], list[float]] = {}
+    values: dict[tuple[str, int], list[float]] = {}  # by name of the figure and size, out of place
     for turn in range(runs):
         for side in sorted(sides, reverse=turn % 2 == 1):
             if not budget.allows(f"repetition {turn + 1} of {side}"):
                 continue
             record = folder / "spread.jsonl" if side == "busbw" else None
-            done = run(sides[side].command("all_reduce", ["-g", str(gpus)], SPREAD), RUN_TIMEOUT_S, record)
+            done = run(sides[side].command("all_reduce", ["-g", str(gpus)], SPREAD_FLAGS), RUN_TIMEOUT_S, record)
             for (size, placement), cycles in done.times_us.items():
                 if placement == "out_of_place":
                     name = "nccl-tests: time" if side == "nccl-tests" else "busbw: time"
-                    values.setdefault((name, size, placement), []).extend(cycles)
+                    values.setdefault((name, size), []).extend(cycles)
             for row in done.records:
                 if row["kind"] == "row" and row["placement"] == "out_of_place":
-                    key = ("busbw: median", row["size_bytes"], row["placement"])
-                    values.setdefault(key, []).append(row["stats"]["median_us"])
-                    if (device := row.get("device_time_us")) is not None:
-                        key = ("busbw: device time", row["size_bytes"], row["placement"])
-                        values.setdefault(key, []).append(device)
+                    size = row["size_bytes"]
+                    values.setdefault(("busbw: median", size), []).append(row["stats"]["median_us"])
+                    if (device_us := row.get("device_time_us")) is not None:
+                        values.setdefault(("busbw: device time", size), []).append(device_us)
     return [
-        {"what": figure, "size_bytes": size, "runs": len(found), **spread_of(found)}
-        for (figure, size, _), found in sorted(values.items(), key=lambda item: (item[0][1], item[0][0]))
-        if len(found) > 1
+        {"what": name, "size_bytes": size, "runs": len(values[name, size]), **spread_of(values[name, size])}
+        for name, size in sorted(values, key=lambda key: (key[1], key[0]))
+        if len(values[name, size]) > 1
     ]
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Lists settings that must be equal before rounds of two results may be merged."""
-    different = [name for name in ("machine", "busbw") if before["provenance"][name] != now["provenance"][name]]
-    facts = [each["provenance"]["facts"] for each in (before, now)]
-    different += [name for name in EQUAL_FACTS if facts[0].get(name) != facts[1].get(name)]
+    provenance_before, provenance_now = before["provenance"], now["provenance"]
+    facts_before, facts_now = provenance_before["facts"], provenance_now["facts"]
     return [
-        *different,
+        *(name for name in ("machine", "busbw") if provenance_before[name] != provenance_now[name]),
+        *(name for name in SHARED_FACTS if facts_before.get(name) != facts_now.get(name)),
         *(name for name in ("gpus", "their_processes", "large_flags") if before.get(name) != now.get(name)),
     ]
 
@@ -107,10 +115,11 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, help="default: all")
     parser.add_argument(
         "--measure",
-        type=measures,
+        type=parse_comparisons,
         action="append",
         metavar="WAYS:COLLECTIVES:BANDS:ROUNDS",
-        help=f"WAYS: {', '.join(WAYS)}; BANDS: {', '.join(BANDS)}; repeatable (default: {' '.join(MEASURE)})",
+        help=f"WAYS: {', '.join(LAUNCH_FLAGS)}; BANDS: {', '.join(BANDS)}; "
+        f"repeatable (default: {' '.join(DEFAULT_COMPARISONS)})",
     )
     parser.add_argument(
         "--factor", type=int, choices=[2, 4], default=2, help="factor between sizes; 4 takes every other"
@@ -126,20 +135,20 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     trial = arguments.backend == "host"
-    requested = arguments.measure or map(measures, MEASURE)
-    wanted = [replace(each, factor=arguments.factor) for found in requested for each in found]
+    groups = arguments.measure or map(parse_comparisons, DEFAULT_COMPARISONS)
+    comparisons = [replace(comparison, factor=arguments.factor) for group in groups for comparison in group]
     ours = BusbwPrograms(arguments.programs.resolve(), arguments.backend)
     theirs: Any = ours if trial else NcclTests(arguments.nccl_tests.resolve())
     sides: dict[str, Any] = {"busbw": ours, "nccl-tests": theirs}
-    processes = sides
+    process_sides = sides
     if arguments.mpirun:
         folder = (arguments.mpi_nccl_tests or arguments.nccl_tests).resolve()
-        processes = {**sides, "nccl-tests": NcclTests(folder, tuple(shlex.split(arguments.mpirun)))}
+        process_sides = {**sides, "nccl-tests": NcclTests(folder, tuple(shlex.split(arguments.mpirun)))}
     gpus = arguments.gpus or ours.gpus()
     budget = Budget(arguments.budget_s)
-    before = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
-    collection = RowCollection(before["rows"] if before else ())
-    rows_before = json.dumps(collection.rows())
+    earlier = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
+    collection = RowCollection(earlier["rows"] if earlier else ())
+    earlier_rows = json.dumps(collection.rows())
     code = ExitCode.GOOD
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -148,25 +157,25 @@ def main() -> int:
             "gpus": gpus,
             "notes": arguments.note,
             "their_processes": "processes under mpirun" if arguments.mpirun else "threads, -t",
-            "large_flags": list(CHECKED),
+            "large_flags": list(CHECK_FLAGS),
             "wall_s": {},
             "repeatability": [],
             "rows": [],
             "left_out": budget.left_out,
         }
-        if before and (different := differences(before, results)):
+        if earlier and (different := differences(earlier, results)):
             parser.error(f"--add-to {arguments.add_to}: different {', '.join(different)}; measure without it")
         try:
             for part in arguments.parts.split(","):
                 if part == "wall":
-                    results["wall_s"] = wall_times(sides, gpus, budget, trial)
+                    results["wall_s"] = wall_times(sides, gpus, budget, trial=trial)
                 elif part == "spread":
                     results["repeatability"] = repeatability(sides, arguments.repetitions, gpus, budget, folder)
                 elif part == "parity":
-                    by_way = {way: processes if way == "processes" else sides for way in WAYS}
-                    rounds = Rounds(by_way, gpus, budget, collection, trial)
-                    rounds.planned(wanted)
-                    rounds.more(wanted)
+                    sides_by_mode = {mode: process_sides if mode == "processes" else sides for mode in LAUNCH_FLAGS}
+                    rounds = Rounds(sides_by_mode, gpus, budget, collection, trial=trial)
+                    rounds.run_planned(comparisons)
+                    rounds.run_undecided(comparisons)
                 else:
                     parser.error(f"--parts {part}: allowed are wall, spread and parity")
         except RunError as problem:
@@ -175,15 +184,15 @@ def main() -> int:
             budget.left_out.append("the rest: interrupted")
             code = ExitCode.INTERRUPTED
         results["rows"] = collection.rows()
-        has_new_rows = json.dumps(results["rows"]) != rows_before
+        has_new_rows = json.dumps(results["rows"]) != earlier_rows
         if not has_new_rows and not any(results["wall_s"].values()) and not results["repeatability"]:
             reason = budget.left_out[-1] if budget.left_out else "no program gave a row"
             print(f"nothing was measured, so nothing was written; last skipped: {reason}", file=sys.stderr)
             return code or ExitCode.ENVIRONMENT
-        if before:
+        if earlier:
             for name in ("wall_s", "repeatability"):
-                results[name] = results[name] or before[name]
-            results["notes"] = [*before["notes"], *results["notes"]]
+                results[name] = results[name] or earlier[name]
+            results["notes"] = [*earlier["notes"], *results["notes"]]
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{arguments.results}.json").write_text(json.dumps(results, indent=1) + "\n")
     page = as_page(results)

@@ -1,5 +1,7 @@
 """Short page of gpu_parity.py: ratios by collective and band, and the times of representative sizes.
 
+A row is a size and placement of one collective and launch mode, with one time per round for each program.
+
 Rebuilds the page from its JSON, for example after a note was added by hand:
 
 python bench/gpu_parity_page.py build/bench-results/h200-x4-parity.json
@@ -26,27 +28,30 @@ from gpu_parity_verdict import (
 )
 from gpu_programs import machine_line, size_text
 
-CHECKED = """\
+CHECK_NOTE = """\
 From 1 MiB on both programs run with `-c 1`, their default. With `-c 0` nccl-tests leaves its buffers unwritten and
 allocates two instead of three. That makes large sizes faster: its all_gather of 4 GiB out of place on two H200s took
 7042 and 7029 us with `-c 0`, and 7461 and 7311 us with `-c 1`. busbw writes all memory first; it took 7361 us with
 `-c 0`."""
-"""Note on the page: the reason for measuring with checks."""
+"""Reason for measuring with checks."""
 SHOWN_BYTES = (1 << 10, 1 << 20, 16 << 20, 1 << 30)
 """Sizes of the last table, in place. The summary counts all sizes."""
 WHOLE_SWEEP = ["-b", "8", "-e", "8G", "-f", "2", "-c", "1"]
 
 
-def spread(rows: list[dict[str, Any]], side: str) -> str:
-    """Returns the spread of a program's rounds: maximum / minimum, as the median over the sizes."""
-    found = [max(row[side]) / min(row[side]) for row in rows if len(row[side]) > 1 and min(row[side]) > 0]
-    return f"{statistics.median(found):.2f}" if found else "-"
+def spread_text(rows: list[dict[str, Any]], side: str) -> str:
+    """Returns the spread of a program's rounds: maximum / minimum, as the median over the rows.
+
+    `side` is the key of the program's times, "busbw_us" or "nccl_tests_us".
+    """
+    ratios = [max(row[side]) / min(row[side]) for row in rows if len(row[side]) > 1 and min(row[side]) > 0]
+    return f"{statistics.median(ratios):.2f}" if ratios else "-"
 
 
-def agrees(rows: list[dict[str, Any]], side: str) -> str:
-    """Returns the number of sizes at which a program's own rounds agree."""
-    found = [agrees_with_itself(row[side], row["size_bytes"]) for row in rows]
-    decided = [agrees for agrees in found if agrees is not None]
+def agreement_text(rows: list[dict[str, Any]], side: str) -> str:
+    """Returns the number of rows at which a program's own rounds agree: "3 of 4"."""
+    answers = [agrees_with_itself(row[side], row["size_bytes"]) for row in rows]
+    decided = [agrees for agrees in answers if agrees is not None]
     return f"{sum(decided)} of {len(decided)}" if decided else "-"
 
 
@@ -64,10 +69,10 @@ def estimate_text(estimate: Estimate | None) -> str:
     return f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def tally(verdicts: list[str]) -> str:
-    """Returns the number of sizes per verdict."""
-    found = [(verdicts.count(verdict), verdict) for verdict in (MET, NOT_MET, CANNOT_BE_TOLD)]
-    return ", ".join(f"{count} {verdict}" for count, verdict in found if count)
+def tally_text(verdicts: list[str]) -> str:
+    """Returns the number of rows per verdict: "20 met, 1 not met"."""
+    counts = [(verdicts.count(verdict), verdict) for verdict in (MET, NOT_MET, CANNOT_BE_TOLD)]
+    return ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
@@ -81,33 +86,46 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     lines += ["| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |"]
     for way, collective in dict.fromkeys((row["way"], row["collective"]) for row in rows):
         for large, name in ((True, "1 MiB and above"), (False, "below 1 MiB")):
-            found = [
+            band_rows = [
                 row
                 for row in rows
                 if (row["way"], row["collective"]) == (way, collective) and (row["size_bytes"] >= LARGE_BYTES) is large
             ]
-            if not found:
-                continue
-            rounds = sorted({len(row["busbw_us"]) for row in found})
-            verdicts = [evaluate_row(row) for row in found]
-            minimums = [each.by_least.ratio for each in verdicts if each.by_least]
-            median = median_over_sizes(found)
-            ratios = [(each.by_median, row) for each, row in zip(verdicts, found, strict=True) if each.by_median]
-            extremes = [choose(ratios, key=lambda pair: pair[0].ratio) for choose in (min, max)] if ratios else []
-            edges = [
-                f"{one.ratio:.3f} ({size_text(row['size_bytes'])} {row['placement'].replace('_', ' ')})"
-                for one, row in extremes
-            ] or ["-", "-"]
-            within = median.verdict(1 - MEDIAN_MARGIN, 1 + MEDIAN_MARGIN) if median and large else "-"
-            lines.append(
-                f"| {way} | {collective} | {name} | {' to '.join(map(str, dict.fromkeys((rounds[0], rounds[-1]))))} | "
-                f"{estimate_text(median)} | {within} | {tally([each.verdict() for each in verdicts])} | "
-                f"{f'{statistics.median(minimums):.3f}' if minimums else '-'} | "
-                f"{tally([each.least_verdict() for each in verdicts])} | "
-                f"{spread(found, 'busbw_us')} | {spread(found, 'nccl_tests_us')} | {agrees(found, 'nccl_tests_us')} "
-                f"| {edges[0]} | {edges[1]} |"
-            )
+            if band_rows:
+                lines.append(f"| {way} | {collective} | {name} | {' | '.join(band_cells(band_rows, large=large))} |")
     return lines
+
+
+def band_cells(rows: list[dict[str, Any]], *, large: bool) -> list[str]:
+    """Returns the cells of one summary line after the name of its band. `large` is True from 1 MiB on."""
+    round_counts = sorted({len(row["busbw_us"]) for row in rows})
+    fewest, most = round_counts[0], round_counts[-1]
+    verdicts = [evaluate_row(row) for row in rows]
+    ratios_by_minimum = [verdict.by_minimum.ratio for verdict in verdicts if verdict.by_minimum]
+    median = median_over_sizes(rows)
+    return [
+        f"{fewest}" if fewest == most else f"{fewest} to {most}",
+        estimate_text(median),
+        median.verdict(1 - MEDIAN_MARGIN, 1 + MEDIAN_MARGIN) if median and large else "-",
+        tally_text([verdict.verdict() for verdict in verdicts]),
+        f"{statistics.median(ratios_by_minimum):.3f}" if ratios_by_minimum else "-",
+        tally_text([verdict.minimum_verdict() for verdict in verdicts]),
+        spread_text(rows, "busbw_us"),
+        spread_text(rows, "nccl_tests_us"),
+        agreement_text(rows, "nccl_tests_us"),
+        *extreme_texts([(verdict.by_median, row) for verdict, row in zip(verdicts, rows, strict=True)]),
+    ]
+
+
+def extreme_texts(estimates: list[tuple[Estimate | None, dict[str, Any]]]) -> list[str]:
+    """Returns the least and the greatest ratio, each with its size and placement."""
+    known = [(estimate.ratio, row) for estimate, row in estimates if estimate]
+    if not known:
+        return ["-", "-"]
+    extremes = [select(known, key=lambda pair: pair[0]) for select in (min, max)]
+    return [
+        f"{ratio:.3f} ({size_text(row['size_bytes'])} {row['placement'].replace('_', ' ')})" for ratio, row in extremes
+    ]
 
 
 def as_page(results: dict[str, Any]) -> str:
@@ -129,7 +147,7 @@ def as_page(results: dict[str, Any]) -> str:
         *summary(results["rows"]),
     ]
     if results.get("large_flags"):
-        lines += ["", CHECKED]
+        lines += ["", CHECK_NOTE]
     for note in results["notes"]:
         lines += ["", note]
     if any(results["wall_s"].values()):
@@ -160,12 +178,12 @@ def as_page(results: dict[str, Any]) -> str:
         if row["size_bytes"] not in SHOWN_BYTES or row["placement"] != "in_place":
             continue
         ours, theirs = (center_us(row[side]) for side in ("busbw_us", "nccl_tests_us"))
-        found = evaluate_row(row)
+        verdict = evaluate_row(row)
         lines.append(
             f"| {row['way']} | {row['collective']} | {size_text(row['size_bytes'])} | "
             f"{row['placement'].replace('_', ' ')} | {len(row['busbw_us'])} | {ours:.2f} | {theirs:.2f} | "
-            f"{estimate_text(found.by_median)} | {found.verdict()} | "
-            f"{estimate_text(found.by_least)} | {found.least_verdict()} |"
+            f"{estimate_text(verdict.by_median)} | {verdict.verdict()} | "
+            f"{estimate_text(verdict.by_minimum)} | {verdict.minimum_verdict()} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -1,8 +1,13 @@
-"""Rounds of both programs, alternating: first the planned rounds, then more rounds of the undecided sizes."""
+"""Rounds of both programs, alternating: first the planned rounds, then more rounds of the undecided sizes.
+
+A round starts busbw and nccl-tests once with the same flags. A start repeats its sizes several times (cycles, -N). A
+row is a size and placement of one collective and launch mode; its key "way" is the launch mode.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import statistics
 import time
@@ -14,12 +19,14 @@ from gpu_parity_verdict import CANNOT_BE_TOLD, evaluate_row
 from gpu_programs import RunError, run
 
 COLLECTIVES = "all_reduce,all_gather,reduce_scatter,alltoall,sendrecv,broadcast"
-WAYS = {"g": "-g", "t": "-t", "processes": "--processes"}
+LAUNCH_FLAGS = {"g": "-g", "t": "-t", "processes": "--processes"}
+"""Launch modes, each with busbw's flag for the number of GPUs."""
 RUN_TIMEOUT_S = 120.0
 _DECIDING_HALF_WIDTH = 0.02
-"""Half-width of an interval that decides most sizes."""
+"""Half-width of the ratio's interval at which most sizes have a verdict."""
 
 Times = dict[tuple[int, str], list[float]]
+"""Times in us of all cycles, by size and placement."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +38,18 @@ class Band:
     flags: tuple[str, ...]
 
 
-CHECKED = ("-c", "1")
+CHECK_FLAGS = ("-c", "1")
 """Flags from 1 MiB on, the default of both programs. With -c 0 nccl-tests would use two buffers instead of three, and
 leave them unwritten."""
 BANDS = {
     "latency": Band(8, 512 << 10, ("-n", "100", "-w", "20", "-N", "10", "-c", "0")),
-    "plateau": Band(1 << 20, 64 << 20, ("-n", "50", "-w", "10", "-N", "5", *CHECKED)),
-    "large": Band(1 << 20, 8 << 30, ("-n", "20", "-w", "5", *CHECKED)),
+    "plateau": Band(1 << 20, 64 << 20, ("-n", "50", "-w", "10", "-N", "5", *CHECK_FLAGS)),
+    "large": Band(1 << 20, 8 << 30, ("-n", "20", "-w", "5", *CHECK_FLAGS)),
 }
 TRIAL_BANDS = {
     "latency": Band(8, 64, ("-n", "5", "-N", "3", "-c", "0")),
-    "plateau": Band(1 << 20, 2 << 20, ("-n", "2", "-N", "2", *CHECKED)),
-    "large": Band(2 << 20, 4 << 20, ("-n", "1", "-N", "2", *CHECKED)),
+    "plateau": Band(1 << 20, 2 << 20, ("-n", "2", "-N", "2", *CHECK_FLAGS)),
+    "large": Band(2 << 20, 4 << 20, ("-n", "1", "-N", "2", *CHECK_FLAGS)),
 }
 
 
@@ -66,46 +73,52 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One comparison and its number of rounds. `sizes` limits the band to a first and a last size."""
+class Comparison:
+    """One collective, launch mode and band of sizes to compare, with the number of planned rounds."""
 
-    way: str
+    launch_mode: str
     collective: str
     band: str
     rounds: int
     sizes: tuple[int, int] | None = None
+    """First and last size in bytes. None for the whole band."""
     factor: int = 2
+    """Factor between sizes."""
 
-    def flags(self, trial: bool) -> list[str]:
+    def flags(self, *, trial: bool) -> list[str]:
         """Returns the flags for both programs."""
         band = (TRIAL_BANDS if trial else BANDS)[self.band]
         first, last = self.sizes or (band.first, band.last)
         return ["-b", str(first), "-e", str(last), "-f", str(self.factor), *band.flags]
 
 
-def measures(text: str) -> list[Measure]:
+def parse_comparisons(text: str) -> list[Comparison]:
     """Parses a text such as "g,t:all:latency:5". Raises ArgumentTypeError with the allowed words."""
-    words = text.split(":")
-    if len(words) != 4 or not words[3].isdigit() or int(words[3]) < 1:
+    fields = text.split(":")
+    if len(fields) != 4 or not fields[3].isdigit() or int(fields[3]) < 1:
         raise argparse.ArgumentTypeError(f"{text}: expected WAYS:COLLECTIVES:BANDS:ROUNDS, such as g:all:latency:5")
-    ways, bands = words[0].split(","), words[2].split(",")
-    collectives = (COLLECTIVES if words[1] == "all" else words[1]).split(",")
-    for found, allowed in ((ways, WAYS), (collectives, COLLECTIVES.split(",")), (bands, BANDS)):
-        for word in found:
+    modes, bands = fields[0].split(","), fields[2].split(",")
+    collectives = (COLLECTIVES if fields[1] == "all" else fields[1]).split(",")
+    for words, allowed in ((modes, LAUNCH_FLAGS), (collectives, COLLECTIVES.split(",")), (bands, BANDS)):
+        for word in words:
             if word not in allowed:
                 raise argparse.ArgumentTypeError(f"{text}: {word}: allowed are {', '.join(allowed)}")
-    return [Measure(way, name, band, int(words[3])) for way in ways for name in collectives for band in bands]
+    rounds = int(fields[3])
+    return [Comparison(*names, rounds) for names in itertools.product(modes, collectives, bands)]
 
 
-def turns(wanted: Sequence[Measure]) -> Iterator[tuple[int, Measure, bool]]:
-    """Yields all comparisons round by round. nccl-tests runs first in every second run and every second round."""
-    for turn in range(max(measure.rounds for measure in wanted)):
-        for position, measure in enumerate(wanted):
-            if turn < measure.rounds:
-                yield turn, measure, (turn + position) % 2 == 1
+def planned_rounds(comparisons: Sequence[Comparison]) -> Iterator[tuple[int, Comparison, bool]]:
+    """Yields round, comparison, and True if nccl-tests runs first, round by round.
+
+    The first program alternates over the comparisons of a round, and over the rounds of a comparison.
+    """
+    for round_index in range(max(comparison.rounds for comparison in comparisons)):
+        for position, comparison in enumerate(comparisons):
+            if round_index < comparison.rounds:
+                yield round_index, comparison, (round_index + position) % 2 == 1
 
 
-def requested(size_bytes: int) -> int:
+def requested_size(size_bytes: int) -> int:
     """Returns the requested power of two for a size that was rounded down to whole elements of all ranks."""
     return 1 << (size_bytes - 1).bit_length()
 
@@ -120,107 +133,129 @@ class RowCollection:
     def _key(row: dict[str, Any]) -> tuple[str, str, int, str]:
         return row["way"], row["collective"], row["size_bytes"], row["placement"]
 
-    def add(self, way: str, collective: str, ours: Times, theirs: Times) -> None:
+    def add(self, launch_mode: str, collective: str, busbw: Times, nccl_tests: Times) -> None:
         """Adds a round. Skips size 0, which has less than one element per rank."""
-        for size, placement in set(ours) & set(theirs):
+        for size, placement in set(busbw) & set(nccl_tests):
             if size == 0:
                 continue
-            row: dict[str, Any] = {"way": way, "collective": collective, "size_bytes": size, "placement": placement}
-            row = self._rows.setdefault(self._key(row), row)
-            for side, cycles in (("busbw", ours[size, placement]), ("nccl_tests", theirs[size, placement])):
-                row.setdefault(f"{side}_us", []).append(statistics.median(cycles))
-                row.setdefault(f"{side}_least_us", []).append(min(cycles))
+            new_row: dict[str, Any] = {"way": launch_mode, "collective": collective}
+            new_row |= {"size_bytes": size, "placement": placement}
+            row = self._rows.setdefault(self._key(new_row), new_row)
+            for side, cycles_us in (("busbw", busbw[size, placement]), ("nccl_tests", nccl_tests[size, placement])):
+                row.setdefault(f"{side}_us", []).append(statistics.median(cycles_us))
+                row.setdefault(f"{side}_least_us", []).append(min(cycles_us))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns the rows, sorted by launch mode and collective as they came, then by size and placement."""
+        """Returns the rows by launch mode and collective in order of their first row, then by size and placement."""
         groups = list(dict.fromkeys(key[:2] for key in self._rows))
         return [self._rows[key] for key in sorted(self._rows, key=lambda key: (groups.index(key[:2]), key[2:]))]
 
-    def undecided(self, measure: Measure, trial: bool) -> tuple[Measure, float] | None:
-        """Returns the undecided sizes of `measure` as one range, and their nearness to a decision. None if decided."""
-        band = (TRIAL_BANDS if trial else BANDS)[measure.band]
+    def undecided(self, comparison: Comparison, *, trial: bool) -> tuple[Comparison, float] | None:
+        """Returns the comparison limited to the range of its undecided sizes, and their nearness to a verdict.
+
+        Each undecided row adds 0 to 1 to the nearness: 1 if its interval is narrow enough or not known yet. None if all
+        rows are decided.
+        """
+        band = (TRIAL_BANDS if trial else BANDS)[comparison.band]
         sizes, nearness = [], 0.0
-        for (way, collective, size, _), row in self._rows.items():
-            if (way, collective) != (measure.way, measure.collective) or not band.first <= requested(size) <= band.last:
+        for (launch_mode, collective, size, _), row in self._rows.items():
+            is_in_band = band.first <= requested_size(size) <= band.last
+            if (launch_mode, collective) != (comparison.launch_mode, comparison.collective) or not is_in_band:
                 continue
-            found = evaluate_row(row)
-            if found.by_median and found.verdict() == CANNOT_BE_TOLD:
-                sizes.append(requested(size))
-                half_width = found.by_median.half_width()
+            verdict = evaluate_row(row)
+            if verdict.by_median and verdict.verdict() == CANNOT_BE_TOLD:
+                sizes.append(requested_size(size))
+                half_width = verdict.by_median.half_width()
                 nearness += 1.0 if math.isinf(half_width) else min(1.0, _DECIDING_HALF_WIDTH / half_width) ** 2
-        return (replace(measure, sizes=(min(sizes), max(sizes))), nearness) if sizes else None
+        return (replace(comparison, sizes=(min(sizes), max(sizes))), nearness) if sizes else None
+
+
+_Key = tuple[str, str, str]
+"""Launch mode, collective and band of a comparison."""
 
 
 class Rounds:
     """Runs both programs for all comparisons until they are done or the budget is used up."""
 
     def __init__(
-        self, sides: dict[str, dict[str, Any]], gpus: int, budget: Budget, rows: RowCollection, trial: bool
+        self, sides: dict[str, dict[str, Any]], gpus: int, budget: Budget, rows: RowCollection, *, trial: bool
     ) -> None:
+        """Stores the settings.
+
+        Args:
+            sides: By launch mode, the programs "busbw" and "nccl-tests".
+            gpus: Number of GPUs.
+            budget: Time limit.
+            rows: Collection that the rounds are added to.
+            trial: True for small sizes, in a test of the benchmark.
+        """
         self._sides = sides
         self._gpus = gpus
         self._budget = budget
         self._rows = rows
         self._trial = trial
-        self._took_s: dict[tuple[str, str, str], float] = {}
-        self._failed: set[tuple[str, str, str]] = set()
+        self._took_s: dict[_Key, float] = {}  # duration of the last whole round
+        self._failed: set[_Key] = set()
 
-    def planned(self, wanted: Sequence[Measure]) -> None:
+    def run_planned(self, comparisons: Sequence[Comparison]) -> None:
         """Runs the planned rounds, and notes those that do not fit into the budget."""
-        for turn, measure, theirs_first in turns(wanted):
-            activity = f"round {turn + 1}, {measure.way}, {measure.collective}, {measure.band}"
-            key = self._key(measure)
-            if key not in self._failed and self._budget.allows(activity, self._expected_s(measure)):
-                self._run_once(measure, theirs_first)
+        for round_index, comparison, nccl_tests_first in planned_rounds(comparisons):
+            activity = f"round {round_index + 1}, {', '.join(self._key(comparison))}"
+            is_failed = self._key(comparison) in self._failed
+            if not is_failed and self._budget.allows(activity, self._expected_s(comparison)):
+                self._run_round(comparison, nccl_tests_first=nccl_tests_first)
 
-    def more(self, wanted: Sequence[Measure]) -> int:
+    def run_undecided(self, comparisons: Sequence[Comparison]) -> int:
         """Runs rounds of undecided sizes, best gain per time first, and returns their number."""
-        extra: dict[tuple[str, str, str], int] = {}
-        while choices := self._choices(wanted, extra):
-            measure = max(choices, key=lambda choice: choice[1])[0]
-            extra[self._key(measure)] = extra.get(self._key(measure), 0) + 1
-            self._run_once(measure, sum(extra.values()) % 2 == 1)
-        return sum(extra.values())
+        extra_rounds: dict[_Key, int] = {}
+        while candidates := self._candidates(comparisons, extra_rounds):
+            comparison, _ = max(candidates, key=lambda candidate: candidate[1])
+            key = self._key(comparison)
+            extra_rounds[key] = extra_rounds.get(key, 0) + 1
+            self._run_round(comparison, nccl_tests_first=sum(extra_rounds.values()) % 2 == 1)
+        return sum(extra_rounds.values())
 
-    def _expected_s(self, measure: Measure) -> float:
+    def _expected_s(self, comparison: Comparison) -> float:
         """Returns the expected seconds of a round: those of the last one, or of the longest in its band."""
-        same_band_s = [took_s for (_, _, band), took_s in self._took_s.items() if band == measure.band]
-        return self._took_s.get(self._key(measure), max(same_band_s, default=0.0))
+        same_band_s = [took_s for (_, _, band), took_s in self._took_s.items() if band == comparison.band]
+        return self._took_s.get(self._key(comparison), max(same_band_s, default=0.0))
 
-    def _choices(
-        self, wanted: Sequence[Measure], extra: dict[tuple[str, str, str], int]
-    ) -> list[tuple[Measure, float]]:
-        """Returns the comparisons that may still run, with their expected gain per time."""
-        found = []
-        for measure in wanted:
-            key = self._key(measure)
+    def _candidates(
+        self, comparisons: Sequence[Comparison], extra_rounds: dict[_Key, int]
+    ) -> list[tuple[Comparison, float]]:
+        """Returns the comparisons that may still run, with their expected gain per time.
+
+        The gain falls with the square of the extra rounds, so that no comparison takes the whole budget.
+        """
+        candidates = []
+        for comparison in comparisons:
+            key = self._key(comparison)
             took_s = self._took_s.get(key)
             if took_s is None or key in self._failed or not self._budget.has(took_s):
                 continue
-            if (undecided := self._rows.undecided(measure, self._trial)) is not None:
+            if (undecided := self._rows.undecided(comparison, trial=self._trial)) is not None:
                 narrowed, nearness = undecided
-                found.append((narrowed, nearness / took_s / (1 + extra.get(key, 0)) ** 2))
-        return found
+                candidates.append((narrowed, nearness / took_s / (1 + extra_rounds.get(key, 0)) ** 2))
+        return candidates
 
-    def _run_once(self, measure: Measure, theirs_first: bool) -> None:
+    def _run_round(self, comparison: Comparison, *, nccl_tests_first: bool) -> None:
         """Runs each program once. A comparison that failed is not repeated."""
-        started = time.monotonic()
-        found: dict[str, Times] = {}
-        sides = self._sides[measure.way]
-        for side in sorted(sides, reverse=theirs_first):
-            command = sides[side].command(
-                measure.collective, [WAYS[measure.way], str(self._gpus)], measure.flags(self._trial)
-            )
+        start_s = time.monotonic()
+        times: dict[str, Times] = {}
+        sides = self._sides[comparison.launch_mode]
+        rank_flags = [LAUNCH_FLAGS[comparison.launch_mode], str(self._gpus)]
+        for side in sorted(sides, reverse=nccl_tests_first):
+            command = sides[side].command(comparison.collective, rank_flags, comparison.flags(trial=self._trial))
             try:
-                found[side] = run(command, RUN_TIMEOUT_S).times_us
-            except RunError as problem:
-                self._budget.left_out.append(str(problem))
-                self._failed.add(self._key(measure))
+                times[side] = run(command, RUN_TIMEOUT_S).times_us
+            except RunError as error:
+                self._budget.left_out.append(str(error))
+                self._failed.add(self._key(comparison))
                 return
-        self._rows.add(measure.way, measure.collective, found["busbw"], found["nccl-tests"])
-        if measure.sizes is None:
-            self._took_s[self._key(measure)] = time.monotonic() - started
+        self._rows.add(comparison.launch_mode, comparison.collective, times["busbw"], times["nccl-tests"])
+        if comparison.sizes is None:
+            self._took_s[self._key(comparison)] = time.monotonic() - start_s
 
     @staticmethod
-    def _key(measure: Measure) -> tuple[str, str, str]:
-        return measure.way, measure.collective, measure.band
+    def _key(comparison: Comparison) -> _Key:
+        return comparison.launch_mode, comparison.collective, comparison.band

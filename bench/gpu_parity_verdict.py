@@ -1,8 +1,8 @@
 """Verdicts on one size from the rounds of both programs: the ratio of the times, its interval, and the limits.
 
-A round runs each program once. A run repeats its sizes several times (-N), and counts by the median and by the minimum
-of these cycles. One thread that launches for several GPUs is either fast or slow, and changes within a run. The medians
-then depend on the slow part of a run; the minimums do not.
+A round runs each program once. A run repeats its sizes several times (cycles, -N) and gives two times per size: the
+median and the minimum of its cycles. One thread that launches for several GPUs alternates between a fast and a slow
+mode within a run. The medians then depend on the share of slow cycles; the minimums do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from busbw.statistics.stats import SampleSummary, mean_difference, run_summary
+from busbw.statistics.stats import Interval, SampleSummary, mean_difference, run_summary
 
 LARGE_BYTES = 1 << 20
 LARGE_MARGIN = 0.03
@@ -25,7 +25,9 @@ MEDIAN_MARGIN = 0.01
 """Maximum deviation of the median over the sizes from 1 MiB on."""
 MET, NOT_MET, CANNOT_BE_TOLD = "met", "not met", "cannot be told"
 _ALPHA = 0.05
+"""Intervals have the confidence level 1 - _ALPHA."""
 _DRAWS = 2000
+"""Number of bootstrap samples."""
 _MIN_ROUNDS = 3
 """Minimum number of rounds for an interval of the minimums."""
 
@@ -39,7 +41,7 @@ class Estimate:
     high: float | None = None
 
     def verdict(self, minimum: float, maximum: float) -> str:
-        """Returns if the ratio is within the limits, or that the interval cannot decide it."""
+        """Returns MET or NOT_MET if the whole interval is within or outside the limits, otherwise CANNOT_BE_TOLD."""
         if self.low is None or self.high is None:
             return CANNOT_BE_TOLD
         if minimum <= self.low and self.high <= maximum:
@@ -62,8 +64,7 @@ def estimate_by_median(ours: Sequence[float], theirs: Sequence[float]) -> Estima
         return None
     if min(len(ours), len(theirs)) < 2:
         return Estimate(statistics.geometric_mean(ours) / statistics.geometric_mean(theirs))
-    found = mean_difference(run_summary(ours), run_summary(theirs), alpha=_ALPHA)
-    return Estimate(math.exp(found.estimate), math.exp(found.low), math.exp(found.high))
+    return _ratio_estimate(mean_difference(run_summary(ours), run_summary(theirs), alpha=_ALPHA))
 
 
 def estimate_by_minimum(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
@@ -74,11 +75,13 @@ def estimate_by_minimum(ours: Sequence[float], theirs: Sequence[float]) -> Estim
     if min(len(ours), len(theirs)) < _MIN_ROUNDS:
         return Estimate(ratio)
     generator = random.Random(0)
-    drawn = sorted(
-        min(generator.choices(ours, k=len(ours))) / min(generator.choices(theirs, k=len(theirs))) for _ in range(_DRAWS)
-    )
-    outside = round(_DRAWS * _ALPHA / 2)
-    return Estimate(ratio, drawn[outside], drawn[-1 - outside])
+
+    def draw_minimum(times_us: Sequence[float]) -> float:
+        return min(generator.choices(times_us, k=len(times_us)))
+
+    drawn_ratios = sorted(draw_minimum(ours) / draw_minimum(theirs) for _ in range(_DRAWS))
+    outside = round(_DRAWS * _ALPHA / 2)  # number of drawn ratios beyond each end of the interval
+    return Estimate(ratio, drawn_ratios[outside], drawn_ratios[-1 - outside])
 
 
 @dataclass(frozen=True)
@@ -86,27 +89,31 @@ class RowVerdict:
     """Estimates and limits of one row: a size, a placement, a launch mode and a collective."""
 
     by_median: Estimate | None
-    by_least: Estimate | None
+    by_minimum: Estimate | None
     limits: tuple[float, float]
 
     def verdict(self) -> str:
         """Returns the verdict by the medians of the rounds."""
         return self.by_median.verdict(*self.limits) if self.by_median else CANNOT_BE_TOLD
 
-    def least_verdict(self) -> str:
+    def minimum_verdict(self) -> str:
         """Returns the verdict by the minimums of the rounds."""
-        return self.by_least.verdict(*self.limits) if self.by_least else CANNOT_BE_TOLD
+        return self.by_minimum.verdict(*self.limits) if self.by_minimum else CANNOT_BE_TOLD
 
 
 def evaluate_row(row: dict[str, Any]) -> RowVerdict:
     """Evaluates a row of the results. A row with one cycle per round has no list of minimums."""
     ours, theirs = row["busbw_us"], row["nccl_tests_us"]
-    minimum = row.get("busbw_least_us", ours), row.get("nccl_tests_least_us", theirs)
-    return RowVerdict(estimate_by_median(ours, theirs), estimate_by_minimum(*minimum), limits(row["size_bytes"]))
+    our_minimums, their_minimums = row.get("busbw_least_us", ours), row.get("nccl_tests_least_us", theirs)
+    return RowVerdict(
+        by_median=estimate_by_median(ours, theirs),
+        by_minimum=estimate_by_minimum(our_minimums, their_minimums),
+        limits=limits(row["size_bytes"]),
+    )
 
 
 def agrees_with_itself(times_us: Sequence[float], size_bytes: int) -> bool | None:
-    """Returns if a program's own rounds agree within the limit. None for fewer than two rounds.
+    """True if a program's own rounds agree within the limit. None for fewer than two rounds or a time of 0.
 
     If they do not, the limit cannot be required of the other program.
     """
@@ -127,5 +134,10 @@ def median_over_sizes(rows: Sequence[dict[str, Any]]) -> Estimate | None:
         medians.append(statistics.median(ratios))
     if len(medians) < 2:
         return Estimate(medians[0])
-    found = mean_difference(run_summary(medians), SampleSummary(0.0, 0.0, 1.0), alpha=_ALPHA)
-    return Estimate(math.exp(found.estimate), math.exp(found.low), math.exp(found.high))
+    exact_one = SampleSummary(0.0, 0.0, 1.0)  # logarithm 0 without variance: the ratios are compared with 1
+    return _ratio_estimate(mean_difference(run_summary(medians), exact_one, alpha=_ALPHA))
+
+
+def _ratio_estimate(log_ratio: Interval) -> Estimate:
+    """Converts an interval of the logarithm of a ratio."""
+    return Estimate(math.exp(log_ratio.estimate), math.exp(log_ratio.low), math.exp(log_ratio.high))

@@ -1,4 +1,7 @@
-"""Runs the programs of busbw and nccl-tests for the GPU benchmarks, and reads the table that both print."""
+"""Runs the programs of busbw and nccl-tests for the GPU benchmarks, and reads the table that both print.
+
+The gpu_*.py scripts share this module. `ours` is always busbw.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ PLACEMENTS = ("out_of_place", "in_place")
 
 
 class RunError(Exception):
-    """Failure of a program: its command line and the end of its output."""
+    """Failure of a program. The message has its command line and the end of its output."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class CompletedRun:
 
     wall_s: float
     times_us: dict[tuple[int, str], list[float]]  # by size and placement: the column `time` of each cycle (-N)
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)  # lines of the record; empty without one
 
 
 def environment() -> dict[str, str]:
@@ -35,18 +38,22 @@ def environment() -> dict[str, str]:
 
 
 def run(command: list[str], timeout_s: float, record: Path | None = None) -> CompletedRun:
-    """Runs one program to its end. Raises RunError if it fails or exceeds the limit."""
+    """Runs one program to its end. busbw writes its records to `record`, if given.
+
+    Raises:
+        RunError: The program fails or exceeds the limit.
+    """
     if record:
         record.unlink(missing_ok=True)
         command = [*command, "--records", str(record)]
-    started = time.monotonic()
+    start_s = time.monotonic()
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, env=environment(), stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired as timeout:
         raise RunError(f"{' '.join(command)} did not end in {timeout_s:.0f} s") from timeout
-    wall_s = time.monotonic() - started
+    wall_s = time.monotonic() - start_s
     if done.returncode != 0:
         raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {(done.stderr or done.stdout)[-600:]}")
     lines = record.read_text().splitlines() if record else []
@@ -54,26 +61,28 @@ def run(command: list[str], timeout_s: float, record: Path | None = None) -> Com
 
 
 def times_us(table: str) -> dict[tuple[int, str], list[float]]:
-    """Returns the column `time` by size and placement. A row with a blank redop (hypercube) has one word less."""
-    found: dict[tuple[int, str], list[float]] = {}
+    """Returns the column `time` of all cycles by size and placement."""
+    times: dict[tuple[int, str], list[float]] = {}
     for line in table.splitlines():
         words = line.split()
-        if not words or not words[0].isdigit() or len(words) not in (12, 13):
+        is_row = bool(words) and words[0].isdigit() and len(words) in (12, 13)  # 12 with a blank redop, as hypercube
+        if not is_row:
             continue
-        for placement, position in zip(PLACEMENTS, (-8, -4), strict=True):
-            found.setdefault((int(words[0]), placement), []).append(float(words[position]))
-    return found
+        # Each placement ends the row with four columns: time, algbw, busbw, #wrong.
+        for placement, time_position in zip(PLACEMENTS, (-8, -4), strict=True):
+            times.setdefault((int(words[0]), placement), []).append(float(words[time_position]))
+    return times
 
 
 @dataclass(frozen=True)
 class BusbwPrograms:
-    """Programs of busbw."""
+    """Programs of busbw in a folder."""
 
     folder: Path
     backend: str = "nccl"
 
     def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
-        """Returns the command line; `ranks` is one flag and its number."""
+        """Returns the command line. `ranks` is the flag for the number of GPUs with its value, such as -g 4."""
         if self.backend == "host":  # for a test of the benchmark
             ranks = ["-t", ranks[1]]
         return [str(self.folder / f"{collective}_perf"), *ranks, *flags, "--backend", self.backend]
@@ -99,13 +108,16 @@ class BusbwPrograms:
 
 @dataclass(frozen=True)
 class NcclTests:
-    """Programs of nccl-tests; `mpirun` if they are built with MPI."""
+    """Programs of nccl-tests in a folder."""
 
     folder: Path
-    mpirun: tuple[str, ...] = ()
+    mpirun: tuple[str, ...] = ()  # command that starts processes, if the programs are built with MPI
 
     def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
-        """Returns the command line; `ranks` is one flag of busbw and its number."""
+        """Returns the command line. `ranks` is busbw's flag for the number of GPUs with its value.
+
+        nccl-tests has no --processes. MPI starts its processes; without MPI, threads replace them.
+        """
         program = str(self.folder / f"{collective}_perf")
         if ranks[0] != "--processes":
             return [program, *ranks, *flags]
@@ -114,13 +126,17 @@ class NcclTests:
         return [program, "-t", ranks[1], "-g", "1", *flags]
 
 
+_FOLDER = r"(?<![\w.])/(?:[^/\s]+/)+"
+"""Absolute folder at the beginning of a path."""
+
+
 def without_paths(value: Any) -> Any:
     """Replaces paths in a record by file names, because paths mean nothing on other machines."""
     if isinstance(value, dict):
-        return {name: without_paths(each) for name, each in value.items()}
+        return {name: without_paths(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [without_paths(each) for each in value]
-    return re.sub(r"(?<![\w.])/(?:[^/\s]+/)+", "", value) if isinstance(value, str) else value
+        return [without_paths(entry) for entry in value]
+    return re.sub(_FOLDER, "", value) if isinstance(value, str) else value
 
 
 def version_text(header: dict[str, Any]) -> str:
@@ -132,24 +148,24 @@ def version_text(header: dict[str, Any]) -> str:
 def provenance(ours: BusbwPrograms, gpus: int, folder: Path) -> dict[str, Any]:
     """Returns machine, versions and variables from a record of busbw."""
     command = ours.command("all_reduce", ["-t", str(gpus)], ["-b", "8", "-e", "8", "-n", "1"])
-    (first, *_) = run(command, 120, folder / "provenance.jsonl").records
-    device = first["ranks"][0]["device_name"]
+    header = run(command, 120, folder / "provenance.jsonl").records[0]
+    device = header["ranks"][0]["device_name"]
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "machine": f"{gpus} x {device}",
-        "busbw": version_text(first),
-        "facts": without_paths(first["machine"]),
+        "busbw": version_text(header),
+        "facts": without_paths(header["machine"]),
         "environment": {name: value for name, value in environment().items() if name.startswith("NCCL_")},
     }
 
 
 def machine_line(facts: dict[str, Any]) -> str:
-    """Returns the title line of a results page."""
+    """Returns the title line of a results page from the result of `provenance`."""
     machine = facts["facts"]
     parts = [facts["machine"], facts["date"], f"busbw {facts['busbw']}"]
-    for name, words in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver", "driver")):
+    for name, title in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver", "driver")):
         if name in machine:
-            parts.append(f"{words} {machine[name]}")
+            parts.append(f"{title} {machine[name]}")
     return ", ".join(parts + nccl_settings(facts.get("environment", {})))
 
 

@@ -15,6 +15,7 @@ import gzip
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,11 @@ TABLES: dict[str, dict[str, Any]] = {
         "trial": ["-d", "half", "-b", "1K", "-e", "64K", "-f", "2", "-n", "20", "-c", "0"],
     },
 }
+"""The published tables. `trial` has the flags for a test of this program on the host backend."""
 RUN_TIMEOUT_S = 120.0
 
-Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]  # by collective, then by requested size and placement
+Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]
+"""Row records by collective, then by requested size and placement."""
 
 
 def measure(ours: BusbwPrograms, table: dict[str, Any], gpus: int, folder: Path) -> tuple[Rows, list[str]]:
@@ -58,42 +61,49 @@ def measure(ours: BusbwPrograms, table: dict[str, Any], gpus: int, folder: Path)
     for collective in table["collectives"]:
         flags = table["trial" if ours.backend == "host" else "flags"]
         record = folder / f"{collective}.jsonl"
-        done = run(ours.command(collective, [table["ranks"], str(gpus)], flags), RUN_TIMEOUT_S, record)
-        lines += [json.dumps(without_paths(line), separators=(",", ":")) for line in done.records]
-        found = [row for row in done.records if row["kind"] == "row"]
-        rows[collective] = {(row["requested_bytes"], row["placement"]): row for row in found}
-        print(f"{collective}: {done.wall_s:.1f} s", file=sys.stderr)
+        completed = run(ours.command(collective, [table["ranks"], str(gpus)], flags), RUN_TIMEOUT_S, record)
+        lines += [json.dumps(without_paths(line), separators=(",", ":")) for line in completed.records]
+        row_records = [record for record in completed.records if record["kind"] == "row"]
+        rows[collective] = {(row["requested_bytes"], row["placement"]): row for row in row_records}
+        print(f"{collective}: {completed.wall_s:.1f} s", file=sys.stderr)
     return rows, lines
 
 
 def ten(rows: Rows) -> list[str]:
     """Returns a table of algbw out of place, with one line per size and one column per collective."""
-    sizes = sorted({size for found in rows.values() for size, _ in found})
     lines = ["algbw in GB/s, out of place:", ""]
     lines += [f"| size | {' | '.join(rows)} |", f"| ---: |{' ---: |' * len(rows)}"]
-    for size in sizes:
-        values = [found.get((size, "out_of_place"), {}).get("algbw_gbps") for found in rows.values()]
-        cells = ["" if value is None else f"{value:.2f}" for value in values]
-        lines.append(f"| {size_text(size)} | {' | '.join(cells)} |")
+    for size in sizes_of(rows):
+        values = [of_collective.get((size, "out_of_place"), {}).get("algbw_gbps") for of_collective in rows.values()]
+        lines.append(table_line(size, values))
     return lines
 
 
 def half(rows: Rows) -> list[str]:
     """Returns a table of time in place by size, with the device time if it is known."""
-    has_device_time = any(row.get("device_time_us") is not None for found in rows.values() for row in found.values())
-    columns = [
-        (f"{collective} {words}", collective, key)
-        for collective in rows
-        for words, key in (("time", "time_us"), ("device time", "device_time_us"))
-        if has_device_time or key == "time_us"
-    ]
-    lines = ["Time in us, in place:", "", f"| size | {' | '.join(name for name, _, _ in columns)} |"]
+    all_rows = [row for of_collective in rows.values() for row in of_collective.values()]
+    times = {"time_us": "time"}
+    if any(row.get("device_time_us") is not None for row in all_rows):
+        times["device_time_us"] = "device time"
+    columns = [(collective, key) for collective in rows for key in times]
+    titles = [f"{collective} {times[key]}" for collective, key in columns]
+    lines = ["Time in us, in place:", "", f"| size | {' | '.join(titles)} |"]
     lines.append(f"| ---: |{' ---: |' * len(columns)}")
-    for size in sorted({size for found in rows.values() for size, _ in found}):
-        values = [rows[collective].get((size, "in_place"), {}).get(key) for _, collective, key in columns]
-        cells = ["" if value is None else f"{value:.2f}" for value in values]
-        lines.append(f"| {size_text(size)} | {' | '.join(cells)} |")
+    for size in sizes_of(rows):
+        values = [rows[collective].get((size, "in_place"), {}).get(key) for collective, key in columns]
+        lines.append(table_line(size, values))
     return lines
+
+
+def sizes_of(rows: Rows) -> list[int]:
+    """Returns the requested sizes of all collectives in bytes, in order."""
+    return sorted({size for of_collective in rows.values() for size, _ in of_collective})
+
+
+def table_line(size_bytes: int, values: Sequence[float | None]) -> str:
+    """Returns a line of the table. A cell is empty if its value is None."""
+    cells = ["" if value is None else f"{value:.2f}" for value in values]
+    return f"| {size_text(size_bytes)} | {' | '.join(cells)} |"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Page of the results of tools/gpu_test.sh.
+"""Page of the results of tools/gpu_test.sh, which runs tests/gpu.
 
-It shows the number of tests by outcome, each failed test with its programs' stderr, and rows and wrong elements per
-program.
+The page shows the number of tests by outcome, each failed test with its programs' stderr, and rows and wrong elements
+per program. Some runs have an injected fault (--fault): the page counts how often the check named that element.
 
     python bench/gpu_tests.py build/gpu-results-... --results build/bench-results/h200-x4-tests
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from gpu_programs import nccl_settings, version_text, without_paths
 
-FAULT = "--fault"
+FAULT_FLAG = "--fault"
 MAX_STDERR_CHARACTERS = 300
 """Maximum number of stderr characters per test on the page."""
 
@@ -39,28 +39,28 @@ class ProgramCounts:
     placements: set[str] = field(default_factory=set)
 
 
-def runs_in(folder: Path) -> Iterator[list[dict[str, Any]]]:
+def read_runs(folder: Path) -> Iterator[list[dict[str, Any]]]:
     """Yields the records of each run. Skips an incomplete last line, which a killed run may leave."""
     for path in sorted(folder.rglob("*.jsonl")):
-        whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        if whole:
-            yield [json.loads(line) for line in whole]
+        complete_lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        if complete_lines:
+            yield [json.loads(line) for line in complete_lines]
 
 
-def add(found: ProgramCounts, records: list[dict[str, Any]]) -> None:
-    """Counts the rows of a run."""
-    found.runs += 1
+def count_run(counts: ProgramCounts, records: list[dict[str, Any]]) -> None:
+    """Adds the rows of a run to the counts of its program."""
+    counts.runs += 1
     for row in records:
         if row["kind"] != "row":
             continue
-        found.rows += 1
-        found.types.add(row["dtype"])
-        found.placements.add(row["placement"].replace("_", " "))
+        counts.rows += 1
+        counts.types.add(row["dtype"])
+        counts.placements.add(row["placement"].replace("_", " "))
         if row["redop"]:
-            found.operators.add(row["redop"])
+            counts.operators.add(row["redop"])
         if row["check"]["state"] == "checked":
-            found.checked += 1
-            found.wrong += row["check"]["wrong_elements"]
+            counts.checked += 1
+            counts.wrong += row["check"]["wrong_elements"]
 
 
 def outcome(report: str) -> str:
@@ -82,7 +82,7 @@ def stderr_by_test(records: Path) -> dict[str, str]:
     for path in sorted(records.rglob("*.err")):
         if sentence := " ".join(path.read_text().split()):
             sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
-    stderr_texts = {name: "; ".join(dict.fromkeys(own)) for name, own in sentences.items()}
+    stderr_texts = {name: "; ".join(dict.fromkeys(of_test)) for name, of_test in sentences.items()}
     return {
         name: text if len(text) <= MAX_STDERR_CHARACTERS else f"{text[:MAX_STDERR_CHARACTERS]}..."
         for name, text in stderr_texts.items()
@@ -96,38 +96,46 @@ def failure_text(test: str, stderr_texts: dict[str, str]) -> str:
 
 
 def names_fault(row: dict[str, Any], fault: str) -> bool:
-    """Returns True if the record names exactly the element with the injected fault."""
+    """True if the record names exactly the element with the injected fault, such as "flip:rank=1,index=7"."""
     fault_fields = dict(word.split("=") for word in fault.partition(":")[2].split(","))
     keys = ("rank", "index") if "index" in fault_fields else ("rank",)
-    return [[wrong[name] for name in keys] for wrong in row["check"]["first_wrong"]] == [
-        [int(fault_fields[name]) for name in keys]
-    ]
+    injected = [int(fault_fields[name]) for name in keys]
+    reported = [[wrong[name] for name in keys] for wrong in row["check"]["first_wrong"]]
+    return reported == [injected]
 
 
 def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], stderr_texts: dict[str, str]) -> str:
-    """Returns the page: tests, programs and injected faults. `stderr_texts` has the stderr by test folder."""
-    first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
-    machine = first["machine"]
-    gpus = len({(rank["host"], rank["bus_id"]) for rank in first["ranks"]})  # several ranks may share one GPU
+    """Returns the page: tests, programs and injected faults.
+
+    Args:
+        runs: Records of each run, header first.
+        report: Output of pytest.
+        outcomes: Sentences of tests that accept two outcomes, with the one that occurred.
+        stderr_texts: Stderr by test folder.
+    """
+    largest_run = max((records[0] for records in runs), key=lambda header: len(header["ranks"]))
+    machine = largest_run["machine"]
+    gpus = len({(rank["host"], rank["bus_id"]) for rank in largest_run["ranks"]})  # several ranks may share one GPU
     failed = [line.split()[1].rpartition("/")[2] for line in report.splitlines() if line.startswith("FAILED ")]
     programs: dict[str, ProgramCounts] = {}
     injected = detected = 0
     for records in runs:
-        fault = next((arg for arg in records[0]["args"] if arg.startswith(("flip:", "overrun:"))), None)
-        if FAULT not in records[0]["args"]:
-            add(programs.setdefault(records[0]["collective"], ProgramCounts()), records)
-        elif fault:
+        arguments = records[0]["args"]
+        wrong_data_fault = next((word for word in arguments if word.startswith(("flip:", "overrun:"))), None)
+        if FAULT_FLAG not in arguments:
+            count_run(programs.setdefault(records[0]["collective"], ProgramCounts()), records)
+        elif wrong_data_fault:
             rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
             injected += len(rows)
-            detected += sum(names_fault(row, fault) for row in rows)
+            detected += sum(names_fault(row, wrong_data_fault) for row in rows)
     faults = f"{injected} rows had one injected fault each; in {detected} of them the check named exactly that element."
     head = [
-        f"# Tests on {gpus} x {first['ranks'][0]['device_name']}",
-        first["start_time"][:10],
-        f"busbw {version_text(first)}",
+        f"# Tests on {gpus} x {largest_run['ranks'][0]['device_name']}",
+        largest_run["start_time"][:10],
+        f"busbw {version_text(largest_run)}",
         f"NCCL {machine.get('nccl_version')}",
         f"driver {machine.get('driver')}",
-        *nccl_settings(first.get("environment", {})),
+        *nccl_settings(largest_run.get("environment", {})),
     ]
     lines = [
         ", ".join(head),
@@ -141,9 +149,9 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], std
         "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     lines += [
-        f"| {name}_perf | {found.runs} | {found.rows} | {len(found.types)} | {len(found.operators) or '-'} | "
-        f"{', '.join(sorted(found.placements))} | {found.checked} | {found.wrong} |"
-        for name, found in sorted(programs.items())
+        f"| {name}_perf | {counts.runs} | {counts.rows} | {len(counts.types)} | {len(counts.operators) or '-'} | "
+        f"{', '.join(sorted(counts.placements))} | {counts.checked} | {counts.wrong} |"
+        for name, counts in sorted(programs.items())
     ]
     return "\n".join(lines) + "\n"
 
@@ -154,7 +162,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="output of tools/gpu_test.sh: tests.txt and records/")
     parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .jsonl.gz and .md")
     arguments = parser.parse_args()
-    runs = list(runs_in(arguments.folder / "records"))
+    runs = list(read_runs(arguments.folder / "records"))
     outcomes = [path.read_text().strip() for path in sorted(arguments.folder.rglob("outcome.txt"))]
     report = (arguments.folder / "tests.txt").read_text()
     text = page(runs, report, outcomes, stderr_by_test(arguments.folder / "records"))

@@ -31,32 +31,35 @@ FOOT = """# Out of bounds values : 0 OK
 #
 """
 
+BYTES_PER_ROW = 125
+"""Approximate length of a line, for the number of rows in one table of the whole log."""
 
-def text(size_bytes: int, step: int) -> str:
+
+def placement_columns(size_bytes: int, row_number: int) -> str:
     """Returns the columns of one placement: a slightly varying time and its bandwidths."""
-    time_us = round(20 + size_bytes / 3e5 + step % 97 / 50, 2)
+    time_us = round(20 + size_bytes / 3e5 + row_number % 97 / 50, 2)
     algbw = size_bytes / time_us / 1e3
     return f"{time_us:>8.2f}  {algbw:>6.2f}  {algbw * 1.5:>6.2f}       0"
 
 
-def write(path: Path, megabytes: int, prefix: str, rows_per_table: int) -> None:
-    """Writes tables until the file has the given size."""
+def write_log(path: Path, megabytes: int, prefix: str, rows_per_table: int) -> None:
+    """Writes tables until the file has the given size. `prefix` precedes each line, as under mpirun."""
     with path.open("w") as out:
-        step = 0
+        row_number = 0
         while out.tell() < megabytes * 1_000_000:
             lines = HEAD.splitlines()
-            for at in range(rows_per_table):
-                step += 1
-                size = 8 << at % 31
-                lines.append(
-                    f"{size:>12}  {size // 4:>12}     float     sum      -1  {text(size, step)}  {text(size, step + 7)}"
-                )
+            for row_in_table in range(rows_per_table):
+                row_number += 1
+                size = 8 << row_in_table % 31
+                out_of_place = placement_columns(size, row_number)
+                in_place = placement_columns(size, row_number + 7)
+                lines.append(f"{size:>12}  {size // 4:>12}     float     sum      -1  {out_of_place}  {in_place}")
             lines += FOOT.splitlines()
             out.write("".join(f"{prefix}{line}\n" for line in lines))
 
 
 def main() -> None:
-    """Reads each kind of log in a separate process, for a separate peak memory."""
+    """Reads each kind of log in a separate process, because peak memory is counted per process."""
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     kinds = {
         "plain, tables of 31 rows": ("", 31),
@@ -64,36 +67,36 @@ def main() -> None:
         "mpirun's tags": ("[1,0]<stdout>:", 31),
     }
     with tempfile.TemporaryDirectory() as folder:
-        for name, (prefix, rows) in kinds.items():
+        for name, (prefix, rows_per_table) in kinds.items():
             path = Path(folder) / "log.txt"
-            rows = min(rows, megabytes * 1_000_000 // 125)
-            write(path, megabytes, prefix, rows)
+            rows = min(rows_per_table, megabytes * 1_000_000 // BYTES_PER_ROW)
+            write_log(path, megabytes, prefix, rows)
             done = subprocess.run(
                 [sys.executable, __file__, "--read", path], capture_output=True, text=True, check=True
             )
             print(f"{name}: {done.stdout.strip()}", flush=True)
 
 
-def read(path: Path) -> None:
+def read_log(path: Path) -> None:
     """Reads one log through the public interface, without keeping rows."""
     from busbw import readers
 
-    before, before_cpu = time.perf_counter(), time.process_time()
+    start_s, start_cpu_s = time.perf_counter(), time.process_time()
     rows = refused = 0
     for event in readers.stream(path):
         if isinstance(event, readers.TableChunk):
             rows += len(event.table.rows)
         else:
             refused += 1
-    seconds, cpu = time.perf_counter() - before, time.process_time() - before_cpu
+    wall_s, cpu_s = time.perf_counter() - start_s, time.process_time() - start_cpu_s
     megabytes = path.stat().st_size / 1e6
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    speed = f"{megabytes / seconds:.1f} MB/s ({megabytes / cpu:.1f} per second of CPU)"
-    print(f"{megabytes:.0f} MB, {rows} rows, {refused} refused: {speed}, peak {peak:.0f} MiB")
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    speed = f"{megabytes / wall_s:.1f} MB/s ({megabytes / cpu_s:.1f} per second of CPU)"
+    print(f"{megabytes:.0f} MB, {rows} rows, {refused} refused: {speed}, peak {peak_mib:.0f} MiB")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--read"]:
-        read(Path(sys.argv[2]))
+        read_log(Path(sys.argv[2]))
     else:
         main()

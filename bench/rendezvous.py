@@ -1,8 +1,8 @@
 """Measures the rendezvous of many processes over loopback, by their number. Part of `make bench`.
 
-Every member is a thread with its own job and connections, in a few processes on this machine. So all members share the
-processors with process 0; on a cluster they do not. The table goes to bench/results/. The figures go to
-build/bench-results/ as JSON.
+A member stands for one process of a job. It is a thread with its own connections, in a few processes on this machine.
+So all members share the processors with process 0; on a cluster they do not. The table goes to bench/results/. The
+figures go to build/bench-results/ as JSON.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 
 from bench import FIGURES, HERE, cpu_name
 
-MEMBERS = (16, 64, 256, 1024, 2048, 4096)
+MEMBER_COUNTS = (16, 64, 256, 1024, 2048, 4096)
 PROCESSES = 4  # processes for the members, besides the process of the first member
 ROUNDS = 5
-MEASURED = ("rendezvous_s", "barrier_s", "gather_s", "peak_bytes")
+FIGURE_NAMES = ("rendezvous_s", "barrier_s", "gather_s", "peak_bytes")
 
 
 def measure(program: Path, members: int) -> dict[str, Any]:
-    """Returns the median and the maximum of several runs."""
+    """Returns the median and the maximum of each figure over ROUNDS runs."""
     runs = []
     for _ in range(ROUNDS):
         done = subprocess.run([str(program), str(members), str(PROCESSES)], check=True, capture_output=True, text=True)
         runs.append(json.loads(done.stdout))
     result: dict[str, Any] = {"members": members}
-    for figure in MEASURED:
+    for figure in FIGURE_NAMES:
         values = [run[figure] for run in runs]
         result[figure] = statistics.median(values)
         result[f"{figure}_max"] = max(values)
@@ -75,7 +75,7 @@ def main() -> int:
         "load_before": os.getloadavg()[0],
         "sizes": [],
     }
-    for members in MEMBERS:
+    for members in MEMBER_COUNTS:
         print(f"measuring the rendezvous of {members} processes ...", file=sys.stderr)
         results["sizes"].append(measure(arguments.build / "rendezvous", members))
     table = as_table(results)

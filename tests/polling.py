@@ -1,4 +1,4 @@
-"""Waiting, and what is waited for: a condition, the end of processes; and ports that nobody listens on."""
+"""Waits for a condition or for the end of processes, and finds free ports."""
 
 import socket
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 HANG_GUARD_S = 300.0
-"""Far more than any run here takes on a loaded machine: it guards against hangs and asserts nothing about speed."""
+"""Time limit that guards against hangs. It is far longer than any test takes on a loaded machine."""
 
 
-def wait_until(condition: Callable[[], object], what: str = "what was waited for", pause_s: float = 0.01) -> None:
-    """Until the condition is true."""
+def wait_until(condition: Callable[[], object], what: str = "the condition", pause_s: float = 0.01) -> None:
+    """Returns once the condition is true. Fails with `what`, a description of the condition, after HANG_GUARD_S."""
     end_s = time.monotonic() + HANG_GUARD_S
     while not condition():
         assert time.monotonic() < end_s, f"never happened: {what}"
@@ -18,29 +18,30 @@ def wait_until(condition: Callable[[], object], what: str = "what was waited for
 
 
 def is_running(pid: int) -> bool:
-    """True if a process runs. A zombie, which has ended and waits for its parent, does not count."""
+    """True if a process runs. A zombie does not count: it has ended and waits for its parent."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+    state = stat.rpartition(")")[2].split()[0]  # the field after the name, which is in parentheses
+    return state not in {"Z", "X"}
 
 
 def wait_for_end(pids: Collection[int]) -> None:
-    """Until none of them runs."""
+    """Returns once none of the processes runs."""
     wait_until(lambda: not any(map(is_running, pids)), f"the end of processes {pids}")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nobody listened a moment ago; asked for all at once, they differ."""
+    """Returns distinct TCP ports of loopback that were free a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
-        return [int(one.getsockname()[1]) for one in sockets]
+        return [int(server.getsockname()[1]) for server in sockets]
     finally:
-        for one in sockets:
-            one.close()
+        for server in sockets:
+            server.close()
 
 
 def free_port() -> int:
-    """One of them."""
+    """Returns one such port."""
     return free_ports(1)[0]

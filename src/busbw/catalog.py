@@ -1,4 +1,7 @@
-"""Catalogs of TOML files of one type. Each file is known by its name without the suffix."""
+"""Catalogs of TOML files of one type, such as systems, references and machine types.
+
+Each file is a description. Its name without the suffix is the name that users give.
+"""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -20,7 +23,7 @@ class Catalog(Generic[T]):
     def __init__(
         self,
         package: str,
-        described: type[T],
+        value_type: type[T],
         *,
         kind: str,
         remedy_malformed: str,
@@ -32,7 +35,7 @@ class Catalog(Generic[T]):
 
         Args:
             package: Package that contains the files.
-            described: Type that each file is decoded to.
+            value_type: Type that each file is decoded to.
             kind: Noun for one description in messages, such as 'reference'.
             remedy_malformed: Remedy for a file that cannot be decoded.
             remedy_unknown: Makes the remedy for an unknown name from the known names.
@@ -41,7 +44,7 @@ class Catalog(Generic[T]):
         """
         self._package = package
         self._folder = folder
-        self._described = described
+        self._value_type = value_type
         self._kind = kind
         self._remedy_malformed = remedy_malformed
         self._remedy_unknown = remedy_unknown
@@ -51,8 +54,8 @@ class Catalog(Generic[T]):
     def all(self) -> dict[str, T]:
         """All shipped descriptions by name."""
         folder = resources.files(self._package) / self._folder
-        files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-        return {name.removesuffix(".toml"): self._decode((folder / name).read_bytes(), name) for name in files}
+        file_names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+        return {name.removesuffix(".toml"): self._decode((folder / name).read_bytes(), name) for name in file_names}
 
     def find(self, name: str) -> T:
         """Returns the description with that name, or reads the TOML file at that path.
@@ -70,12 +73,13 @@ class Catalog(Generic[T]):
                 raise UsageError(f"cannot read {name}: {error.strerror}", remedy=remedy) from error
         raise UsageError(f'there is no {self._kind} "{name}"', remedy=self._remedy_unknown(list(self.all)))
 
-    def _decode(self, text: bytes, name: str) -> T:
+    def _decode(self, content: bytes, file_name: str) -> T:
         try:
-            value = msgspec.toml.decode(text, type=self._described)
+            value = msgspec.toml.decode(content, type=self._value_type)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{name} is not a valid {self._kind}: {error}", remedy=self._remedy_malformed) from error
-        except RecursionError as error:
-            problem = f"{name} is not a valid {self._kind}: its brackets are nested too deep"
+            problem = f"{file_name} is not a valid {self._kind}: {error}"
             raise UsageError(problem, remedy=self._remedy_malformed) from error
-        return self._finish(value, Path(name).stem)
+        except RecursionError as error:
+            problem = f"{file_name} is not a valid {self._kind}: its brackets are nested too deep"
+            raise UsageError(problem, remedy=self._remedy_malformed) from error
+        return self._finish(value, Path(file_name).stem)

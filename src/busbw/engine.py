@@ -48,11 +48,13 @@ FASTPATH_LIBRARY = "libbusbw_nccl.so"
 
 _PRELOAD = "LD_PRELOAD"
 _NCCL_LIBRARY = "BUSBW_NCCL_LIBRARY"
+"""Path of the NCCL library that the engine loads."""
 _FASTPATH_NCCL = "BUSBW_FASTPATH_NCCL"
 """NCCL library that the fast path delegates calls to."""
 
 
-def _folders() -> Iterator[Path]:
+def _program_folders() -> Iterator[Path]:
+    """Yields the folders that may contain the engine's programs, in order of preference."""
     if named := os.environ.get(PROGRAMS_VARIABLE):
         yield Path(named).absolute()
         return
@@ -72,7 +74,7 @@ def program(name: str) -> Path:
     Raises:
         BusbwError: The program is not found; the message names the folders that were searched.
     """
-    folders = list(dict.fromkeys(_folders()))
+    folders = list(dict.fromkeys(_program_folders()))
     for folder in folders:
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
@@ -87,7 +89,9 @@ def library(name: str) -> Path | None:
 
     In a build tree the library is in the programs' folder, in a wheel in the package's folder `lib`.
     """
-    folders = [*_folders()] if PROGRAMS_VARIABLE in os.environ else [Path(__file__).parent / "lib", *_folders()]
+    folders = list(_program_folders())
+    if PROGRAMS_VARIABLE not in os.environ:
+        folders.insert(0, Path(__file__).parent / "lib")
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
@@ -105,20 +109,23 @@ def preload(option: str, names: Sequence[str], extra: Mapping[str, str] | None =
     environment = {**os.environ, **(extra or {})}
     paths = [_find_library(option, name) for name in names]
     variables = {_PRELOAD: ":".join(filter(None, [*paths, environment.get(_PRELOAD)]))}
-    fast = next((path for path in paths if Path(path).name == FASTPATH_LIBRARY), None)
-    if fast and (named := environment.get(_NCCL_LIBRARY)):
-        # Otherwise the engine would load the named library directly and bypass the fast path.
-        variables |= {_NCCL_LIBRARY: fast, _FASTPATH_NCCL: environment.get(_FASTPATH_NCCL) or named}
+    fastpath = next((path for path in paths if Path(path).name == FASTPATH_LIBRARY), None)
+    nccl = environment.get(_NCCL_LIBRARY)
+    if fastpath and nccl:
+        # Otherwise the engine would load the named NCCL directly and bypass the fast path.
+        variables |= {_NCCL_LIBRARY: fastpath, _FASTPATH_NCCL: environment.get(_FASTPATH_NCCL) or nccl}
     return variables
 
 
-def _find_library(option: str, text: str) -> str:
-    if Path(text).is_file():
-        return str(Path(text).absolute())
-    if Path(text).name == text and (found := library(text)):
-        return str(found)
+def _find_library(option: str, name: str) -> str:
+    """Returns the path of a library that exists as a file or was installed with the engine."""
+    if Path(name).is_file():
+        return str(Path(name).absolute())
+    is_bare_name = Path(name).name == name
+    if is_bare_name and (installed := library(name)):
+        return str(installed)
     raise UsageError(
-        f"{option}: there is no library {text}",
+        f"{option}: there is no library {name}",
         remedy="give the path of a shared library, or the name of one installed with busbw",
     )
 
@@ -151,16 +158,18 @@ def _query_engine(flag: str) -> str:
     """
     path = program(ENGINE)
     try:
-        done = subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
+        completed = subprocess.run(
+            [path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
 def collective_of(name: str) -> str:
     """Returns the collective for a name with or without `_perf`. Empty if there is no such collective."""
-    bare = collective_name(name)
-    return bare if bare in COLLECTIVES else ""
+    collective = collective_name(name)
+    return collective if collective in COLLECTIVES else ""
 
 
 def collective_name(program: str) -> str:

@@ -1,4 +1,4 @@
-"""Errors with problem, remedy and exit code."""
+"""Exit codes of all commands, and errors with problem, remedy and exit code."""
 
 import signal
 from enum import IntEnum

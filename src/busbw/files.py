@@ -6,7 +6,7 @@ from contextlib import suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
 
-_MAX_BYTES = 2**20
+_MAX_USER_FILE_BYTES = 2**20
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -15,7 +15,7 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: The file cannot be written; the old file is unchanged.
     """
-    partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")  # cut, because file names have a maximum length
     try:
         partial.write_bytes(content)
         if path.exists():
@@ -32,10 +32,11 @@ def read_user_file(path: Path) -> bytes:
     Raises:
         OSError: The file cannot be read, is not a regular file, or is larger than 1 MiB.
     """
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(EINVAL, "it is not a regular file", str(path))
-        content = stream.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
+        content = stream.read(_MAX_USER_FILE_BYTES + 1)
+    if len(content) > _MAX_USER_FILE_BYTES:
         raise OSError(EFBIG, "it is larger than 1 MiB", str(path))
     return content

@@ -62,6 +62,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     root: int | None = None
     ranks: int | None = None
     group: int = 0
+    """Group of ranks under NCCL_TESTS_SPLIT."""
     cycle: int = 0
     """Pass over all rows (-N), from 0."""
     variant: str | None = None
@@ -70,6 +71,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     """Speed-up of this variant over the line's first variant, as the table states it."""
     figures: dict[Placement, Figure]
     timestamp: str | None = None
+    """Time of day at the row's end, as the log states it."""
 
     @property
     def configuration(self) -> tuple[object, ...]:
@@ -113,6 +115,7 @@ class Table(Struct, kw_only=True, frozen=True):
     settings: dict[str, str] = {}
     """Keys and values of the header's parameter line and of other descriptions of the run."""
     environment: dict[str, str] = {}
+    """Environment variables of the run that the log contains."""
     rows: tuple[Row, ...] = ()
     complete: bool | None = None
     """True if the run ended regularly. None if the log does not show that."""
@@ -121,6 +124,7 @@ class Table(Struct, kw_only=True, frozen=True):
     claimed_average_busbw_gbps: float | None = None
     """Average busbw of the footer. Verdicts do not use it."""
     claimed_out_of_bounds: int | None = None
+    """Out-of-bounds count of the footer."""
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
 

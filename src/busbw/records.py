@@ -328,28 +328,30 @@ def stream(path: Path | str) -> Iterator[Record | None]:
         RecordsError: The file cannot be read, a line before the last is malformed, the first line is not a header, or
             the schema has another major version.
     """
-    number = 0
+    line_number = 0
     try:
         with Path(path).open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if number == 1:
+            for line_number, line in enumerate(lines, start=1):
+                is_first = line_number == 1
+                if is_first:
                     _require_known_version(path, line)
                 try:
                     record = _decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    if number > 1 and not line.endswith(b"\n"):
+                    is_cut_off = not line.endswith(b"\n")
+                    if is_cut_off and not is_first:
                         yield None
                         return
                     raise RecordsError(
-                        f"{path}:{number}: {error}", remedy="give a file written by --records"
+                        f"{path}:{line_number}: {error}", remedy="give a file written by --records"
                     ) from error
-                if isinstance(record, HeaderRecord) != (number == 1):
+                if isinstance(record, HeaderRecord) != is_first:
                     expected = "the run's header line must come first and only once"
-                    raise RecordsError(f"{path}:{number}: {expected}", remedy="use a separate file for each run")
+                    raise RecordsError(f"{path}:{line_number}: {expected}", remedy="use a separate file for each run")
                 yield record
     except OSError as error:
         raise RecordsError(f"cannot read {path}: {error.strerror}", remedy="give a readable record file") from error
-    if not number:
+    if not line_number:
         raise RecordsError(f"{path} contains no records", remedy="check the output of its run, then repeat the run")
 
 
@@ -359,8 +361,8 @@ def read(path: Path | str) -> RunRecords:
     Raises:
         RecordsError: As `stream`.
     """
-    found = list(stream(path))
-    return RunRecords([record for record in found if record is not None], truncated=found[-1] is None)
+    records = list(stream(path))  # never empty: `stream` raises for a file without records
+    return RunRecords([record for record in records if record is not None], truncated=records[-1] is None)
 
 
 class _Version(Struct):

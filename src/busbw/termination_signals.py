@@ -11,16 +11,17 @@ def handled_signals() -> tuple[signal.Signals, ...]:
 
     The engine follows the same rule.
     """
-    always = (signal.SIGINT, signal.SIGTERM)
-    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
+    is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    signals = (signal.SIGINT, signal.SIGTERM)
+    return signals if is_hangup_ignored else (*signals, signal.SIGHUP)
 
 
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Installs the handler for all termination signals and restores the previous handlers at the end."""
-    before = {number: signal.signal(number, handler) for number in handled_signals()}
+    previous_handlers = {number: signal.signal(number, handler) for number in handled_signals()}
     try:
         yield
     finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
+        for number, previous_handler in previous_handlers.items():
+            signal.signal(number, previous_handler)

@@ -1,4 +1,4 @@
-"""Texts for sizes and counts, and removal of control characters."""
+"""Texts for sizes and counts, and removal of control characters from text of logs and devices."""
 
 
 def size_text(size_bytes: int) -> str:
@@ -17,5 +17,5 @@ def count_text(count: int, singular: str, plural: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """Replaces characters that could move a terminal's cursor or change its colors."""
+    """Replaces each character that is not printable, as it could move a terminal's cursor or change its colors."""
     return "".join(character if character.isprintable() else "?" for character in text)

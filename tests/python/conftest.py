@@ -1,4 +1,4 @@
-"""Fixtures that several test files share: a stand-in for the engine, and a way to run the command as a user does."""
+"""Fixtures that several test files share: a fake engine, and a function that runs `busbw` as a user does."""
 
 import os
 import signal
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from polling import HANG_GUARD_S
-from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # pytest finds the hooks here
 
-# A shell that starts pytest in the background has it ignore interrupts, and nohup hang-ups: all that tests start would.
+# A shell lets a background pytest ignore SIGINT, and nohup lets it ignore SIGHUP. Started programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -42,11 +42,14 @@ sys.exit(code)
 
 
 class FakeEngine:
-    """A folder of programs that write down their arguments, print a table and copy a record."""
+    """A folder of fake engine programs. Each saves its arguments, prints a table and copies the golden record.
+
+    FAKE_EXIT sets the exit code; a negative value ends the program by that signal.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._arguments = folder / "arguments"
+        self._arguments_path = folder / "arguments"
         folder.mkdir()
         for name in ("busbw-engine", "all_reduce_perf", "sendrecv_perf"):
             program = folder / name
@@ -54,15 +57,15 @@ class FakeEngine:
             program.chmod(0o755)
 
     def environment(self) -> dict[str, str]:
-        return {"BUSBW_PROGRAMS": str(self.folder), "FAKE_ARGUMENTS": str(self._arguments)}
+        return {"BUSBW_PROGRAMS": str(self.folder), "FAKE_ARGUMENTS": str(self._arguments_path)}
 
     @property
     def was_started(self) -> bool:
-        return self._arguments.exists()
+        return self._arguments_path.exists()
 
     @property
     def arguments(self) -> list[str]:
-        return self._arguments.read_text().split("\n")
+        return self._arguments_path.read_text().split("\n")
 
 
 Busbw = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -78,7 +81,7 @@ def fake_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder that is the current one."""
+    """Makes an empty folder the current one."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -88,9 +91,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def busbw(here: Path) -> Busbw:
-    """Runs `busbw` in the empty folder, without a terminal."""
+    """Returns a function that runs `busbw` in an empty folder, without a terminal."""
 
-    def call(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [*BUSBW, *arguments],
             cwd=here,
@@ -102,11 +105,11 @@ def busbw(here: Path) -> Busbw:
             timeout=HANG_GUARD_S,
         )
 
-    return call
+    return run
 
 
 def one_sentence(stderr: str) -> str:
-    """The only line of stderr, which must be free of tracebacks."""
+    """Returns the line of stderr. Fails if there are several lines or a traceback."""
     lines: Sequence[str] = stderr.splitlines()
     assert len(lines) == 1, stderr
     assert "Traceback" not in stderr

@@ -1,8 +1,12 @@
-"""A stand-in for a launched engine: it says where it stands, prints a table with records between, and does as told.
+"""A fake engine for tests of launchers. Rank 0 prints the lines of a table, with the golden records between them.
 
-It is told by its environment: STAND_IN_CODE_<rank> is its exit code, STAND_IN_PAUSE_S a pause after each line of the
-table, STAND_IN_FOLDER where each process writes down what it got, as `<rank>.json`. Processes of one job that write
-there speak together, so that what they say alike can be told as one line however busy the machine is.
+Environment variables control it:
+- STAND_IN_CODE_<rank>: exit code of that rank.
+- STAND_IN_PAUSE_S: pause after each line of the table.
+- STAND_IN_FOLDER: folder for `<rank>.json` with arguments, environment, pid and stdin of each process.
+
+With that folder, all processes of a job wait for each other before they write to stderr. So the launcher can merge
+their equal lines even on a busy machine.
 """
 
 import sys
@@ -21,27 +25,27 @@ if sys.argv[1:] == ["--list-devices"]:
 rank = os.environ.get("BUSBW_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or "0"
 folder = os.environ.get("STAND_IN_FOLDER")
 size = int(os.environ.get("BUSBW_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE") or "1")
-def together(suffix):
-    end_s = time.monotonic() + 20  # one of them may never come
-    while not all(os.path.exists(f"{{folder}}/{{each}}.{{suffix}}") for each in range(size)):
+def wait_for_all(suffix):
+    end_s = time.monotonic() + 20  # a process may have been killed
+    while not all(os.path.exists(f"{{folder}}/{{other}}.{{suffix}}") for other in range(size)):
         if time.monotonic() > end_s:
             break
         time.sleep(0.01)
-def ended(number, _frame):
+def end(number, _frame):
     if folder:
         open(f"{{folder}}/{{rank}}.ended", "w").close()
-        together("ended")
+        wait_for_all("ended")
     sys.stderr.write(f"stand-in: signal {{number}}\\n")
     sys.exit(128 + number)
-signal.signal(signal.SIGINT, ended)
-signal.signal(signal.SIGTERM, ended)
+signal.signal(signal.SIGINT, end)
+signal.signal(signal.SIGTERM, end)
 if folder:
     about = {{"argv": sys.argv, "environment": dict(os.environ), "pid": os.getpid(), "stdin": sys.stdin.read()}}
     with open(f"{{folder}}/.{{rank}}", "w") as file:
         json.dump(about, file)
     os.rename(f"{{folder}}/.{{rank}}", f"{{folder}}/{{rank}}.json")
-    together("json")
-sys.stderr.write("stand-in: here\\n")  # in one piece: a signal may come at any time, and its words between two
+    wait_for_all("json")
+sys.stderr.write("stand-in: here\\n")  # one write, so that the message of a signal cannot split it
 pause_s = float(os.environ.get("STAND_IN_PAUSE_S", "0"))
 records = open({str(GOLDEN_RECORD)!r}, "rb").read().splitlines(keepends=True)
 for line, record in zip({TABLE!r}, [*records, b""]):
@@ -54,7 +58,7 @@ sys.exit(int(os.environ.get(f"STAND_IN_CODE_{{rank}}", "0")))
 
 
 def install(folder: Path) -> Path:
-    """Makes a folder with the stand-in as two of the programs."""
+    """Makes a folder with the fake engine and one collective program."""
     folder.mkdir()
     for name in ("busbw-engine", "all_reduce_perf"):
         (folder / name).write_text(PROGRAM)

@@ -1,4 +1,4 @@
-"""A folder of kept runs, as tests of the store's readers need it."""
+"""Makes run folders for tests of the run store and of the history, from the golden record."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,25 @@ def add_run(
     host: str = "vm",
     library: str = "1",
     build: str = "b1",
-    **changes: object,
+    **settings: object,
 ) -> None:
-    header, *_ = (json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines())
-    row = next(json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines() if '"kind":"row"' in line)
+    """Adds a run to a store.
+
+    Args:
+        store: Folder of the store.
+        day: Day of the run, from 0; months have 28 days.
+        slower: Factor of all times.
+        host: Host of all ranks.
+        library: Version of the measured library.
+        build: Build id of busbw.
+        settings: Changes of the header's settings.
+    """
+    golden_records = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines()]
+    header = golden_records[0]
+    row = next(record for record in golden_records if record["kind"] == "row")
     header |= {"start_time": f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00+00:00", "backend_version": library}
     header["busbw_build"] = build
-    header["settings"] |= changes
+    header["settings"] |= settings
     for rank in header["ranks"]:
         rank["host"] = host
     rows = [

@@ -1,4 +1,4 @@
-"""Jobs that the tests of launchers render, and the files that say what must come out."""
+"""The job that tests of launchers render, and the comparison of launch plans with golden files."""
 
 import os
 from pathlib import Path
@@ -20,11 +20,11 @@ JOB = Job(
 
 
 def expect_golden(name: str, text: str) -> None:
-    """Compares with a golden file; with WRITE_GOLDEN=1 in the environment it is written instead."""
+    """Compares a text with a golden file. WRITE_GOLDEN=1 in the environment writes the file first."""
     path = GOLDEN / name
     if os.environ.get("WRITE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    assert path.exists(), f"{path} is missing: WRITE_GOLDEN=1 writes it, and a person reads it"
+    assert path.exists(), f"{path} is missing; write it with WRITE_GOLDEN=1 and review it"
     assert text + "\n" == path.read_text()
     assert TOKEN not in text

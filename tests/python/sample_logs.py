@@ -1,4 +1,4 @@
-"""Logs made by hand, for the tests of what reads the shared log types."""
+"""Logs for tests of exporters and views. Keyword arguments of each function replace fields of the default."""
 
 from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
 from busbw.records import StatsRecord, WrongElement
@@ -101,4 +101,4 @@ AWKWARD = log(
     refused=(Refusal(line=9, text="node17:54321 [0] NCCL INFO secret", reason="3 columns are no row"),),
     warnings=("two logs are mixed; give each in a file",),
 )
-"""Everything that an exporter may stumble over."""
+"""Log with missing values, wrong data, special characters, secrets and a refused line."""

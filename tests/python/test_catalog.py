@@ -1,4 +1,4 @@
-"""Are descriptions found by name and by file, and is everything else refused with what to do?"""
+"""Tests of catalogs: descriptions by name and by file, and errors with a remedy."""
 
 import os
 from pathlib import Path
@@ -68,6 +68,6 @@ def test_pipes_and_endless_files_are_refused(catalog: Catalog[Thing], tmp_path: 
     endless.symlink_to("/dev/zero")
     large = tmp_path / "large.toml"
     large.write_bytes(b"#" * 2**20 + b"\n")
-    for path, why in [(pipe, "not a regular file"), (endless, "not a regular file"), (large, "larger than 1 MiB")]:
-        with pytest.raises(UsageError, match=rf"cannot read .*{path.name}: .*{why}"):
+    for path, reason in [(pipe, "not a regular file"), (endless, "not a regular file"), (large, "larger than 1 MiB")]:
+        with pytest.raises(UsageError, match=rf"cannot read .*{path.name}: .*{reason}"):
             catalog.find(str(path))

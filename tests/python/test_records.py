@@ -1,4 +1,4 @@
-"""The records: their schema, the engine's lines, and the reader."""
+"""Tests of the records: their schema, the engine's golden records, and the reader."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
 
 
 def keys_of(value: Any) -> Any:
-    """The shape of a JSON value: its keys, all the way down."""
+    """Returns the keys of a JSON value at all levels, and None for other values."""
     if isinstance(value, dict):
         return {key: keys_of(content) for key, content in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Elements: whatever text goes in, it stays text."""
+"""Tests of SVG elements: text with any characters stays text."""
 
 import xml.etree.ElementTree as ET
 

@@ -1,4 +1,8 @@
-"""Machines that are not here: a tree of files as Linux shows one, and a driver that answers like NVML."""
+"""Fake machines for tests of the topology: a tree of the kernel's files, and a driver that answers like NVML.
+
+Each function of MACHINES makes a machine below a folder and returns its driver. A chain is the path of a device in the
+PCIe tree: pci0000:15/0000:15:01.0/0000:16:00.0 is a host bridge, a bridge and the device.
+"""
 
 # ruff: noqa: N802 (the names of the fake driver's functions are NVML's)
 
@@ -12,7 +16,7 @@ from typing import Any
 
 import pynvml
 
-# Numbers of nvml.h, written down here once more.
+# Constants of nvml.h, repeated here so that they do not depend on the tested code.
 NOT_SUPPORTED, INVALID_ARGUMENT, LIBRARY_NOT_FOUND, LOST = 3, 2, 12, 15
 TO_GPU, TO_SWITCH = 0, 2
 
@@ -30,7 +34,7 @@ def link(root: Path, name: str, target: str) -> None:
 
 
 def host(root: Path, *, nodes: Sequence[str], sockets: int) -> None:
-    """CPUs and NUMA nodes; `nodes` are the CPUs of each."""
+    """Writes CPUs and NUMA nodes. `nodes` has the CPUs of each node as ranges; a socket has four CPUs."""
     write(root, "proc/cpuinfo", "processor\t: 0\nmodel name\t: A Processor @ 2.00GHz")
     write(root, "proc/meminfo", "MemTotal:       2147483648 kB")
     write(root, "proc/sys/kernel/hostname", "node-a")
@@ -43,7 +47,7 @@ def host(root: Path, *, nodes: Sequence[str], sockets: int) -> None:
 
 
 def pci(root: Path, chain: str, *, numa: int, speed: str = "32.0 GT/s PCIe", width: int = 16, **more: str) -> str:
-    """A device and the bridges above it: pci0000:15/0000:15:01.0/0000:16:00.0; gives its bus id."""
+    """Writes a PCIe device with its chain, and returns its bus id. `more` has further files with their texts."""
     bus_id = chain.rpartition("/")[2]
     folder = f"sys/devices/{chain}"
     write(root, f"{folder}/numa_node", str(numa))
@@ -114,10 +118,11 @@ class Link:
     """One NVLink of a fake GPU."""
 
     remote: str
-    """The bus id that it leads to, as NVML writes it; empty: the driver does not name it."""
+    """Bus id of the remote device in NVML's format. Empty if the driver does not report it."""
     kind: int = TO_SWITCH
     version: int = 6
     megabytes: int = 26562
+    """Line rate in MB/s."""
     active: bool = True
 
 
@@ -133,27 +138,31 @@ class FakeGpu:
 
 @dataclass
 class FakeNvml:
-    """Answers as nvidia-ml-py does, structures and errors included; handles are indices."""
+    """Answers like nvidia-ml-py, with its structures and errors. A handle is the index of a GPU."""
 
     gpus: list[FakeGpu]
-    level: Callable[[int, int], int] = lambda _one, _other: 50
-    access: Callable[[int, int, int], int] = lambda _one, _other, _index: 0
+    level: Callable[[int, int], int] = lambda _first, _second: 50
+    """Returns nvmlDeviceGetTopologyCommonAncestor of two GPUs."""
+    access: Callable[[int, int, int], int] = lambda _first, _second, _capability: 0
+    """Returns nvmlDeviceGetP2PStatus of two GPUs."""
     broken: dict[str, Exception] = field(default_factory=dict)
-    """Functions that fail, and how."""
+    """Errors by the name of the function that raises them."""
     asked: list[str] = field(default_factory=list)
+    """Names of the called functions."""
     NVMLError: type[Exception] = pynvml.NVMLError
 
     def __getattribute__(self, name: str) -> Any:
-        found = object.__getattribute__(self, name)
-        if not name.startswith("nvml") or found is None:
-            return found
+        """Wraps the nvml functions, so that they log their calls and fail if they are broken."""
+        attribute = object.__getattribute__(self, name)
+        if not name.startswith("nvml") or attribute is None:
+            return attribute
         asked, broken = object.__getattribute__(self, "asked"), object.__getattribute__(self, "broken")
 
         def call(*arguments: Any) -> Any:
             asked.append(name)
             if name in broken:
                 raise broken[name]
-            return found(*arguments)
+            return attribute(*arguments)
 
         call.__name__ = name
         return call
@@ -240,13 +249,13 @@ class FakeNvml:
         return self.access(one, other, index)
 
 
-def half(one: int, other: int) -> int:
-    """The level of two of 8 GPUs on two sockets: NODE or SYS."""
-    return 40 if (one < 4) == (other < 4) else 50
+def socket_level(first: int, second: int) -> int:
+    """Returns the level of two of 8 GPUs on two sockets: NODE (40) or SYS (50)."""
+    return 40 if (first < 4) == (second < 4) else 50
 
 
 def hgx_h100(root: Path) -> FakeNvml:
-    """8 GPUs behind 4 NVSwitches, each beside its own NIC; two Ethernet ports of one card, the second down."""
+    """8 GPUs with 4 NVSwitches. Each GPU shares a PCIe switch with a NIC. One card has two Ethernet ports, one down."""
     host(root, nodes=["0-3", "4-7"], sockets=2)
     gpus = []
     switches = [f"00000000:{bus}:00.0" for bus in ("07", "08", "09", "0A")]
@@ -261,7 +270,7 @@ def hgx_h100(root: Path) -> FakeNvml:
             numa=numa,
             interface=f"ib{number}",
         )
-        links = [Link(switches[which]) for which in (0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3)]
+        links = [Link(switch_id) for switch_id, count in zip(switches, (5, 4, 4, 5), strict=True) for _ in range(count)]
         gpus.append(FakeGpu(gpu_id, numa=numa, links=links))
     for function, state in ((0, "up"), (1, "down")):
         chain = f"pci0000:00/0000:00:03.0/0000:05:00.{function}"
@@ -270,11 +279,11 @@ def hgx_h100(root: Path) -> FakeNvml:
         netdev(root, chain, f"ens{function}", speed="100000" if state == "up" else "-1", state=state)
     virtual_netdev(root, "lo", kind="772")
     virtual_netdev(root, "docker0")
-    return FakeNvml(gpus, level=half)
+    return FakeNvml(gpus, level=socket_level)
 
 
 def a100_pcie(root: Path) -> FakeNvml:
-    """4 GPUs on PCIe, two at each of two switches, pairs joined by a bridge of 12 links; a RoCE NIC at the first."""
+    """4 GPUs, two at each of two PCIe switches. 12 NVLinks join each pair. A RoCE NIC is at the first switch."""
     host(root, nodes=["0-3", "4-7"], sockets=2)
     gpus = []
     for number in range(4):
@@ -310,7 +319,7 @@ def a100_pcie(root: Path) -> FakeNvml:
 
 
 def one_gpu(root: Path) -> FakeNvml:
-    """A small machine in a cloud: one GPU and a NIC that does not say its rate; the bus has no bridges."""
+    """A small cloud machine: one GPU and a NIC with an unknown rate, on a bus without bridges."""
     host(root, nodes=["0-3"], sockets=1)
     chain = "pci0000:00/0000:00:1e.0"
     bus_id = gpu(root, chain, numa=-1)
@@ -322,14 +331,14 @@ def one_gpu(root: Path) -> FakeNvml:
 
 
 def no_gpu(root: Path) -> FakeNvml:
-    """Two sockets and an InfiniBand NIC; the driver's library is not there."""
+    """Two sockets and an InfiniBand NIC, without the driver's library."""
     host(root, nodes=["0-3", "4-7"], sockets=2)
     rdma(root, "pci0000:10/0000:10:01.0/0000:11:00.0", "mlx5_0", numa=0)
     return FakeNvml([], broken={"nvmlInit": pynvml.NVMLError(LIBRARY_NOT_FOUND)})
 
 
 def volta_mesh(root: Path) -> FakeNvml:
-    """8 GPUs joined straight, some pairs by two links, some by one, some not at all; 4 EFA devices at each pair."""
+    """8 GPUs with direct NVLinks: two, one or none per pair. 4 EFA devices are at each of four PCIe switches."""
     host(root, nodes=["0-3", "4-7"], sockets=2)
     ids = []
     for number in range(8):
@@ -341,16 +350,18 @@ def volta_mesh(root: Path) -> FakeNvml:
             chain = f"{switch}/0000:{bus + 2:02x}:0{port}.0/0000:{bus + 3 + port:02x}:00.0"
             name = f"rdmap{bus + 3 + port}s0"
             rdma(root, chain, name, numa=number // 4, driver="efa", layer="Unspecified", rate="100 Gb/sec (4X EDR)")
-    joined = {(0, 3): 2, (0, 4): 2, (0, 1): 1, (0, 2): 1, (1, 2): 2, (1, 5): 2, (1, 3): 1, (2, 3): 2, (2, 6): 1}
-    joined |= {(3, 7): 1, (4, 7): 2, (4, 5): 1, (4, 6): 1, (5, 6): 2, (5, 7): 1, (6, 7): 2}
+    link_counts = {(0, 3): 2, (0, 4): 2, (0, 1): 1, (0, 2): 1, (1, 2): 2, (1, 5): 2, (1, 3): 1, (2, 3): 2, (2, 6): 1}
+    link_counts |= {(3, 7): 1, (4, 7): 2, (4, 5): 1, (4, 6): 1, (5, 6): 2, (5, 7): 1, (6, 7): 2}
     fakes = [
-        FakeGpu(bus_id, name="Tesla V100-SXM2-32GB", numa=i // 4, mig=None, generation=3)
-        for i, bus_id in enumerate(ids)
+        FakeGpu(bus_id, name="Tesla V100-SXM2-32GB", numa=index // 4, mig=None, generation=3)
+        for index, bus_id in enumerate(ids)
     ]
-    for (one, other), links in joined.items():
-        for here, there in ((one, other), (other, one)):
-            fakes[here].links += [Link(f"0000{ids[there]}", TO_GPU, version=2, megabytes=25781) for _ in range(links)]
-    return FakeNvml(fakes, level=lambda one, other: 10 if one // 2 == other // 2 else half(one, other))
+    for (one, other), links in link_counts.items():
+        for gpu_index, remote in ((one, other), (other, one)):
+            fakes[gpu_index].links += [
+                Link(f"0000{ids[remote]}", TO_GPU, version=2, megabytes=25781) for _ in range(links)
+            ]
+    return FakeNvml(fakes, level=lambda one, other: 10 if one // 2 == other // 2 else socket_level(one, other))
 
 
 MACHINES = {

@@ -51,7 +51,9 @@ class SpeedupChecks:
         printed = parse_number(cells[index])
         if pair is None or printed is None:
             return {}
-        baseline, new = (parse_number(cells[column.position]) if column.position < len(cells) else None for column in pair)
+        baseline, new = (
+            parse_number(cells[column.position]) if column.position < len(cells) else None for column in pair
+        )
         if baseline is None or new is None or baseline.value <= 0 or new.value <= 0:
             return {}
         # A speed-up is the ratio of the baseline's time to the new time, but of the new bandwidth to the baseline's.

@@ -1,21 +1,23 @@
 """Shape of a sweep: fitted latency and bandwidth, the half-bandwidth size, and cliffs of the curve.
 
 The fit uses the postal model: time = latency + bytes / bandwidth. It minimizes relative errors, so that small messages
-count as much as large ones. Sizes that do not fit the model get less weight.
+count as much as large ones. Sizes that do not fit the model get less weight (iteratively reweighted least squares).
 """
 
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 Points = Sequence[tuple[int, float]]
 """Size in bytes and time in us, in order of size."""
 
-_ROUNDS = 20
-_OUTLIER = 0.15  # relative error above which a point gets less weight
+_ITERATIONS = 20
+"""Number of fits, each with the weights from the errors of the one before."""
+_OUTLIER_ERROR = 0.15
+"""Relative error above which a point gets less weight."""
 _MIN_SIZES = 3
 
 
@@ -30,6 +32,7 @@ class Fit(Struct, kw_only=True, frozen=True):
     error: float
     """Root mean square of the relative errors of the times."""
     points: int
+    """Number of fitted points."""
 
 
 class CurveFeature(Struct, kw_only=True, frozen=True):
@@ -54,40 +57,44 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
     if len({size for size, _ in usable}) < _MIN_SIZES:
         return None
     weights = [1.0] * len(usable)
-    latency, per_byte = 0.0, 0.0
-    for _ in range(_ROUNDS):
-        latency, per_byte = _weighted(usable, weights)
+    latency, per_byte = 0.0, 0.0  # us, and us per byte
+    for _ in range(_ITERATIONS):
+        latency, per_byte = _fit_weighted(usable, weights)
         if per_byte <= 0:
             return None
         errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
-        weights = [min(1.0, _OUTLIER / abs(error)) if error else 1.0 for error in errors]
+        weights = [min(1.0, _OUTLIER_ERROR / abs(error)) if error else 1.0 for error in errors]
     errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
     return Fit(
         latency_us=latency,
-        bandwidth_gbps=bus_factor / per_byte / 1e3,
+        bandwidth_gbps=bus_factor / per_byte / 1e3,  # 1 byte per us is 1e-3 GB/s
         half_bytes=latency / per_byte,
         error=math.sqrt(sum(error * error for error in errors) / len(errors)),
         points=len(usable),
     )
 
 
-def _weighted(points: Points, weights: Sequence[float]) -> tuple[float, float]:
-    """Returns latency and time per byte by weighted least squares of the relative errors (a + b s)/t - 1."""
-    aa = ab = bb = a = b = 0.0
+def _fit_weighted(points: Points, weights: Sequence[float]) -> tuple[float, float]:
+    """Returns latency and time per byte by weighted least squares. The latency is not negative.
+
+    With x = 1 / time and y = size / time, the relative error of a point is latency * x + per_byte * y - 1. The sums
+    below are the coefficients of the normal equations.
+    """
+    sum_xx = sum_xy = sum_yy = sum_x = sum_y = 0.0
     for (size, time), weight in zip(points, weights, strict=True):
         x, y = 1 / time, size / time
-        aa += weight * x * x
-        ab += weight * x * y
-        bb += weight * y * y
-        a += weight * x
-        b += weight * y
-    determinant = aa * bb - ab * ab
-    if determinant <= 1e-12 * aa * bb:
-        return 0.0, (b / bb if bb else 0.0)
-    latency = (a * bb - b * ab) / determinant
-    per_byte = (aa * b - ab * a) / determinant
+        sum_xx += weight * x * x
+        sum_xy += weight * x * y
+        sum_yy += weight * y * y
+        sum_x += weight * x
+        sum_y += weight * y
+    determinant = sum_xx * sum_yy - sum_xy * sum_xy
+    if determinant <= 1e-12 * sum_xx * sum_yy:  # all sizes are almost equal, so only one parameter can be fitted
+        return 0.0, (sum_y / sum_yy if sum_yy else 0.0)
+    latency = (sum_x * sum_yy - sum_y * sum_xy) / determinant
+    per_byte = (sum_xx * sum_y - sum_xy * sum_x) / determinant
     if latency < 0:
-        return 0.0, b / bb
+        return 0.0, sum_y / sum_yy
     return latency, per_byte
 
 
@@ -97,11 +104,11 @@ def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
     Interpolates between two sizes on logarithmic scales. None if the smallest size already reaches it or if fewer than
     two sizes have a busbw.
     """
-    known = [(size, busbw) for size, busbw in curve if size > 0 and busbw > 0]
-    if len(known) < 2:
+    usable = [(size, busbw) for size, busbw in curve if size > 0 and busbw > 0]
+    if len(usable) < 2:
         return None
-    half = max(busbw for _, busbw in known) / 2
-    for (size, busbw), (next_size, next_busbw) in itertools.pairwise(known):
+    half = max(busbw for _, busbw in usable) / 2
+    for (size, busbw), (next_size, next_busbw) in itertools.pairwise(usable):
         if busbw < half <= next_busbw:
             share = math.log(half / busbw) / math.log(next_busbw / busbw)
             return float(size * (next_size / size) ** share)
@@ -116,73 +123,92 @@ STEP = 0.25
 
 def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
-    known = sorted((size, time) for size, time in points if size > 0 and time > 0)
-    curve = [(size, size * bus_factor / time / 1e3) for size, time in known]
-    found = [*_falls(curve), *_steps(known)]
+    usable = sorted((size, time) for size, time in points if size > 0 and time > 0)
+    curve = [(size, size * bus_factor / time / 1e3) for size, time in usable]  # busbw in GB/s
+    found = [*_find_falls(curve), *_find_steps(usable)]
     return tuple(sorted(found, key=lambda feature: feature.size_bytes))
 
 
-def _falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
+def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
     """Finds sizes with lower busbw than smaller sizes: a dip if larger sizes recover, a cliff if none does."""
     found: list[CurveFeature] = []
-    best, fallen = 0.0, False
+    max_busbw, is_below = 0.0, False
     for index, (size, busbw) in enumerate(curve):
-        if busbw >= (1 - DIP) * best:
-            best, fallen = max(best, busbw), False
+        if busbw >= (1 - DIP) * max_busbw:
+            max_busbw, is_below = max(max_busbw, busbw), False
             continue
-        if not fallen:
-            found.append(_fall(size, busbw, best, [value for _, value in curve[index + 1 :]]))
-        fallen = True
+        if not is_below:  # only the first of consecutive sizes is a feature
+            busbw_at_larger = [larger_busbw for _, larger_busbw in curve[index + 1 :]]
+            found.append(_describe_fall(size, busbw, max_busbw, busbw_at_larger))
+        is_below = True
     return found
 
 
-def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> CurveFeature:
-    low = list(itertools.takewhile(lambda value: value < (1 - DIP) * best, larger))
-    evidence = f"busbw {busbw:.4g} GB/s after {best:.4g} at smaller sizes"
-    if not larger:
+def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: Sequence[float]) -> CurveFeature:
+    """Describes a size with lower busbw than `max_busbw`, the maximum of the smaller sizes."""
+    still_low = list(itertools.takewhile(lambda larger_busbw: larger_busbw < (1 - DIP) * max_busbw, busbw_at_larger))
+    evidence = f"busbw {busbw:.4g} GB/s after {max_busbw:.4g} at smaller sizes"
+    if not busbw_at_larger:
         kind: Literal["dip", "cliff"] = "dip"
         likely = "only the largest size: memory or registration at its limit, or a disturbance; measure larger sizes"
-    elif len(low) == len(larger):
+    elif len(still_low) == len(busbw_at_larger):
         kind = "cliff"
-        evidence += f", and at most {max(larger):.4g} at larger ones"
+        evidence += f", and at most {max(busbw_at_larger):.4g} at larger ones"
         likely = "all larger sizes: they exceed a cache or a registration, or use another algorithm"
     else:
         kind = "dip"
-        evidence += f", {max(larger):.4g} again at larger ones"
-        likely = (
-            f"{len(low) + 1} sizes: a poor choice of algorithm or protocol (NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
-            if low
-            else "only one size: a disturbance during its measurement, or a poor choice of protocol"
-        )
-    return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / best, evidence=evidence, likely=likely)
+        evidence += f", {max(busbw_at_larger):.4g} again at larger ones"
+        if still_low:
+            likely = f"{len(still_low) + 1} sizes: a poor choice of algorithm or protocol "
+            likely += "(NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
+        else:
+            likely = "only one size: a disturbance during its measurement, or a poor choice of protocol"
+    return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / max_busbw, evidence=evidence, likely=likely)
 
 
-def _steps(points: Points) -> list[CurveFeature]:
+class _Growth(NamedTuple):
+    """Growth of time from one size to the next."""
+
+    exponent: float
+    """Exponent p of time ~ size^p between the two sizes: 0 if only latency counts, 1 if only bandwidth counts."""
+    size_bytes: int
+    """The larger size."""
+    before_us: float
+    after_us: float
+
+
+def _find_steps(points: Points) -> list[CurveFeature]:
     """Finds sizes at which time grows faster than before and after.
 
     In the postal model the growth exponent only rises with the size. If it falls again, the library switched its
-    algorithm or protocol, or the measurement was disturbed.
+    algorithm or protocol, or the measurement was disturbed. A growth in proportion to the size or more is no switch.
     """
-    pairs = [
-        (math.log(after / before) / math.log(size_after / size), size_after, before, after)
+    growths = [
+        _Growth(math.log(after / before) / math.log(size_after / size), size_after, before, after)
         for (size, before), (size_after, after) in itertools.pairwise(points)
         if size_after > size
     ]
     found = []
-    for earlier, (growth, size, before, after), later in zip(pairs, pairs[1:], pairs[2:], strict=False):
-        excess = growth - max(earlier[0], later[0])
-        if excess <= STEP or growth >= 1:
+    for earlier, growth, later in zip(growths, growths[1:], growths[2:], strict=False):
+        excess = growth.exponent - max(earlier.exponent, later.exponent)
+        if excess <= STEP or growth.exponent >= 1:
             continue
-        falls_back = later[3] < (1 - DIP) * after
-        likely = (
-            "only one size: a disturbance during its measurement"
-            if falls_back
-            else "a switch of protocol or algorithm between these two sizes"
-        )
-        evidence = f"time {before:.4g} to {after:.4g} us" + (f", then {later[3]:.4g} us" if falls_back else "")
-        if not falls_back:
-            evidence += ", more than between the sizes before and after"
-        kind: Literal["dip", "step"] = "dip" if falls_back else "step"
-        depth = 1 - later[3] / after if falls_back else excess
-        found.append(CurveFeature(kind=kind, size_bytes=size, depth=depth, evidence=evidence, likely=likely))
+        evidence = f"time {growth.before_us:.4g} to {growth.after_us:.4g} us"
+        if later.after_us < (1 - DIP) * growth.after_us:  # the next size is faster again
+            feature = CurveFeature(
+                kind="dip",
+                size_bytes=growth.size_bytes,
+                depth=1 - later.after_us / growth.after_us,
+                evidence=f"{evidence}, then {later.after_us:.4g} us",
+                likely="only one size: a disturbance during its measurement",
+            )
+        else:
+            feature = CurveFeature(
+                kind="step",
+                size_bytes=growth.size_bytes,
+                depth=excess,
+                evidence=f"{evidence}, more than between the sizes before and after",
+                likely="a switch of protocol or algorithm between these two sizes",
+            )
+        found.append(feature)
     return found

@@ -1,7 +1,7 @@
 """Run-to-run variation: random difference between two starts of the same command, by launch mode.
 
-The spread within one run does not show this variation. Two single runs are compared with the help of this table. For
-repeated runs, their own figures are used instead.
+The samples of one run do not show this variation. So a comparison of two single runs takes it from VARIATIONS.
+Repeated runs show it themselves.
 """
 
 from typing import Literal
@@ -20,10 +20,12 @@ class RunVariation(Struct, kw_only=True, frozen=True):
     """Largest expected ratio between the times of two starts."""
 
     factor: float
+    """Longer over shorter time."""
     up_to_bytes: int | None
     """Largest affected size; larger messages hide the launch time. None: all sizes."""
     description: str
     source: str
+    """Measurement that the factor is based on."""
 
 
 VARIATIONS: dict[LaunchMode, RunVariation] = {
@@ -38,8 +40,9 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         factor=1.8,
         up_to_bytes=8 << 20,
         description="one thread that launches several GPUs",
-        source="ten starts of each program on 2 and on 4 H200: up to 1.77 times apart at 1 KiB, 32 KiB and 1 MiB, and "
-        "rounds at 95 % of the sizes and collectives up to 1.77 (bench/results/h200-x*-parity*.md, -g)",
+        source="ten starts of each program on 2 and on 4 H200: up to 1.77 times apart at 1 KiB, 32 KiB and 1 MiB; "
+        "two to five rounds at 19 of 20 sizes: up to 1.50 times on 4 H200, up to 1.85 below 1 MiB on 2 H200 "
+        "(bench/results/h200-x*-parity*.md, -g)",
     ),
     "one each": RunVariation(
         factor=1.8,
@@ -65,14 +68,15 @@ def launch_mode_of(table: Table) -> LaunchMode:
 
 def variation_factor(launch_mode: LaunchMode, size_bytes: int) -> float:
     """Returns the largest expected ratio of two starts at this size; 1 if launching adds no variation."""
-    known = VARIATIONS[launch_mode]
-    return known.factor if known.up_to_bytes is None or size_bytes <= known.up_to_bytes else 1.0
+    variation = VARIATIONS[launch_mode]
+    is_affected = variation.up_to_bytes is None or size_bytes <= variation.up_to_bytes
+    return variation.factor if is_affected else 1.0
 
 
 def variation_text(launch_mode: LaunchMode) -> str | None:
     """Returns a clause such as "up to 1.8 times apart up to 8 MiB (...)"; None if launching adds no variation."""
-    known = VARIATIONS[launch_mode]
-    if known.factor <= 1:
+    variation = VARIATIONS[launch_mode]
+    if variation.factor <= 1:
         return None
-    sizes = f" up to {size_text(known.up_to_bytes)}" if known.up_to_bytes else ""
-    return f"up to {known.factor:g} times apart{sizes} ({known.description})"
+    sizes = f" up to {size_text(variation.up_to_bytes)}" if variation.up_to_bytes else ""
+    return f"up to {variation.factor:g} times apart{sizes} ({variation.description})"

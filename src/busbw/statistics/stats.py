@@ -2,7 +2,8 @@
 
 Times are compared by the logarithm of their ratio, so that twice as fast and half as fast are equally far from equal.
 There are three units of observation: quadruples of interleaved blocks (`judge_quadruples`), whole runs (`run_summary`),
-and stretches of iterations within one run (`stretch_summary`). `mean_difference` compares two summaries.
+and stretches of iterations within one run (`stretch_summary`). `mean_difference` compares two summaries. A block is one
+start of the engine; a quadruple is four consecutive blocks of two sides in the order X Y Y X.
 """
 
 import math
@@ -18,21 +19,22 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 _RELABELINGS = 20_000
-"""Number of random relabelings if not all are enumerated. It determines a level of 0.1 % to about a quarter of it."""
+"""Number of random relabelings if not all are enumerated. A level of 0.1 % then has an error of about a quarter."""
 _MAX_ENUMERATED_QUADRUPLES = 13
 """Up to this number of quadruples, all 2^n relabelings are enumerated."""
 _MIN_LEVEL = 0.95
 """Minimum confidence level of each interval, even if the rule over all sizes permits less."""
 
 MIN_STRETCHES = 4
-_STRETCHES = 16
-_MIN_STRETCH = 5
-"""Minimum number of iterations in a stretch. The median of fewer is not reliable."""
+"""Minimum number of stretches for a variance."""
+_MAX_STRETCHES = 16
+_MIN_STRETCH_ITERATIONS = 5
+"""The median of fewer iterations is not reliable."""
 
 
 def slowest_rank_us(samples_us: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Returns the time of each iteration, which is that of its slowest rank: an operation ends with its last rank."""
-    return tuple(max(ranks) for ranks in zip(*samples_us, strict=True))
+    """Returns the time of each iteration from the times per rank: an operation ends with its last rank."""
+    return tuple(max(rank_times) for rank_times in zip(*samples_us, strict=True))
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ def judge_quadruples(
     of the quadruple's differences. So flipping the signs of whole quadruples yields the distribution under chance. It
     preserves the correlation of sizes, drifts, bursts and the modes of the machine.
 
-    The statistic is that of the sign test: the lead of B in quadruples. The limit is the smallest lead for which at
-    most `alpha` of all relabelings report any change by the same rule: a row and a neighbor reach it on the same side.
+    The statistic is that of the sign test: the lead of a side, the number of quadruples in which it is faster minus the
+    number in which it is slower. The limit is the smallest lead for which at most `alpha` of all relabelings report any
+    change by the same rule: a row and a neighbor reach it on the same side. A relabeling flips the signs of some
+    quadruples.
 
     Args:
         differences: Quadruples by table rows, from `quadruple_difference`, with the sign of B minus A.
@@ -90,17 +94,18 @@ def judge_quadruples(
     paired = {row for pair in neighbors for row in pair}
     pairs = [*neighbors, *((row, row) for row in range(rows) if row not in paired)]
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
-    place = quadruples - (quadruples + limit + 1) // 2  # index of the lower bound in the sorted differences
+    low_index = quadruples - (quadruples + limit + 1) // 2  # index of the lower bound in the sorted differences
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
     ordered = np.sort(differences, axis=0)
     intervals = tuple(
-        Interval(float(np.median(ordered[:, row])), float(ordered[place, row]), float(ordered[-1 - place, row]))
+        Interval(float(np.median(ordered[:, row])), float(ordered[low_index, row]), float(ordered[-1 - low_index, row]))
         for row in range(rows)
     )
-    side = [1 if interval.low > 0 else -1 if interval.high < 0 else 0 for interval in intervals]
-    agreeing = {row for pair in pairs if side[pair[0]] * side[pair[1]] > 0 for row in pair}
-    level = _level(place, quadruples)
+    # 1 or -1 if the interval is above or below zero, 0 if it contains zero.
+    signs = [int(interval.low > 0) - int(interval.high < 0) for interval in intervals]
+    agreeing = {row for pair in pairs if signs[pair[0]] * signs[pair[1]] > 0 for row in pair}
+    level = _level(low_index, quadruples)
     return QuadrupleTest(intervals, tuple(row in agreeing for row in range(rows)), level, quadruples)
 
 
@@ -109,20 +114,25 @@ def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float,
     quadruples = len(signs)
     if not pairs:
         return quadruples + 1
-    coins = _relabelings(quadruples, seed)
-    leads = coins @ signs.astype(np.float32)
-    strongest = np.zeros(len(coins), dtype=np.float32)
-    for one, other in pairs:
-        a, b = leads[:, one], leads[:, other]
-        np.maximum(strongest, np.where(a * b > 0, np.minimum(np.abs(a), np.abs(b)), 0), out=strongest)
-    counts = np.bincount(np.rint(strongest).astype(np.int64), minlength=quadruples + 2)
+    relabelings = _relabelings(quadruples, seed)
+    leads = relabelings @ signs.astype(np.float32)
+    # Per relabeling, the largest lead that both rows of any pair reach on the same side.
+    max_common_leads = np.zeros(len(relabelings), dtype=np.float32)
+    for row, neighbor in pairs:
+        row_leads, neighbor_leads = leads[:, row], leads[:, neighbor]
+        smaller_leads = np.minimum(np.abs(row_leads), np.abs(neighbor_leads))
+        common_leads = np.where(row_leads * neighbor_leads > 0, smaller_leads, 0)
+        np.maximum(max_common_leads, common_leads, out=max_common_leads)
+    counts = np.bincount(np.rint(max_common_leads).astype(np.int64), minlength=quadruples + 2)
     reached = counts[::-1].cumsum()[::-1]  # number of relabelings with at least this lead
-    extra = 0 if len(coins) == 2**quadruples else 1  # counts the actual labeling among the random ones
-    allowed = np.flatnonzero((reached + extra) / (len(coins) + extra) <= alpha)
+    # Random relabelings need not include the actual one, which is then added.
+    added = 0 if len(relabelings) == 2**quadruples else 1
+    allowed = np.flatnonzero((reached + added) / (len(relabelings) + added) <= alpha)
     return int(allowed[0]) if len(allowed) else quadruples + 1
 
 
 def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
+    """Returns one relabeling per row, with 1 or -1 per quadruple: all of them, or random ones."""
     if quadruples <= _MAX_ENUMERATED_QUADRUPLES:
         numbers = np.arange(2**quadruples)
         bits = (numbers[:, None] >> np.arange(quadruples)) & 1
@@ -131,26 +141,28 @@ def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
     return (2 * bits - 1).astype(np.float32)
 
 
-def _level(place: int, quadruples: int) -> float:
-    """Returns the confidence level of the median's interval between the sorted differences `place` and `-1 - place`.
+def _level(low_index: int, quadruples: int) -> float:
+    """Returns the confidence level of the median's interval between two of the sorted differences.
 
-    Each difference is above or below the median with equal probability. (scipy.stats takes three times as long to
-    import.)
+    The interval reaches from index `low_index` to index `-1 - low_index`.
+
+    Each difference is above or below the median with equal probability. scipy.special has the binomial distribution
+    too, and takes a third of the import time of scipy.stats.
     """
-    return 1 - 2 * float(special.bdtr(place, quadruples, 0.5))
+    return 1 - 2 * float(special.bdtr(low_index, quadruples, 0.5))
 
 
 def _interval_limit(quadruples: int) -> int:
     """Returns the smallest lead for which a single row's interval has at least the level `_MIN_LEVEL`."""
-    for place in range(quadruples // 2, -1, -1):
-        if _level(place, quadruples) >= _MIN_LEVEL:
-            return quadruples - 2 * place
+    for low_index in range(quadruples // 2, -1, -1):
+        if _level(low_index, quadruples) >= _MIN_LEVEL:
+            return quadruples - 2 * low_index
     return quadruples + 1
 
 
 @dataclass(frozen=True)
 class SampleSummary:
-    """Mean of the observations of one side, with its variance."""
+    """Mean of the observations of one side, with its variance. All fields are of logarithms."""
 
     mean: float
     variance_of_mean: float
@@ -171,8 +183,8 @@ def run_summary(times: Sequence[float], half_digit: float = 0.0) -> SampleSummar
     values = np.asarray(times, dtype=np.float64)
     logarithms = np.log(values)
     variance = float(logarithms.var(ddof=1)) / len(values)
-    lowest = values - half_digit
-    rounding = float(np.log(values / lowest).mean()) if (lowest > 0).all() else math.inf
+    min_values = values - half_digit
+    rounding = float(np.log(values / min_values).mean()) if (min_values > 0).all() else math.inf
     return SampleSummary(float(logarithms.mean()), variance, len(values) - 1, rounding=rounding)
 
 
@@ -185,19 +197,19 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     """
     values = np.asarray(times_us, dtype=np.float64)
     values = values[np.isfinite(values) & (values > 0)]
-    stretches = min(_STRETCHES, len(values) // _MIN_STRETCH)
+    stretches = min(_MAX_STRETCHES, len(values) // _MIN_STRETCH_ITERATIONS)
     if stretches < MIN_STRETCHES:
         return None
-    medians = np.log([float(np.median(part)) for part in np.array_split(values, stretches)])
-    centered = medians - medians.mean()
-    power = float(centered @ centered)
-    correlation = float(centered[1:] @ centered[:-1]) / power if power else 0.0
-    # First-order autoregressive process: (1 + r) / (1 - r) multiplies the variance of the mean and divides the number
-    # of effective observations.
+    log_medians = np.log([float(np.median(stretch)) for stretch in np.array_split(values, stretches)])
+    centered = log_medians - log_medians.mean()
+    sum_of_squares = float(centered @ centered)
+    correlation = float(centered[1:] @ centered[:-1]) / sum_of_squares if sum_of_squares else 0.0
+    # First-order autoregressive process with correlation r of neighbors: the factor (1 + r) / (1 - r) multiplies the
+    # variance of the mean and divides the number of effective observations.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
-    variance = power / (stretches - 1) / stretches * inflation
-    low, middle, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
-    return SampleSummary(float(middle), variance, max(1.0, stretches / inflation - 1), float(high - low))
+    variance_of_mean = sum_of_squares / (stretches - 1) / stretches * inflation
+    low, median, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
+    return SampleSummary(float(median), variance_of_mean, max(1.0, stretches / inflation - 1), float(high - low))
 
 
 def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:
@@ -206,15 +218,16 @@ def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Inte
     The interval is extended by the rounding error: equal printed figures agree only to their last digit.
     """
     estimate = a.mean - b.mean
-    variance, rounding = a.variance_of_mean + b.variance_of_mean, a.rounding + b.rounding
+    variance = a.variance_of_mean + b.variance_of_mean
+    rounding = a.rounding + b.rounding
     if variance <= 0:
         return Interval(estimate, estimate - rounding, estimate + rounding)
     # Welch-Satterthwaite equation: degrees of freedom of a sum of two variances.
-    freedom = variance**2 / (
+    degrees_of_freedom = variance**2 / (
         a.variance_of_mean**2 / a.degrees_of_freedom + b.variance_of_mean**2 / b.degrees_of_freedom
     )
-    half = float(special.stdtrit(freedom, 1 - alpha / 2)) * variance**0.5 + rounding
-    return Interval(estimate, estimate - half, estimate + half)
+    half_width = float(special.stdtrit(degrees_of_freedom, 1 - alpha / 2)) * variance**0.5 + rounding
+    return Interval(estimate, estimate - half_width, estimate + half_width)
 
 
 def rounding_bounds(value: float) -> tuple[float, float]:
@@ -222,8 +235,8 @@ def rounding_bounds(value: float) -> tuple[float, float]:
 
     Trailing zeros are lost when a log is read, so the bounds can be too wide but never too narrow.
     """
-    half = half_digit(value)
-    return value - half, value + half
+    max_error = half_digit(value)
+    return value - max_error, value + max_error
 
 
 def half_digit(value: float) -> float:

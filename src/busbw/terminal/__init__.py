@@ -3,7 +3,7 @@
 from busbw.terminal.activity import activity, live_line
 from busbw.terminal.console import StreamConsole, console, width_of
 from busbw.terminal.screen import ExpectationColumns, screen
-from busbw.terminal.tables import Cell, Column, fitted, lines
+from busbw.terminal.tables import Cell, Column, fit_columns, lines
 
 __all__ = [
     "Cell",
@@ -12,7 +12,7 @@ __all__ = [
     "StreamConsole",
     "activity",
     "console",
-    "fitted",
+    "fit_columns",
     "lines",
     "live_line",
     "screen",

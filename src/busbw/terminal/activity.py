@@ -1,4 +1,4 @@
-"""Temporary status lines on the terminal."""
+"""Temporary status lines on stderr, for commands that take longer than a moment."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def activity(description: str) -> Iterator[None]:
         yield
         return
     start_s = monotonic()
-    line = Live(
+    live_view = Live(
         console=Console(file=sys.stderr, highlight=False),
         get_renderable=lambda: _dim(f"{description}, {monotonic() - start_s:.0f} s"),
         refresh_per_second=_REFRESHES_PER_S,
@@ -35,15 +35,15 @@ def activity(description: str) -> Iterator[None]:
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    timer = Timer(_SHOW_AFTER_S, line.start)
+    timer = Timer(_SHOW_AFTER_S, live_view.start)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        timer.join()
-        line.stop()
+        timer.join()  # otherwise `start` might follow `stop`
+        live_view.stop()
 
 
 @contextmanager

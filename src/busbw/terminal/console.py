@@ -1,4 +1,4 @@
-"""Output console: colors on a terminal that supports them, plain text otherwise."""
+"""Consoles for the commands' output, and its width. Colors need a terminal that supports them."""
 
 import os
 import shutil
@@ -8,7 +8,9 @@ from typing import TextIO
 from rich.console import Console
 
 MIN_WIDTH, MAX_WIDTH = 60, 200
+"""Limits of the output's width, in columns."""
 _DEFAULT_SIZE = (80, 24)
+"""Columns and lines if stdout is not a terminal."""
 
 
 class StreamConsole(Console):
@@ -25,13 +27,14 @@ def console(stream: TextIO | None = None) -> Console:
     It writes colors only to a terminal, and not if NO_COLOR is set or TERM is dumb. Otherwise it writes no escape
     sequences.
     """
-    out = stream or sys.stdout
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not out.isatty()
+    output = stream or sys.stdout
+    forbids_color = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    is_plain = forbids_color or not output.isatty()
     return StreamConsole(
-        file=out,
-        color_system=None if plain else "standard",
-        force_terminal=None if out.isatty() else False,
-        no_color=plain,
+        file=output,
+        color_system=None if is_plain else "standard",
+        force_terminal=None if output.isatty() else False,
+        no_color=is_plain,
         highlight=False,
         markup=False,
         emoji=False,

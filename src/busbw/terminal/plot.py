@@ -1,4 +1,4 @@
-"""Terminal plots of bandwidth and time over size."""
+"""Terminal plots of bandwidth and time over size. A curve is one configuration with one placement."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,11 +11,14 @@ from busbw.logs import PLACEMENT_WORDS, Figure, Placement, Row
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
-_MAX_SERIES = 6
+"""Maximum width and default height, in characters."""
+_MAX_CURVES = 6
+_TICK_WIDTH = 11
+"""Columns for the label of a size, with a gap."""
 _MARKERS = ("braille", "dot", "x", "+", "*", "o")
 
 
-class _Curve(NamedTuple):
+class _CurveKey(NamedTuple):
     """Properties that the points of a curve share."""
 
     collective: str | None
@@ -27,7 +30,7 @@ class _Curve(NamedTuple):
     placement: Placement
 
 
-_Curves = dict[_Curve, dict[int, float]]
+_Curves = dict[_CurveKey, dict[int, float]]
 """Values by size in bytes, for each curve."""
 
 
@@ -53,18 +56,18 @@ def busbw_over_size(
         height: Lines of the plot.
         expected: Typical busbw of a healthy system by size, drawn with the measured curves.
     """
-    curves = _curves(rows, lambda figure: figure.busbw_gbps)
+    curves = _collect_curves(rows, lambda figure: figure.busbw_gbps)
     if len(_sizes(curves)) < 2:
         return ""
-    return _drawn(curves, "busbw (GB/s) over size", _Frame(width, height, is_logarithmic=False), expected or {})
+    return _draw(curves, "busbw (GB/s) over size", _Frame(width, height, is_logarithmic=False), expected or {})
 
 
 def time_over_size(rows: Iterable[Row], *, width: int = WIDTH, height: int = HEIGHT) -> str:
     """Plots the time of an operation in us over the size, both axes logarithmic. Otherwise like `busbw_over_size`."""
-    curves = _curves(rows, lambda figure: figure.time_us or None)
+    curves = _collect_curves(rows, lambda figure: figure.time_us or None)  # 0 has no logarithm
     if len(_sizes(curves)) < 2:
         return ""
-    return _drawn(curves, "time (us) over size", _Frame(width, height, is_logarithmic=True), {})
+    return _draw(curves, "time (us) over size", _Frame(width, height, is_logarithmic=True), {})
 
 
 def join_columns(left: str, right: str, width: int) -> str:
@@ -73,12 +76,12 @@ def join_columns(left: str, right: str, width: int) -> str:
     return "\n".join(f"{first:<{width}}{second}".rstrip() for first, second in pairs)
 
 
-def _curves(rows: Iterable[Row], value_of: Callable[[Figure], float | None]) -> _Curves:
+def _collect_curves(rows: Iterable[Row], value_of: Callable[[Figure], float | None]) -> _Curves:
     curves: _Curves = {}
     for row in rows:
         for placement, figure in row.figures.items():
             if row.size_bytes > 0 and (value := value_of(figure)) is not None:
-                key = _Curve(row.collective, row.variant, row.dtype, row.redop, row.root, row.group, placement)
+                key = _CurveKey(row.collective, row.variant, row.dtype, row.redop, row.root, row.group, placement)
                 curves.setdefault(key, {})[row.size_bytes] = value
     return curves
 
@@ -87,8 +90,8 @@ def _sizes(curves: _Curves) -> list[int]:
     return sorted({size for curve in curves.values() for size in curve})
 
 
-def _drawn(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, float]) -> str:
-    shown = list(curves)[:_MAX_SERIES]
+def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, float]) -> str:
+    shown = list(curves)[:_MAX_CURVES]
     if len(shown) < len(curves):
         title += f", the first {len(shown)} of {len(curves)} curves"
     width, sizes = min(frame.width, WIDTH), _sizes(curves)
@@ -101,21 +104,23 @@ def _drawn(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, fl
         points = sorted(curves[key].items())
         heights = [height_of(value) for _, value in points]
         plotext.plot([math.log2(size) for size, _ in points], heights, label=_label(key, list(curves)), marker=marker)
-    if points := [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]:
-        heights = [height_of(value) for _, value in points]
-        plotext.scatter([math.log2(size) for size, _ in points], heights, label="expected", marker="o")
+    expected_points = [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]
+    if expected_points:
+        heights = [height_of(value) for _, value in expected_points]
+        plotext.scatter([math.log2(size) for size, _ in expected_points], heights, label="expected", marker="o")
     if frame.is_logarithmic:
-        drawn = [value for curve in curves.values() for value in curve.values()] + [value for _, value in points]
-        low, high = _axis_ends(drawn)
+        measured_values = [value for curve in curves.values() for value in curve.values()]
+        low, high = _axis_ends(measured_values + [value for _, value in expected_points])
         plotext.ylim(low, high)
-        marks = _marks_between(low, high)
-        plotext.yticks([math.log10(mark) for mark in marks], [f"{mark:g}" for mark in marks])
+        value_ticks = _value_ticks(low, high)
+        plotext.yticks([math.log10(tick) for tick in value_ticks], [f"{tick:g}" for tick in value_ticks])
     else:
         plotext.ylim(0, None)
-    ticks = _ticks(sizes, max_count=max(2, width // 11))
-    plotext.xticks([math.log2(size) for size in ticks], [size_text(size).replace(" ", "") for size in ticks])
-    picture = plotext.uncolorize(plotext.build())
-    return "\n".join(line.rstrip() for line in picture.splitlines())
+    size_ticks = _size_ticks(sizes, max_count=max(2, width // _TICK_WIDTH))
+    labels = [size_text(size).replace(" ", "") for size in size_ticks]
+    plotext.xticks([math.log2(size) for size in size_ticks], labels)
+    plot = plotext.uncolorize(plotext.build())
+    return "\n".join(line.rstrip() for line in plot.splitlines())
 
 
 def _axis_ends(values: Sequence[float]) -> tuple[float, float]:
@@ -125,20 +130,23 @@ def _axis_ends(values: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _marks_between(low: float, high: float) -> list[float]:
-    """Returns round ticks between two logarithms: powers of ten, or 1, 2 and 5 times those, or values near the ends."""
+def _value_ticks(low: float, high: float) -> list[float]:
+    """Returns round ticks between two logarithms: powers of ten, or 1, 2 and 5 times those.
+
+    If fewer than two of them are inside, returns one value near each end.
+    """
     decades = range(math.floor(low), math.ceil(high) + 1)
-    edge = 0.04 * (high - low)
+    edge = 0.04 * (high - low)  # ticks closer to the frame would fall on it
     for steps in ((1,), (1, 2, 5)):
-        marks = [step * 10.0**decade for decade in decades for step in steps]
-        inside = [mark for mark in marks if low + edge < math.log10(mark) < high - edge]
+        ticks = [step * 10.0**decade for decade in decades for step in steps]
+        inside = [tick for tick in ticks if low + edge < math.log10(tick) < high - edge]
         if len(inside) > 1:
             return inside
     return [float(f"{10 ** (low + 2 * edge):.3g}"), float(f"{10 ** (high - 2 * edge):.3g}")]
 
 
-def _label(curve: _Curve, curves: list[_Curve]) -> str:
-    """Label of a curve: its placement, and the properties in which the curves differ."""
+def _label(curve: _CurveKey, curves: list[_CurveKey]) -> str:
+    """Label of a curve: the properties in which the curves differ, and its placement."""
     texts = {
         "collective": curve.collective or "unknown collective",
         "variant": curve.variant or "",
@@ -147,14 +155,14 @@ def _label(curve: _Curve, curves: list[_Curve]) -> str:
         "root": f"root {curve.root}",
         "group": f"group {curve.group}",
     }
-    parts = [text for field, text in texts.items() if len({getattr(other, field) for other in curves}) > 1]
+    parts = [text for field, text in texts.items() if len({getattr(key, field) for key in curves}) > 1]
     return " ".join(filter(None, [*parts, PLACEMENT_WORDS[curve.placement]]))
 
 
-def _ticks(sizes: list[int], max_count: int) -> list[int]:
+def _size_ticks(sizes: list[int], max_count: int) -> list[int]:
     """Selects at most `max_count` sizes, evenly spaced on the logarithmic axis, with the first and the last."""
     if len(sizes) <= max_count:
         return sizes
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
-    targets = [low + (high - low) * i / (max_count - 1) for i in range(max_count)]
+    targets = [low + (high - low) * index / (max_count - 1) for index in range(max_count)]
     return sorted({min(sizes, key=lambda size: abs(math.log2(size) - target)) for target in targets})

@@ -1,11 +1,13 @@
 """Live view of a running measurement: the engine's output, and below it a line of progress.
 
-It draws only when a row is done and otherwise once a second, so that it does not take CPU time from the measurement.
+It draws only if its text has changed: when a row is done and otherwise once a second. So drawing takes little CPU time
+from the measurement. A pass covers all sizes of one configuration.
 """
 
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from time import monotonic
@@ -23,11 +25,12 @@ from busbw.units import size_text
 
 _MIN_SIZES = 3
 """Minimum number of finished sizes for an estimate."""
-_LAST_SIZES = 3
+_LATEST_SIZES = 3
 """Number of the latest sizes from which the time per byte is estimated."""
 _LARGE_RATIO = 4
 """Sizes larger than the finished ones by this factor need a known time per byte."""
 _NOTICEABLE_S = 0.05
+"""Minimum growth of a size's time from which the time per byte is known."""
 
 
 def position_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
@@ -62,20 +65,24 @@ def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -
         settings: Settings of the run.
         spent: Bytes of each finished size, and seconds since the end of the one before, in order.
     """
-    left = sizes_of(settings)[len(spent) :]
-    if not left:
+    remaining = sizes_of(settings)[len(spent) :]
+    if not remaining:
         return 0.0
     if len(spent) < _MIN_SIZES:
         return None
-    min_time_bytes, min_time_s = min(spent, key=itemgetter(1))
-    last = [(size - min_time_bytes, took - min_time_s) for size, took in spent[-_LAST_SIZES:] if size > min_time_bytes]
-    bytes_left = (left[0] + left[-1]) * len(left) / 2 if isinstance(left, range) else sum(left)
-    is_large = bytes_left / len(left) > _LARGE_RATIO * max(size for size, _ in spent)
-    if is_large and max((more_s for _, more_s in last), default=0) < max(min_time_s, _NOTICEABLE_S):
+    fastest_bytes, fastest_s = min(spent, key=itemgetter(1))
+    latest = [(size, took_s) for size, took_s in spent[-_LATEST_SIZES:] if size > fastest_bytes]
+    if isinstance(remaining, range):  # may have millions of sizes
+        remaining_bytes = (remaining[0] + remaining[-1]) * len(remaining) / 2
+    else:
+        remaining_bytes = sum(remaining)
+    is_large = remaining_bytes / len(remaining) > _LARGE_RATIO * max(size for size, _ in spent)
+    growth_s = max((took_s - fastest_s for _, took_s in latest), default=0)
+    if is_large and growth_s < max(fastest_s, _NOTICEABLE_S):
         return None
-    per_byte_s = max((more_s / more_bytes for more_bytes, more_s in last), default=0)
-    fixed_s = max(min_time_s - per_byte_s * min_time_bytes, 0)
-    return fixed_s * len(left) + per_byte_s * bytes_left
+    per_byte_s = max(((took_s - fastest_s) / (size - fastest_bytes) for size, took_s in latest), default=0)
+    fixed_s = max(fastest_s - per_byte_s * fastest_bytes, 0)
+    return fixed_s * len(remaining) + per_byte_s * remaining_bytes
 
 
 def duration_text(seconds: float) -> str:
@@ -96,12 +103,13 @@ class Progress:
     def __init__(self, record_path: Path) -> None:
         self._record_path = record_path
         self._record_offset = 0
-        self._unfinished = b""
+        self._unfinished = b""  # beginning of a record line that the engine has not completed
         self._settings: SettingsRecord | None = None
-        self._done: RowRecord | None = None
+        self._last_row: RowRecord | None = None
         self._configuration: tuple[object, ...] = ()
         self._ends_s: dict[int, float] = {}
-        self._shown = ""
+        """End of each size of the current pass, since the start of the display."""
+        self._shown_text = ""
         self._status = ""
         self._start_s = monotonic()
         self.stdout = StdoutBuffer()
@@ -139,8 +147,8 @@ class Progress:
         """Reads new records and draws the line of progress."""
         self.stdout.flush()
         text = self.text()
-        if text != self._shown:
-            self._shown = text
+        if text != self._shown_text:
+            self._shown_text = text
             self._live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
 
     def text(self) -> str:
@@ -151,39 +159,41 @@ class Progress:
             return f"{self._status}, {elapsed}"
         if self._settings is None:
             return f"starting, {elapsed}"
-        if self._done is None:
+        if self._last_row is None:
             return f"measuring the first size, {elapsed}"
-        row = self._done
+        row = self._last_row
         position, total = position_in_sweep(self._settings, row.requested_bytes)
         case = " ".join(filter(None, [row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
-        return f"done: {size_text(row.requested_bytes)} {case}, size {position} of {total}, {elapsed}{self._left()}"
+        done = f"done: {size_text(row.requested_bytes)} {case}, size {position} of {total}"
+        return f"{done}, {elapsed}{self._remaining_text()}"
 
-    def _left(self) -> str:
+    def _remaining_text(self) -> str:
         """Text of the remaining time of this pass. Empty if there is no estimate.
 
         A pass covers one configuration, because the record does not state how many types, operators and roots follow.
         """
         assert self._settings is not None
         ends = list(self._ends_s.items())
-        spent = [(size, end - begin) for (size, end), (_, begin) in zip(ends[1:], ends, strict=False)]
+        spent = [(size, end_s - previous_s) for (_, previous_s), (size, end_s) in pairwise(ends)]
         if self._settings.run_cycles == 0:
             return ", runs until interrupted"
-        # The first size has no start time of its own, because it includes the start-up. The second size stands in.
+        # The first size includes the start-up, so the time of the second size replaces its time.
         seconds = seconds_left(self._settings, [spent[0], *spent]) if spent else None
         if not seconds:
             return ""
-        since_s = monotonic() - self._start_s - ends[-1][1]
-        return f", {duration_text(max(seconds - since_s, 0))} left of this pass"
+        since_last_s = monotonic() - self._start_s - ends[-1][1]
+        return f", {duration_text(max(seconds - since_last_s, 0))} left of this pass"
 
     def _read_record(self) -> None:
+        """Reads the lines that the engine has written since the last call."""
         try:
             with self._record_path.open("rb") as record:
                 record.seek(self._record_offset)
-                new = record.read()
+                new_bytes = record.read()
         except OSError:
             return  # the engine has not created the file yet
-        self._record_offset += len(new)
-        *lines, self._unfinished = (self._unfinished + new).split(b"\n")
+        self._record_offset += len(new_bytes)
+        *lines, self._unfinished = (self._unfinished + new_bytes).split(b"\n")
         for line in lines:
             entry = msgspec.json.decode(line, type=Record)
             if isinstance(entry, HeaderRecord):
@@ -192,7 +202,7 @@ class Progress:
                 self._note_row(entry)
 
     def _note_row(self, row: RowRecord) -> None:
-        self._done = row
+        self._last_row = row
         configuration = (row.cycle, row.dtype, row.redop, row.root)
         if configuration != self._configuration:
             self._configuration, self._ends_s = configuration, {}

@@ -1,8 +1,11 @@
-"""Terminal view of a log: description of the run, correctness of the data, table, plots and warnings."""
+"""Terminal view of a log: description of the run, correctness of the data, table, plots and warnings.
+
+`busbw show` prints it. A figure has the measured values of one placement of a row (logs.py).
+"""
 
 from collections.abc import Callable, Sequence
 from textwrap import wrap
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
@@ -17,7 +20,11 @@ NOISY_CV_PERCENT = 10
 _TWO_PLOTS_WIDTH = 110
 """Minimum width in characters for two plots side by side."""
 
+_MAX_HOSTS = 3
+"""Maximum number of hosts in the heading."""
+
 _MAX_SENTENCES = 8
+"""Maximum number of warnings of one kind."""
 
 
 class RangeLike(Protocol):
@@ -81,7 +88,7 @@ def screen(
     for number, table in enumerate(log.tables, start=1):
         if numbers is not None and number not in numbers:
             continue
-        placements = tuple(name for name in PLACEMENTS if any(name in row.figures for row in table.rows))
+        placements = tuple(placement for placement in PLACEMENTS if any(placement in row.figures for row in table.rows))
         view = _TableView(table, expected(table) if expected else ExpectationColumns(), placements)
         if output:
             output.append("")
@@ -90,102 +97,106 @@ def screen(
         output.append(verdict(table))
         if table.rows:
             output += ["", *lines(_columns(view), width)]
-        remarks = dict.fromkeys(filter(None, map(view.expected.assumption, table.rows)))
-        output += [Text(f"expected: {plain(remark)}", "dim") for remark in remarks]
+        assumptions = dict.fromkeys(filter(None, map(view.expected.assumption, table.rows)))
+        output += [Text(f"expected: {plain(assumption)}", "dim") for assumption in assumptions]
         if draw:
-            output += _pictures(view, width)
+            output += _plots(view, width)
         output += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
     output += _sentences("warning", log.warnings, "yellow")
-    output += _sentences("left out", [f"line {line.line}: {line.reason}" for line in log.refused], "yellow")
-    lined = [Text(line) if isinstance(line, str) else line for line in output]
-    return [part for line in lined for part in _wrapped(line, width)]
+    refusals = [f"line {refusal.line}: {refusal.reason}" for refusal in log.refused]
+    output += _sentences("left out", refusals, "yellow")
+    texts = [Text(line) if isinstance(line, str) else line for line in output]
+    return [wrapped for text in texts for wrapped in _wrap(text, width)]
 
 
-def _wrapped(line: Text, width: int) -> list[Text]:
+def _wrap(line: Text, width: int) -> list[Text]:
     """Wraps a sentence with an indent of two. Tables and plots already fit the width."""
     if line.cell_len <= width:
         return [line]
-    return [
-        Text(part, style=line.style) for part in wrap(line.plain, width, subsequent_indent="  ", break_on_hyphens=False)
-    ]
+    wrapped = wrap(line.plain, width, subsequent_indent="  ", break_on_hyphens=False)
+    return [Text(text, style=line.style) for text in wrapped]
 
 
 def verdict(table: Table) -> Text:
     """Line on the correctness of the data."""
-    figures = [(row, name, figure) for row in table.rows for name, figure in row.figures.items()]
-    wrong = [entry for entry in figures if entry[2].wrong_elements]
-    checked = sum(figure.check == "checked" for _, _, figure in figures)
-    end = "" if table.complete is not False else f"; {_ending_text(table)}"
-    if not figures:
+    measurements = [(row, placement, figure) for row in table.rows for placement, figure in row.figures.items()]
+    wrong = [(row, placement, figure) for row, placement, figure in measurements if figure.wrong_elements]
+    checked = sum(figure.check == "checked" for _, _, figure in measurements)
+    end = f"; {_early_end_text(table)}" if table.complete is False else ""
+    if not measurements:
         return Text(f"data: no row{end}", style="red")
     if wrong:
-        row, name, figure = wrong[0]
-        place = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[name]])))
-        first = figure.first_wrong[0] if figure.first_wrong else None
-        at = f", first at rank {first.rank}, index {first.index}" if first else ""
-        count = count_text(figure.wrong_elements or 0, "element")
-        return Text(
-            f"data: WRONG in {len(wrong)} of {len(figures)} measurements: {place} ({count}{at}){end}", "bold red"
-        )
-    if checked == len(figures):
+        case = _wrong_case_text(*wrong[0])
+        return Text(f"data: WRONG in {len(wrong)} of {len(measurements)} measurements: {case}{end}", "bold red")
+    if checked == len(measurements):
         return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
     if checked:
         return Text(
-            f"data: right in the {checked} of {len(figures)} measurements that were checked{end}", style="yellow"
+            f"data: right in the {checked} of {len(measurements)} measurements that were checked{end}", style="yellow"
         )
     return Text(f"data: not checked, or not stated in the log{end}", style="yellow")
 
 
-def _ending_text(table: Table) -> str:
+def _wrong_case_text(row: Row, placement: Placement, figure: Figure) -> str:
+    """Describes a measurement with wrong data: size, type, placement, number of wrong elements and the first one."""
+    case = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[placement]])))
+    first_wrong = figure.first_wrong[0] if figure.first_wrong else None
+    location = f", first at rank {first_wrong.rank}, index {first_wrong.index}" if first_wrong else ""
+    return f"{case} ({count_text(figure.wrong_elements or 0, 'element')}{location})"
+
+
+def _early_end_text(table: Table) -> str:
     if table.end_reason and table.end_reason != "killed":
         return f"the run ended early ({plain(table.end_reason)})"
     return "the log has no end: the run was killed or is still running"
 
 
 def _heading(table: Table, prefix: str) -> list[Text]:
-    names = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
-    title = ", ".join(names) or table.collective or table.program or "unknown collective"
-    hosts = table.hosts
-    hosts_text = f"{count_text(len(hosts), 'host')} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
-    kinds = ("dtype", "redop", "root", "ranks")
-    shared = {kind: next(iter({getattr(row, kind) for row in table.rows})) for kind in kinds if _agree(table, kind)}
-    ranks = table.ranks or shared.get("ranks")
-    properties = [
-        shared.get("dtype"),
-        shared.get("redop"),
-        None if (root := shared.get("root")) is None else f"root {root}",
-    ]
-    title = " ".join([title, *(str(part) for part in properties if part)])
-    made = [Text(prefix + plain(title), style="bold")]
+    """Describes the run: collective with the properties that all rows share, ranks with hosts, library and format."""
+    collectives = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
+    title = ", ".join(collectives) or table.collective or table.program or "unknown collective"
+    root = _shared_value(table, "root")
+    root_text = None if root is None else f"root {root}"
+    properties = [_shared_value(table, "dtype"), _shared_value(table, "redop"), root_text]
+    title = " ".join([title, *(str(value) for value in properties if value)])
+    lines_of_heading = [Text(prefix + plain(title), style="bold")]
     if table.title:
-        made.append(Text(plain(table.title)))
-    facts = [
-        count_text(ranks, "rank") if ranks else "unknown number of ranks",
-        f"on {hosts_text}" if hosts else "",
-        ", ".join(table.devices),
-    ]
-    made.append(Text(plain("ran: " + " ".join(filter(None, facts[:2])) + (f", {facts[2]}" if facts[2] else ""))))
-    by = [table.library, table.program_version, table.start_time, f"format {table.format}"]
-    made.append(Text(plain("by:  " + ", ".join(part for part in by if part))))
-    return made
+        lines_of_heading.append(Text(plain(table.title)))
+    ranks = table.ranks or _shared_value(table, "ranks")
+    ran_text = count_text(ranks, "rank") if ranks else "unknown number of ranks"
+    if hosts := table.hosts:
+        more = ", ..." if len(hosts) > _MAX_HOSTS else ""
+        ran_text += f" on {count_text(len(hosts), 'host')} ({', '.join(hosts[:_MAX_HOSTS])}{more})"
+    if table.devices:
+        ran_text += f", {', '.join(table.devices)}"
+    lines_of_heading.append(Text(plain(f"ran: {ran_text}")))
+    sources = [table.library, table.program_version, table.start_time, f"format {table.format}"]
+    lines_of_heading.append(Text(plain("by:  " + ", ".join(source for source in sources if source))))
+    return lines_of_heading
 
 
-def _agree(table: Table, kind: str) -> bool:
-    return len({getattr(row, kind) for row in table.rows}) == 1
+def _is_shared(table: Table, field: str) -> bool:
+    """True if all rows have the same value in this field."""
+    return len({getattr(row, field) for row in table.rows}) == 1
+
+
+def _shared_value(table: Table, field: str) -> Any:
+    """Returns the value of this field that all rows share. None if they differ or there is no row."""
+    return getattr(table.rows[0], field) if _is_shared(table, field) else None
 
 
 def _columns(view: _TableView) -> list[Column]:
     rows = view.table.rows
     columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
     for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
-        if not _agree(view.table, name):
+        if not _is_shared(view.table, name):
             values = [getattr(row, name) for row in rows]
             cells = [Cell("" if value is None else plain(str(value))) for value in values]
             columns.append(Column(name, cells, right=False, weight=weight))
     for placement in view.placements:
         columns += _placement_columns(view, placement)
-    expected = [view.expected.busbw_gbps(row) for row in rows]
-    texts = [f"{_number(span.low)}-{_number(span.high)}" if span else "" for span in expected]
+    ranges = [view.expected.busbw_gbps(row) for row in rows]
+    texts = [f"{_number(expected.low)}-{_number(expected.high)}" if expected else "" for expected in ranges]
     columns.append(Column("expected", [Cell(text, "dim") for text in texts], weight=20, group="busbw GB/s"))
     return columns
 
@@ -196,11 +207,11 @@ def _placement_columns(view: _TableView, placement: Placement) -> list[Column]:
     group = PLACEMENT_WORDS[placement]
     times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
     busbw = [
-        Cell(_number(figure.busbw_gbps), _style(figure, view.expected.deciding_range(row)))
+        Cell(_number(figure.busbw_gbps), _busbw_style(figure, view.expected.deciding_range(row)))
         for row, figure in zip(rows, figures, strict=True)
     ]
     p99 = [_number(figure.stats.p99_us if figure.stats else None) for figure in figures]
-    spread = [figure.stats.cv_percent if figure.stats else None for figure in figures]
+    cv_percents = [figure.stats.cv_percent if figure.stats else None for figure in figures]
     return [
         Column("time us", [Cell(text) for text in times], group=group),
         Column("device", [Cell(_number(figure.device_time_us)) for figure in figures], weight=12, group=group),
@@ -210,25 +221,25 @@ def _placement_columns(view: _TableView, placement: Placement) -> list[Column]:
             "cv %",
             [
                 Cell(_number(value), "yellow" if value is not None and value > NOISY_CV_PERCENT else "")
-                for value in spread
+                for value in cv_percents
             ],
             weight=8,
             group=group,
         ),
         Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
         Column("busbw", busbw, group=group),
-        Column("wrong", [_wrong(figure) for figure in figures], weight=25, group=group),
+        Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
     ]
 
 
-def _style(figure: Figure, expected: RangeLike | None) -> str:
+def _busbw_style(figure: Figure, expected: RangeLike | None) -> str:
     """Returns red below the expected range and green otherwise. Empty if unknown."""
     if expected is None or figure.busbw_gbps is None:
         return ""
     return "red" if figure.busbw_gbps < expected.low else "green"
 
 
-def _wrong(figure: Figure) -> Cell:
+def _wrong_cell(figure: Figure) -> Cell:
     if figure.wrong_elements:
         return Cell(str(figure.wrong_elements), "bold red")
     texts = {"checked": "0", "not_applicable": "N/A", "not_checked": "-", "unstated": ""}
@@ -241,40 +252,37 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
 
 
-def _pictures(view: _TableView, width: int) -> list[str | Text]:
+def _plots(view: _TableView, width: int) -> list[str | Text]:
+    """Plots busbw and time: side by side if the width allows it, otherwise lower and one above the other."""
     rows = view.table.rows
-    spans = {row.size_bytes: span.typical for row in rows if (span := view.expected.busbw_gbps(row))}
+    expected = {row.size_bytes: value.typical for row in rows if (value := view.expected.busbw_gbps(row))}
     is_side_by_side = width >= _TWO_PLOTS_WIDTH
-    each = (width - 2) // 2 if is_side_by_side else width
-    left = plot.busbw_over_size(rows, width=each, height=_height(is_side_by_side), expected=spans)
-    right = plot.time_over_size(rows, width=each, height=_height(is_side_by_side))
-    if not left and not right:
-        return []
-    if left and right and is_side_by_side:
-        return ["", *plot.join_columns(left, right, min(each, plot.WIDTH) + 2).splitlines()]
-    return [line for picture in (left, right) if picture for line in ("", *picture.splitlines())]
-
-
-def _height(is_side_by_side: bool) -> int:
-    return plot.HEIGHT if is_side_by_side else plot.HEIGHT - 4
+    plot_width = (width - 2) // 2 if is_side_by_side else width
+    height = plot.HEIGHT if is_side_by_side else plot.HEIGHT - 4
+    busbw_plot = plot.busbw_over_size(rows, width=plot_width, height=height, expected=expected)
+    time_plot = plot.time_over_size(rows, width=plot_width, height=height)
+    if busbw_plot and time_plot and is_side_by_side:
+        return ["", *plot.join_columns(busbw_plot, time_plot, min(plot_width, plot.WIDTH) + 2).splitlines()]
+    return [line for drawn in (busbw_plot, time_plot) if drawn for line in ("", *drawn.splitlines())]
 
 
 def _row_warnings(table: Table) -> list[str]:
-    """Returns each distinct warning of the measurements, with its first place and the number of others."""
-    places: dict[str, list[str]] = {}
+    """Returns each distinct warning of the measurements, with its first size and the number of other measurements."""
+    cases: dict[str, list[str]] = {}
     for row in table.rows:
-        for name, figure in row.figures.items():
+        for placement, figure in row.figures.items():
             for warning in figure.warnings:
-                place = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[name]]))
-                places.setdefault(warning, []).append(place)
+                case = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]))
+                cases.setdefault(warning, []).append(case)
     return [
-        f"{found[0]}{f' and {len(found) - 1} more' if len(found) > 1 else ''}: {warning}"
-        for warning, found in places.items()
+        f"{of_warning[0]}{f' and {len(of_warning) - 1} more' if len(of_warning) > 1 else ''}: {warning}"
+        for warning, of_warning in cases.items()
     ]
 
 
 def _sentences(kind: str, sentences: Sequence[str], style: str) -> list[Text]:
-    made = [Text(f"{kind}: {plain(sentence)}", style=style) for sentence in sentences[:_MAX_SENTENCES]]
-    if len(sentences) > _MAX_SENTENCES:
-        made.append(Text(f"{kind}: and {len(sentences) - _MAX_SENTENCES} more (busbw import shows all)", style=style))
-    return made
+    texts = [Text(f"{kind}: {plain(sentence)}", style=style) for sentence in sentences[:_MAX_SENTENCES]]
+    hidden = len(sentences) - _MAX_SENTENCES
+    if hidden > 0:
+        texts.append(Text(f"{kind}: and {hidden} more (busbw import shows all)", style=style))
+    return texts

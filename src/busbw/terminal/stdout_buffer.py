@@ -8,7 +8,8 @@ from time import monotonic
 
 _MAX_HELD_BYTES = 2**20
 """Maximum number of buffered bytes. Beyond it `write` waits for the reader."""
-_TICK_S = 0.1
+_WAIT_S = 0.1
+"""Time of one wait for the reader. Python handles signals between two waits."""
 
 
 class StdoutBuffer:
@@ -28,7 +29,7 @@ class StdoutBuffer:
         return bool(self._pending)
 
     def write(self, line: bytes) -> None:
-        """Adds bytes and writes as much as possible.
+        """Adds a line and writes as much as possible.
 
         Raises:
             BrokenPipeError: The reader closed the pipe.
@@ -36,7 +37,7 @@ class StdoutBuffer:
         self._pending += line
         self.flush()
         while len(self._pending) > _MAX_HELD_BYTES:
-            self._flush(_TICK_S)
+            self._flush(_WAIT_S)
         if self._is_closed:
             raise BrokenPipeError
 
@@ -48,10 +49,11 @@ class StdoutBuffer:
         """Waits until all bytes are written, or at most `limit_s`. Returns the number of unwritten bytes."""
         end_s = None if limit_s is None else self._now_s() + limit_s
         while self._pending and (end_s is None or self._now_s() < end_s):
-            self._flush(_TICK_S)
+            self._flush(_WAIT_S)
         return len(self._pending)
 
     def _flush(self, limit_s: float) -> None:
+        """Writes until the buffer is empty or the reader accepts nothing for `limit_s`."""
         descriptor = sys.stdout.fileno()
         poller = select.poll()
         poller.register(descriptor, select.POLLOUT)

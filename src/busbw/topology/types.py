@@ -1,4 +1,7 @@
-"""Data types of a topology. None means unknown; it never means zero or "no"."""
+"""Data types of a topology, and of its JSON output. None means unknown; it never means zero or "no".
+
+The matrix is the table of `nvidia-smi topo -m`: the connection of each pair of devices.
+"""
 
 from typing import Annotated, Literal
 
@@ -10,7 +13,7 @@ THIS_MACHINE = "this machine"
 """Value of `Topology.source` for a machine that was queried directly."""
 
 PcieLevel = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
-"""Distance of two devices on PCIe, from near to far, in the terms of `nvidia-smi topo`."""
+"""Distance of two devices on PCIe, from near to far, in the terms of `nvidia-smi topo` (LEGEND in views/matrix.py)."""
 
 LEVELS: tuple[PcieLevel, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -34,7 +37,7 @@ class Pcie(Struct, kw_only=True, frozen=True):
     max_generation: int | None = None
     max_width: int | None = None
     max_gbps: float | None = None
-    """Rate of max_generation and max_width, one way, after line coding and before packet headers."""
+    """GB/s of max_generation and max_width, one way, after line coding and before packet headers."""
 
 
 class NvLinks(Struct, kw_only=True, frozen=True):
@@ -45,9 +48,9 @@ class NvLinks(Struct, kw_only=True, frozen=True):
     version: str | None = None
     """Version of the active links, for example 4.0."""
     link_gbps: float | None = None
-    """Rate of one link, one way, from the data sheets for this version (link_rates.py)."""
+    """GB/s of one link, one way, from the data sheets for this version (link_rates.py)."""
     line_gbps: float | None = None
-    """Line rate of one link, one way, from the driver. It includes line coding."""
+    """Line rate of one link in GB/s, one way, from the driver. It includes line coding."""
     to_switch: int | None = None
     """Number of active links to a switch."""
     to_gpus: dict[str, int] = {}
@@ -141,7 +144,7 @@ class DevicePath(Struct, kw_only=True, frozen=True):
 
     of: str
     to: str
-    """Labels of the two devices."""
+    """Labels of the two devices, in the order of the matrix."""
     connection: Connection | None
     """None if unknown."""
     pcie: PcieLevel | None = None

@@ -226,21 +226,21 @@ def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: An
     kept.figures = fast_path_figures[1]
     kept.facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
     kept.facts |= {"ways": {"NCCL": "-z 0", "other": "-z 1"}}
-    kept.said = ["a sentence"]
+    kept.notes = ["a sentence"]
     sides = {name: SimpleNamespace(side=SimpleNamespace(text="-z 2")) for name in ("NCCL", "fast path")}
     written = kept.write(tmp_path / "x", sides)
-    facts, figures = page.read(tmp_path / "x.jsonl.gz")
+    facts, figures = page.read_figures(tmp_path / "x.jsonl.gz")
     assert facts["ways"] == {"NCCL": "-z 2", "fast path": "-z 2", "other": "-z 1"}
     (tmp_path / "x.md").unlink()
-    assert page.write(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
+    assert page.write_page(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
     assert "- a sentence\n" in written
     later = bench("gpu_fastpath").Results()
     later.add(tmp_path / "x.jsonl.gz")
-    later.said = ["another"]
+    later.notes = ["another"]
     for _ in range(2):  # what was said before is so however often others are added
         text = later.write(tmp_path / "x", sides)
         assert "- another\n- Before: a sentence\n" in text
-        later.said_before = bench("gpu_fastpath_page").read(tmp_path / "x.jsonl.gz")[0]["said"]
+        later.earlier_notes = bench("gpu_fastpath_page").read_figures(tmp_path / "x.jsonl.gz")[0]["said"]
 
 
 def test_types_vary_only_for_reductions(bench: Any) -> None:
@@ -252,10 +252,10 @@ def test_types_vary_only_for_reductions(bench: Any) -> None:
         ("all_gather", "half", "graph"),
     ]
     assert len(found) == 6
-    words = module.flags(found[0], "large", ["-t", "4"], trial=False)
+    words = module.engine_flags(found[0], "large", ["-t", "4"], trial=False)
     assert words[:4] == ("-t", "4", "-d", "half")
     assert words[words.index("-G") + 1] == "1"
-    assert "-G" not in module.flags(found[3], "small", ["-t", "4"], trial=False)
+    assert "-G" not in module.engine_flags(found[3], "small", ["-t", "4"], trial=False)
 
 
 def test_no_call_without_data_is_measured(bench: Any) -> None:
@@ -271,18 +271,18 @@ def test_the_most_important_configurations_come_first(bench: Any) -> None:
     wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
     every = module.Variant(None, frozenset({"all_reduce", "broadcast"}))
     ways = {"NCCL": every, "other": module.Variant(None, frozenset({"all_reduce"}))}
-    starts = list(module.plan(module.stages(wanted, ["small", "large"]), ways, 2))
+    starts = list(module.plan_starts(module.group_stages(wanted, ["small", "large"]), ways, 2))
     first = [start for start in starts if start.configuration.dtype == "half" and start.configuration.launch == "graph"]
     assert starts[:6] == [start for start in first if start.band == "small"]
     assert [start.round for start in starts[:6]] == [1, 1, 1, 2, 2, 2]
     rest = [
-        (start.round, start.configuration.launch, start.configuration.dtype, start.band, start.way)
+        (start.round, start.configuration.launch, start.configuration.dtype, start.band, start.variant)
         for start in starts[6:]
     ]
     assert [each[0] for each in rest] == sorted(each[0] for each in rest)
     assert rest[0][3] == "large"
     assert rest[0][2] == "half"
-    assert ("other", "broadcast") not in {(start.way, start.configuration.collective) for start in starts}
+    assert ("other", "broadcast") not in {(start.variant, start.configuration.collective) for start in starts}
     kinds = list(dict.fromkeys((launch, dtype, band) for _, launch, dtype, band, _ in rest))
     assert kinds == [
         ("graph", "half", "large"),
@@ -302,7 +302,7 @@ def test_all_sizes_fit_into_one_start(bench: Any) -> None:
     ways = {name: module.Variant(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
     ways["other"] = module.Variant(None, frozenset({"all_reduce", "all_gather"}))
     wanted = module.configurations(module.COLLECTIVES, module.DTYPES, module.LAUNCHES)
-    stages = module.stages(wanted, ["whole"])
+    stages = module.group_stages(wanted, ["whole"])
     kinds = [
         {(what.launch, what.dtype == "half", band, what.collective in module.REDUCING) for what, band in stage}
         for stage in stages
@@ -313,10 +313,10 @@ def test_all_sizes_fit_into_one_start(bench: Any) -> None:
         {("stream", True, "whole", True), ("stream", True, "whole", False)},
         {("stream", False, "whole", True)},
     ]
-    starts = list(module.plan(stages, ways, 2))
+    starts = list(module.plan_starts(stages, ways, 2))
     assert [start.round for start in starts[:44]] == [1] * 22 + [2] * 22
     assert {start.band for start in starts[:44]} == {"whole"}
-    words = module.flags(wanted[0], "whole", ["-t", "4"], trial=False)
+    words = module.engine_flags(wanted[0], "whole", ["-t", "4"], trial=False)
     assert [words[words.index(flag) + 1] for flag in ("-b", "-e", "-w", "-n", "-G")] == ["8", "1G", "5", "50", "2"]
 
 

@@ -48,13 +48,13 @@ def test_a_budget_that_is_spent_names_what_it_left_out(bench: Any) -> None:
 
 def test_a_measure_is_parsed(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
-    found = rounds.measures("g,t:all_reduce,sendrecv:latency:2")
-    assert [(each.way, each.collective) for each in found] == [
+    found = rounds.parse_comparisons("g,t:all_reduce,sendrecv:latency:2")
+    assert [(each.launch_mode, each.collective) for each in found] == [
         *[("g", "all_reduce"), ("g", "sendrecv"), ("t", "all_reduce"), ("t", "sendrecv")]
     ]
-    assert len(rounds.measures("processes:all:plateau,large:1")) == 12
-    for text in bench("gpu_parity").MEASURE:
-        assert rounds.measures(text)
+    assert len(rounds.parse_comparisons("processes:all:plateau,large:1")) == 12
+    for text in bench("gpu_parity").DEFAULT_COMPARISONS:
+        assert rounds.parse_comparisons(text)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,19 @@ def test_a_measure_is_parsed(bench: Any) -> None:
 )
 def test_an_invalid_measure_is_refused(bench: Any, text: str, said: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=said):
-        bench("gpu_parity_rounds").measures(text)
+        bench("gpu_parity_rounds").parse_comparisons(text)
 
 
 def test_rounds_alternate_which_side_begins(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
-    wanted = [*rounds.measures("g:all_reduce,sendrecv:latency:3"), *rounds.measures("t:all_reduce:large:1")]
-    found = [(turn, each.way, each.collective, theirs_first) for turn, each, theirs_first in rounds.turns(wanted)]
+    wanted = [
+        *rounds.parse_comparisons("g:all_reduce,sendrecv:latency:3"),
+        *rounds.parse_comparisons("t:all_reduce:large:1"),
+    ]
+    found = [
+        (turn, each.launch_mode, each.collective, theirs_first)
+        for turn, each, theirs_first in rounds.planned_rounds(wanted)
+    ]
     assert found == [
         (0, "g", "all_reduce", False),
         (0, "g", "sendrecv", True),
@@ -89,7 +95,7 @@ def test_rounds_alternate_which_side_begins(bench: Any) -> None:
 
 @pytest.mark.parametrize(("size", "power"), [(8, 8), (48, 64), (64, 64), (1048560, 1 << 20), (1 << 33, 1 << 33)])
 def test_sizes_of_the_table_were_asked_for_as_powers_of_two(bench: Any, size: int, power: int) -> None:
-    assert bench("gpu_parity_rounds").requested(size) == power
+    assert bench("gpu_parity_rounds").requested_size(size) == power
 
 
 STEADY = [100.0, 100.2, 99.8]
@@ -118,12 +124,12 @@ def test_verdicts_of_steady_rounds(bench: Any, size: int, factor: float, verdict
 def test_one_round_tells_nothing(bench: Any) -> None:
     found = bench("gpu_parity_verdict").evaluate_row(row_of([100.0], [100.0]))
     assert found.by_median.ratio == 1
-    assert (found.verdict(), found.least_verdict()) == ("cannot be told", "cannot be told")
+    assert (found.verdict(), found.minimum_verdict()) == ("cannot be told", "cannot be told")
 
 
 def test_a_side_without_a_time_has_no_ratio(bench: Any) -> None:
     found = bench("gpu_parity_verdict").evaluate_row(row_of([1.0, 1.0], [0.0, 1.0]))
-    assert (found.by_median, found.by_least) == (None, None)
+    assert (found.by_median, found.by_minimum) == (None, None)
     assert found.verdict() == "cannot be told"
 
 
@@ -134,16 +140,16 @@ def test_the_minimums_decide_between_two_launch_speeds(bench: Any) -> None:
     found = bench("gpu_parity_verdict").evaluate_row(row_of(ours, theirs, 1024, **least))
     assert found.verdict() == "cannot be told"
     assert found.by_median.low < 0.8
-    assert found.by_least.ratio == pytest.approx(24.9 / 24.8)
-    assert found.least_verdict() == "met"
+    assert found.by_minimum.ratio == pytest.approx(24.9 / 24.8)
+    assert found.minimum_verdict() == "met"
 
 
 def test_a_single_fast_run_does_not_decide(bench: Any) -> None:
     """Without it among the rounds drawn, the least would be another: the interval is wide."""
     found = bench("gpu_parity_verdict").evaluate_row(row_of([25.0, 37.0, 37.0, 37.0], [25.0, 25.0, 25.0, 25.0], 1024))
-    assert found.by_least.ratio == 1
-    assert found.by_least.high > 1.4
-    assert found.least_verdict() == "cannot be told"
+    assert found.by_minimum.ratio == 1
+    assert found.by_minimum.high > 1.4
+    assert found.minimum_verdict() == "cannot be told"
 
 
 def test_the_median_over_sizes_is_taken_round_by_round(bench: Any) -> None:
@@ -169,27 +175,27 @@ def test_a_round_adds_to_its_rows(bench: Any) -> None:
 
 def test_undecided_sizes_are_one_range(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
-    (measure,) = rounds.measures("g:all_reduce:large:2")
+    (measure,) = rounds.parse_comparisons("g:all_reduce:large:2")
     wide = [90.0, 110.0, 100.0]
     rows = [row_of(STEADY, STEADY, 128 << 20), row_of(wide, STEADY, 512 << 20), row_of(wide, STEADY, (1 << 30) - 16)]
-    found, nearness = rounds.RowCollection(rows).undecided(measure, False)
+    found, nearness = rounds.RowCollection(rows).undecided(measure, trial=False)
     assert found.sizes == (512 << 20, 1 << 30)
-    assert found.flags(False)[:4] == ["-b", str(512 << 20), "-e", str(1 << 30)]
+    assert found.flags(trial=False)[:4] == ["-b", str(512 << 20), "-e", str(1 << 30)]
     assert 0 < nearness < 1
-    assert rounds.RowCollection(rows[:1]).undecided(measure, False) is None
-    (plateau,) = rounds.measures("g:all_reduce:plateau:2")
-    assert rounds.RowCollection(rows).undecided(plateau, False) is None
+    assert rounds.RowCollection(rows[:1]).undecided(measure, trial=False) is None
+    (plateau,) = rounds.parse_comparisons("g:all_reduce:plateau:2")
+    assert rounds.RowCollection(rows).undecided(plateau, trial=False) is None
 
 
 def test_from_1_mib_on_both_programs_check_as_they_do_by_default(bench: Any) -> None:
     rounds = bench("gpu_parity_rounds")
     for name, band in rounds.BANDS.items():
-        (measure,) = rounds.measures(f"g:all_reduce:{name}:1")
-        flags = measure.flags(False)
+        (measure,) = rounds.parse_comparisons(f"g:all_reduce:{name}:1")
+        flags = measure.flags(trial=False)
         assert flags[flags.index("-c") + 1] == ("1" if band.first >= 1 << 20 else "0")
         assert (band.first >= 1 << 20) == (band.last >= 1 << 20)
     assert (rounds.BANDS["large"].first, rounds.BANDS["large"].last) == (1 << 20, 8 << 30)
-    assert replace(measure, factor=4).flags(False)[4:6] == ["-f", "4"]
+    assert replace(measure, factor=4).flags(trial=False)[4:6] == ["-f", "4"]
 
 
 SCRIPT = """#!{python}
@@ -247,13 +253,13 @@ def test_more_rounds_go_to_noisy_sizes(bench: Any, stand_in: Any) -> None:
     side = programs.NcclTests(folder)
     kept = rounds.RowCollection()
     budget = Seconds(7)
-    work = rounds.Rounds({"g": {"busbw": side, "nccl-tests": side}}, 2, budget, kept, False)
-    wanted = rounds.measures("g:all_reduce,sendrecv:plateau:2")
-    work.planned(wanted)
+    work = rounds.Rounds({"g": {"busbw": side, "nccl-tests": side}}, 2, budget, kept, trial=False)
+    wanted = rounds.parse_comparisons("g:all_reduce,sendrecv:plateau:2")
+    work.run_planned(wanted)
     assert [len(row["busbw_us"]) for row in kept.rows()] == [2] * 14
     assert [said for said in budget.left_out if "no such GPU" in said]
     assert (folder / "calls.txt").read_text().count("sendrecv_perf") == 1  # what failed is not tried again
-    more = work.more(wanted)
+    more = work.run_undecided(wanted)
     assert more == 4
     assert [len(row["busbw_us"]) for row in kept.rows()] == [6, 6] + [2] * 12
     (last,) = (folder / "calls.txt").read_text().splitlines()[-1:]
@@ -280,7 +286,7 @@ def test_whether_a_program_agrees_with_itself(bench: Any) -> None:
     assert agrees([100.0, 102.5], 1 << 10) is False
     assert agrees([100.0], 1 << 10) is agrees([0.0, 1.0], 1 << 10) is None
     rows = [row_of([1.0], times) for times in ([100.0, 101.0], [100.0, 110.0], [100.0])]
-    assert bench("gpu_parity_page").agrees(rows, "nccl_tests_us") == "1 of 2"
+    assert bench("gpu_parity_page").agreement_text(rows, "nccl_tests_us") == "1 of 2"
 
 
 def test_parity_page(bench: Any) -> None:
@@ -315,7 +321,7 @@ def test_parity_page(bench: Any) -> None:
         "| 1 of 1 | 1.000 (1M in place) | 1.000 (1M in place) |",
         "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - | - "
         "| 0.900 (1K in place) | 0.900 (1K in place) |",
-        bench("gpu_parity_page").CHECKED.splitlines()[0],
+        bench("gpu_parity_page").CHECK_NOTE.splitlines()[0],
         "One run each.",
         "- busbw: 6.0",
         "- nccl-tests: not measured",
@@ -358,7 +364,7 @@ def test_an_interrupt_writes_the_results(bench: Any, tmp_path: Path, monkeypatch
 
     facts = {"machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "facts": {}}
     monkeypatch.setattr(module, "provenance", lambda *_: facts)
-    monkeypatch.setattr(module, "wall_times", lambda *_: found)
+    monkeypatch.setattr(module, "wall_times", lambda *_, **__: found)
     monkeypatch.setattr(module, "repeatability", interrupted)
     monkeypatch.setattr(module, "as_page", lambda results: str(results["left_out"]))
     words = ["--programs", "a", "--nccl-tests", "b", "--gpus", "4", "--parts", "wall,spread"]

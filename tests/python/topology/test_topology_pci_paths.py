@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.topology.sources.pci_paths import PciLocation, bus_id_of, chain_of, level
+from busbw.topology.sources.pci_paths import PciLocation, bus_id_of, chain_of, pcie_level
 
 SWITCH = "pci0000:15/0000:15:01.0/0000:16:00.0"  # host bridge, root port, upstream port
 
@@ -52,18 +52,18 @@ def place(path: str, numa: int | None = 0) -> PciLocation:
     ],
 )
 def test_a_level_follows_from_the_tree(one: str, other: str, expected: str) -> None:
-    assert level(place(one), place(other), {0, 1}) == expected
-    assert level(place(other), place(one), {0, 1}) == expected
+    assert pcie_level(place(one), place(other), {0, 1}) == expected
+    assert pcie_level(place(other), place(one), {0, 1}) == expected
 
 
 def test_across_host_bridges_the_numa_nodes_decide() -> None:
     one, other = "pci0000:15/0000:15:01.0/0000:16:00.0", "pci0000:96/0000:96:01.0/0000:97:00.0"
-    assert level(place(one, 0), place(other, 1), {0, 1}) == "SYS"
-    assert level(place(one, 1), place(other, 1), {0, 1}) == "NODE"
-    assert level(place(one, None), place(other, 1), {0, 1}) is None
-    assert level(place(one, None), place(other, None), {0}) == "NODE"
-    assert level(place(one, None), place(other, None), None) is None
-    assert level(None, place(other), {0}) is None
+    assert pcie_level(place(one, 0), place(other, 1), {0, 1}) == "SYS"
+    assert pcie_level(place(one, 1), place(other, 1), {0, 1}) == "NODE"
+    assert pcie_level(place(one, None), place(other, 1), {0, 1}) is None
+    assert pcie_level(place(one, None), place(other, None), {0}) == "NODE"
+    assert pcie_level(place(one, None), place(other, None), None) is None
+    assert pcie_level(None, place(other), {0}) is None
 
 
 @pytest.mark.parametrize("path", ["virtual/net/lo", "platform/soc/1234.ethernet/net/eth0", "pci0000:00"])
@@ -94,5 +94,5 @@ CHAINS = st.lists(st.integers(0, 3), min_size=1, max_size=6).map(
 
 @given(CHAINS, CHAINS)
 def test_levels_are_the_same_both_ways_and_nearest_to_oneself(one: str, other: str) -> None:
-    assert level(place(one), place(other), {0}) == level(place(other), place(one), {0})
-    assert level(place(one), place(one), {0}) == "PIX"
+    assert pcie_level(place(one), place(other), {0}) == pcie_level(place(other), place(one), {0})
+    assert pcie_level(place(one), place(one), {0}) == "PIX"

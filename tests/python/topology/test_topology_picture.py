@@ -72,8 +72,8 @@ def test_devices_of_a_switch_are_adjacent(tmp_path: Path) -> None:
     assert [node.index for node in nodes] == [0, 1]
     together = [(island.gpus[0].label, island.nics[0].name) for node in nodes for island in node.islands]
     assert together == [(f"GPU{number}", f"mlx5_{number}") for number in range(8)]
-    assert [nic.name for nic in nodes[0].others] == ["ens0", "ens1"]
-    assert nodes[1].others == ()
+    assert [nic.name for nic in nodes[0].other_nics] == ["ens0", "ens1"]
+    assert nodes[1].other_nics == ()
 
 
 def test_a_saved_matrix_is_drawn_too() -> None:

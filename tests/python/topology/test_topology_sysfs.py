@@ -18,7 +18,7 @@ def found(root: Path, *, virtual_too: bool = False) -> dict[str, Nic]:
 
 def test_a_host(tmp_path: Path) -> None:
     machines.host(tmp_path, nodes=["0-3", "4-7", ""], sockets=2)
-    host = sysfs.host(tmp_path)
+    host = sysfs.read_host(tmp_path)
     assert (host.name, host.processor, host.sockets, host.cpus) == ("node-a", "A Processor @ 2.00GHz", 2, "0-7")
     assert host.memory_bytes == 2 * 2**40
     assert [(node.index, node.cpus, node.memory_bytes) for node in host.numa_nodes or ()] == [
@@ -29,16 +29,16 @@ def test_a_host(tmp_path: Path) -> None:
 
 
 def test_nothing_said_is_unknown(tmp_path: Path) -> None:
-    assert sysfs.host(tmp_path) == Host()
+    assert sysfs.read_host(tmp_path) == Host()
     assert nics(tmp_path, virtual_too=True) == []
     assert sysfs.gpu_bus_ids(tmp_path) == ()
     assert sysfs.pcie(tmp_path, "0000:01:00.0") is None
-    assert sysfs.place(tmp_path, tmp_path / "nowhere") is None
+    assert sysfs.pci_location(tmp_path, tmp_path / "nowhere") is None
 
 
 def test_nodes_and_devices_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     machines.host(tmp_path, nodes=[str(number) for number in range(12)], sockets=1)
-    assert [node.index for node in sysfs.host(tmp_path).numa_nodes or ()] == list(range(12))
+    assert [node.index for node in sysfs.read_host(tmp_path).numa_nodes or ()] == list(range(12))
     for number in (10, 9, 1):
         machines.rdma(tmp_path, f"pci0000:00/0000:00:{number:02x}.0", f"mlx5_{number}", numa=0)
     assert list(found(tmp_path)) == ["mlx5_1", "mlx5_9", "mlx5_10"]
@@ -142,6 +142,6 @@ def test_no_file_can_break_it(tmp_path_factory: pytest.TempPathFactory, file: st
     machines.pci(root, "pci0000:00/0000:00:06.0", numa=0)
     machines.netdev(root, "pci0000:00/0000:00:06.0", "eth0", speed="1000")
     (root / file).write_bytes(content)
-    sysfs.host(root)
+    sysfs.read_host(root)
     for nic, _ in nics(root, virtual_too=True):
         assert all(port.rate_gbit is None or port.rate_gbit > 0 for port in nic.ports)

@@ -24,7 +24,7 @@ from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, sort_nodes
-from busbw.launchers.slurm.processors import SINFO_COMMAND, processor_counts
+from busbw.launchers.slurm.processors import SINFO_COMMAND, min_processors
 from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, reject_reserved
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
 
@@ -227,12 +227,11 @@ def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarge
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
         return target, ()
     try:
-        counts = processor_counts(
-            commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(SINFO_COMMAND), options
-        )
+        nodes = commands.read(["scontrol", "--oneliner", "show", "node"])
+        partitions = commands.read(SINFO_COMMAND)
     except BusbwError as error:
         return target, (f"{error.what}: srun gives each process one processor, because --cpus-per-task is unknown",)
-    per_task = min(counts, default=0) // per_node
+    per_task = (min_processors(nodes, partitions, options) or 0) // per_node
     return (
         replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options)) if per_task else target
     ), ()

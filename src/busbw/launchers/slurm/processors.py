@@ -1,4 +1,4 @@
-"""Processor counts of the nodes available to a job: a pure function of the output of Slurm's commands."""
+"""Processors of the nodes available to a job: a pure function of the output of Slurm's commands."""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ SINFO_COMMAND = ("sinfo", "--noheader", "--Node", "--format=%N %P")
 """Command that prints each node with each of its partitions. An asterisk marks the default partition."""
 
 
-def processor_counts(nodes: str, partitions: str, options: Sequence[str]) -> list[int]:
-    """Returns the processor count of each node available to a job with these options.
+def min_processors(nodes: str, partitions: str, options: Sequence[str]) -> int | None:
+    """Returns the smallest processor count of the nodes available to a job with these options.
 
-    Processors reserved for Slurm itself are not counted.
+    Processors reserved for Slurm itself are not counted. None if no node is available or the count of one is unknown.
 
     Args:
         nodes: Output of `scontrol --oneliner show node`.
@@ -29,7 +29,9 @@ def processor_counts(nodes: str, partitions: str, options: Sequence[str]) -> lis
     if named := parse_hostlist(_option_value(options, "nodelist", "w")):
         allowed &= set(named)
     node_fields = (dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line)) for line in nodes.splitlines())
-    return [_processor_count(fields) for fields in node_fields if fields.get("NodeName") in allowed]
+    counts = [_processor_count(fields) for fields in node_fields if fields.get("NodeName") in allowed]
+    known_counts = [count for count in counts if count is not None]
+    return min(known_counts) if known_counts and len(known_counts) == len(counts) else None
 
 
 def _option_value(options: Sequence[str], name: str, letter: str) -> str:
@@ -38,7 +40,7 @@ def _option_value(options: Sequence[str], name: str, letter: str) -> str:
     return next((match[1] for match in reversed(matches) if match), "")
 
 
-def _processor_count(node: dict[str, str]) -> int:
-    """Processors of a node: those that jobs can use, or all if Slurm does not print that. 0 if unknown."""
+def _processor_count(node: dict[str, str]) -> int | None:
+    """Processors of a node: those that jobs can use, or all if Slurm does not print that. None if unknown."""
     text = node.get("CPUEfctv") or node.get("CPUTot", "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() else None

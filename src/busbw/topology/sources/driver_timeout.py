@@ -1,4 +1,4 @@
-"""Queries the driver with a time limit. Waking GPUs takes seconds; a broken GPU can hang the call."""
+"""Queries the driver (nvml.py) with a time limit. Waking GPUs takes seconds; a broken GPU can hang the call."""
 
 from collections.abc import Callable
 from threading import Thread
@@ -8,7 +8,7 @@ from busbw.topology.sources.nvml_functions import Nvml
 
 NOTICE_AFTER_S = 2.0
 LIMIT_S = 60.0
-"""Eight sleeping GPUs wake in well under 30 s."""
+"""Ample, because eight sleeping GPUs wake in less than 30 s."""
 
 
 def query_driver(
@@ -28,15 +28,15 @@ def query_driver(
         notice_after_s: Time before that message.
         limit_s: Time limit for the driver.
     """
-    answers: list[nvml.NvmlSnapshot | Exception] = []
+    answers: list[nvml.NvmlSnapshot | Exception] = []  # empty until the thread ends
 
-    def work() -> None:
+    def query() -> None:
         try:
             answers.append(nvml.snapshot(driver))
         except Exception as error:
             answers.append(error)
 
-    thread = Thread(target=work, daemon=True)
+    thread = Thread(target=query, daemon=True)
     thread.start()
     thread.join(notice_after_s)
     if thread.is_alive():

@@ -1,4 +1,7 @@
-"""NVLinks between two GPUs, direct or through switches, derived from both ends of the links."""
+"""NVLinks between two GPUs, direct or through switches.
+
+NVML lists for each GPU its active links and their remote devices. This module combines the lists of two GPUs.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +13,7 @@ from busbw.units import count_text
 
 
 class LinkEnd(Struct, kw_only=True, frozen=True):
-    """One active NVLink, as reported by its GPU."""
+    """One active NVLink, as the GPU at one of its ends reports it."""
 
     version: str | None = None
     to: str | None = None
@@ -21,61 +24,65 @@ class LinkEnd(Struct, kw_only=True, frozen=True):
 
 
 def nvlinks_between(
-    one: Gpu,
-    ends: Sequence[LinkEnd],
-    other: Gpu,
-    other_ends: Sequence[LinkEnd],
+    first: Gpu,
+    first_links: Sequence[LinkEnd],
+    second: Gpu,
+    second_links: Sequence[LinkEnd],
     access: Access | None,
     gpus: Sequence[Gpu],
 ) -> int | None:
-    """Returns the number of links between two GPUs that both ends support; 0 for no link, None if unknown.
+    """Returns the number of links between two GPUs; 0 for no link, None if unknown.
+
+    Through switches, it is the smaller number of both GPUs' links to the switches that they share.
 
     Args:
-        one: First GPU.
-        ends: Active links of the first GPU.
-        other: Second GPU.
-        other_ends: Active links of the second GPU.
+        first: First GPU.
+        first_links: Active links of the first GPU.
+        second: Second GPU.
+        second_links: Active links of the second GPU.
         access: Driver status of peer access over NVLink.
         gpus: All GPUs of the machine.
     """
-    straight = max(_count_links_to(ends, other.bus_id), _count_links_to(other_ends, one.bus_id))
-    if straight:
-        return straight
-    ids = {gpu.bus_id for gpu in gpus} - {None}
-    through, other_through = _switch_links(ends, ids), _switch_links(other_ends, ids)
-    fewer = min(len(through), len(other_through))
-    if not fewer:
+    direct_links = max(_count_links_to(first_links, second.bus_id), _count_links_to(second_links, first.bus_id))
+    if direct_links:
+        return direct_links
+    gpu_bus_ids = {gpu.bus_id for gpu in gpus} - {None}
+    first_uplinks, second_uplinks = _switch_links(first_links, gpu_bus_ids), _switch_links(second_links, gpu_bus_ids)
+    if not first_uplinks or not second_uplinks:
         return 0
-    shared = _switches(through) & _switches(other_through)
+    shared = _switch_bus_ids(first_uplinks) & _switch_bus_ids(second_uplinks)
     if shared:
-        return min(sum(end.bus_id in shared for end in through), sum(end.bus_id in shared for end in other_through))
+        first_shared = sum(link.bus_id in shared for link in first_uplinks)
+        second_shared = sum(link.bus_id in shared for link in second_uplinks)
+        return min(first_shared, second_shared)
     if access == "ok":  # the driver does not identify the switches, but reports access over NVLink
-        return fewer
-    known = all(end.to == "switch" and end.bus_id for end in (*through, *other_through))
-    return 0 if known or access is not None else None
+        return min(len(first_uplinks), len(second_uplinks))
+    are_switches_known = all(link.to == "switch" and link.bus_id for link in (*first_uplinks, *second_uplinks))
+    return 0 if are_switches_known or access is not None else None
 
 
-def _count_links_to(ends: Sequence[LinkEnd], bus_id: str | None) -> int:
-    return sum(end.bus_id == bus_id for end in ends) if bus_id else 0
+def _count_links_to(links: Sequence[LinkEnd], bus_id: str | None) -> int:
+    return sum(link.bus_id == bus_id for link in links) if bus_id else 0
 
 
-def _switch_links(ends: Sequence[LinkEnd], gpus: set[str | None]) -> list[LinkEnd]:
-    """Returns the links to a switch, and links with an unknown remote device that is not one of the GPUs."""
-    return [end for end in ends if end.to == "switch" or (end.to is None and end.bus_id not in gpus)]
+def _switch_links(links: Sequence[LinkEnd], gpu_bus_ids: set[str | None]) -> list[LinkEnd]:
+    """Returns the links to a switch, and links to a device of unknown type that is none of the GPUs."""
+    return [link for link in links if link.to == "switch" or (link.to is None and link.bus_id not in gpu_bus_ids)]
 
 
-def _switches(ends: Sequence[LinkEnd]) -> set[str | None]:
-    return {end.bus_id for end in ends if end.to == "switch"} - {None}
+def _switch_bus_ids(links: Sequence[LinkEnd]) -> set[str | None]:
+    return {link.bus_id for link in links if link.to == "switch"} - {None}
 
 
-def with_remote_devices(gpu: Gpu, ends: Sequence[LinkEnd], gpus: Sequence[Gpu]) -> Gpu:
-    """Adds the remote devices of its links to a GPU."""
-    if gpu.nvlinks is None or not ends:
+def with_remote_devices(gpu: Gpu, links: Sequence[LinkEnd], gpus: Sequence[Gpu]) -> Gpu:
+    """Returns the GPU with the numbers of its links to switches and to each of the other GPUs."""
+    if gpu.nvlinks is None or not links:
         return gpu
-    counted = {other.label: _count_links_to(ends, other.bus_id) for other in gpus if other.label != gpu.label}
-    to_switch = None if any(end.to is None for end in ends) else sum(end.to == "switch" for end in ends)
-    found = {label: links for label, links in counted.items() if links}
-    return replace(gpu, nvlinks=replace(gpu.nvlinks, to_switch=to_switch, to_gpus=found))
+    counts = {other.label: _count_links_to(links, other.bus_id) for other in gpus if other.label != gpu.label}
+    to_gpus = {label: count for label, count in counts.items() if count}
+    has_unknown_end = any(link.to is None for link in links)
+    to_switch = None if has_unknown_end else sum(link.to == "switch" for link in links)
+    return replace(gpu, nvlinks=replace(gpu.nvlinks, to_switch=to_switch, to_gpus=to_gpus))
 
 
 def unknown_links_note(pairs: int) -> str:

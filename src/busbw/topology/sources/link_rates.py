@@ -10,17 +10,17 @@ _PCIE_GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
 
 def pcie_gbps(generation: int | None, width: int | None) -> float | None:
-    """Returns GB/s of a PCIe link, one way, after line coding: 63.0 for generation 5 with 16 lanes.
+    """Returns GB/s of a PCIe link, one way, after line coding: 63.0 for generation 5 with 16 lanes. None if unknown.
 
     Generations 1 and 2 encode 8 bits as 10, generations 3 to 5 encode 128 as 130. Generation 6 sends units of 256
     bytes, with 242 bytes of data and headers (PCI Express Base Specification).
     """
     if not generation or not width or generation not in _PCIE_GIGATRANSFERS:
         return None
-    share = 8 / 10 if generation < 3 else 128 / 130 if generation < 6 else 242 / 256
-    return round(_PCIE_GIGATRANSFERS[generation] * share * width / 8, 2)
+    payload_share = 8 / 10 if generation < 3 else 128 / 130 if generation < 6 else 242 / 256
+    return round(_PCIE_GIGATRANSFERS[generation] * payload_share * width / 8, 2)
 
 
 def pcie_generation(gigatransfers: float) -> int | None:
-    """Returns the generation for a lane's rate in the kernel's format: 5 for 32.0 GT/s."""
+    """Returns the generation for a lane's rate in GT/s: 5 for 32.0. None if unknown."""
     return next((number for number, rate in _PCIE_GIGATRANSFERS.items() if rate == gigatransfers), None)

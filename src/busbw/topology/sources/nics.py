@@ -1,4 +1,4 @@
-"""NICs of the kernel: first RDMA devices, then network interfaces without an RDMA device."""
+"""NICs from files of the kernel: first RDMA devices, then network interfaces without an RDMA device."""
 
 import re
 from pathlib import Path
@@ -20,55 +20,56 @@ def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None
         root: Root of the file tree, usually /.
         virtual_too: Include interfaces without a hardware device: bridges, bonds, tunnels, software RDMA.
     """
-    found = [_rdma(root, device) for device in sysfs.entries(root / "sys/class/infiniband")]
-    taken = {name for nic, _ in found for name in nic.interfaces}
+    found = [_rdma_nic(root, device) for device in sysfs.entries(root / "sys/class/infiniband")]
+    rdma_interfaces = {name for nic, _ in found for name in nic.interfaces}
     for interface in sysfs.entries(root / "sys/class/net"):
-        if interface.name not in taken and sysfs.word(interface / "type") in {*_INTERFACE_TYPES, None}:
-            found.append(_ethernet(root, interface))
-    kept = [(nic, place) for nic, place in found if virtual_too or nic.kind != "virtual"]
-    return [(replace(nic, label=f"NIC{number}"), place) for number, (nic, place) in enumerate(kept)]
+        is_known_type = sysfs.read_word(interface / "type") in {*_INTERFACE_TYPES, None}
+        if interface.name not in rdma_interfaces and is_known_type:
+            found.append(_ethernet_nic(root, interface))
+    shown = [(nic, location) for nic, location in found if virtual_too or nic.kind != "virtual"]
+    return [(replace(nic, label=f"NIC{number}"), location) for number, (nic, location) in enumerate(shown)]
 
 
-def _rdma(root: Path, device: Path) -> tuple[Nic, PciLocation | None]:
+def _rdma_nic(root: Path, device: Path) -> tuple[Nic, PciLocation | None]:
     ports = tuple(
         _rdma_port(port, int(port.name))
         for port in sysfs.entries(device / "ports")
         if re.fullmatch("[0-9]+", port.name)
     )
-    place = sysfs.place(root, device / "device")
-    node = device / "device"
-    driver = _driver(node)
+    hardware = device / "device"
+    location = sysfs.pci_location(root, hardware)
+    driver = _driver(hardware)
     nic = Nic(
         label="",
         name=device.name,
         kind=_rdma_kind(device, driver, ports),
         driver=driver,
-        bus_id=place.bus_id if place else None,
-        board_id=sysfs.word(device / "board_id"),
+        bus_id=location.bus_id if location else None,
+        board_id=sysfs.read_word(device / "board_id"),
         ports=ports,
-        interfaces=tuple(path.name for path in sysfs.entries(node / "net")),
-        pcie=sysfs.pcie(root, place.bus_id if place else None),
-        numa_node=sysfs.number(node / "numa_node"),
-        cpu_affinity=sysfs.word(node / "local_cpulist"),
-        is_virtual_function=(node / "physfn").exists(),
+        interfaces=tuple(path.name for path in sysfs.entries(hardware / "net")),
+        pcie=sysfs.pcie(root, location.bus_id if location else None),
+        numa_node=sysfs.read_number(hardware / "numa_node"),
+        cpu_affinity=sysfs.read_word(hardware / "local_cpulist"),
+        is_virtual_function=(hardware / "physfn").exists(),
     )
-    return nic, place
+    return nic, location
 
 
 def _rdma_port(port: Path, number: int) -> Port:
-    rate = re.match(r"(\d{1,6}(?:\.\d+)?) Gb/sec", sysfs.word(port / "rate") or "")
+    rate = re.match(r"(\d{1,6}(?:\.\d+)?) Gb/sec", sysfs.read_word(port / "rate") or "")
     return Port(
         number=number,
-        state=_after_number(sysfs.word(port / "state")),
-        physical_state=_after_number(sysfs.word(port / "phys_state")),
+        state=_strip_number(sysfs.read_word(port / "state")),
+        physical_state=_strip_number(sysfs.read_word(port / "phys_state")),
         rate_gbit=float(rate[1]) if rate else None,
-        link_layer=sysfs.word(port / "link_layer"),
+        link_layer=sysfs.read_word(port / "link_layer"),
     )
 
 
-def _after_number(text: str | None) -> str | None:
-    """Returns the word of a state such as "4: ACTIVE"."""
-    return text.split(":", 1)[-1].strip() or None if text else None
+def _strip_number(text: str | None) -> str | None:
+    """Returns the word of a numbered state: "4: ACTIVE" becomes "ACTIVE"."""
+    return (text.split(":", 1)[-1].strip() or None) if text else None
 
 
 def _rdma_kind(device: Path, driver: str | None, ports: tuple[Port, ...]) -> NicKind:
@@ -76,45 +77,50 @@ def _rdma_kind(device: Path, driver: str | None, ports: tuple[Port, ...]) -> Nic
         return "virtual"
     if driver == "efa":
         return "EFA"
-    if (sysfs.word(device / "node_type") or "").startswith("4:"):  # RDMA NIC, include/rdma/ib_verbs.h
+    if (sysfs.read_word(device / "node_type") or "").startswith("4:"):  # RDMA NIC, include/rdma/ib_verbs.h
         return "iWARP"
-    layers = {port.link_layer for port in ports}
-    return "InfiniBand" if layers == {"InfiniBand"} else "RoCE" if layers == {"Ethernet"} else "RDMA"
+    link_layers = {port.link_layer for port in ports}
+    if link_layers == {"InfiniBand"}:
+        return "InfiniBand"
+    return "RoCE" if link_layers == {"Ethernet"} else "RDMA"
 
 
-def _ethernet(root: Path, interface: Path) -> tuple[Nic, PciLocation | None]:
-    node = interface / "device"
-    is_virtual = not node.exists()
-    place = None if is_virtual else sysfs.place(root, node)
-    speed = sysfs.number(interface / "speed")
+def _ethernet_nic(root: Path, interface: Path) -> tuple[Nic, PciLocation | None]:
+    hardware = interface / "device"
+    is_virtual = not hardware.exists()
+    location = None if is_virtual else sysfs.pci_location(root, hardware)
+    speed_mbit = sysfs.read_number(interface / "speed")
     port = Port(
         number=0,
-        state=sysfs.word(interface / "operstate"),
+        state=sysfs.read_word(interface / "operstate"),
         # For an unknown rate, drivers of virtual machines report -1 or the largest integer.
-        rate_gbit=speed / 1000 if speed and speed < 10_000_000 else None,
-        link_layer="Ethernet" if sysfs.word(interface / "type") == "1" else None,
+        rate_gbit=speed_mbit / 1000 if speed_mbit and speed_mbit < 10_000_000 else None,
+        link_layer="Ethernet" if sysfs.read_word(interface / "type") == "1" else None,
     )
     nic = Nic(
         label="",
         name=interface.name,
         kind="virtual" if is_virtual else "Ethernet",
-        driver=None if is_virtual else _driver(node),
-        bus_id=place.bus_id if place else None,
+        driver=None if is_virtual else _driver(hardware),
+        bus_id=location.bus_id if location else None,
         ports=(port,),
         interfaces=(interface.name,),
-        pcie=sysfs.pcie(root, place.bus_id if place else None),
-        numa_node=_numa(node, place),
-        cpu_affinity=sysfs.word(node / "local_cpulist"),
-        is_virtual_function=(node / "physfn").exists(),
+        pcie=sysfs.pcie(root, location.bus_id if location else None),
+        numa_node=_numa_node(hardware, location),
+        cpu_affinity=sysfs.read_word(hardware / "local_cpulist"),
+        is_virtual_function=(hardware / "physfn").exists(),
     )
-    return nic, place
+    return nic, location
 
 
-def _numa(node: Path, place: PciLocation | None) -> int | None:
-    own = sysfs.number(node / "numa_node")
-    return own if own is not None else place.numa_node if place else None
+def _numa_node(hardware: Path, location: PciLocation | None) -> int | None:
+    """Returns the NUMA node of the device, or of the PCI device above it."""
+    own_node = sysfs.read_number(hardware / "numa_node")
+    if own_node is not None:
+        return own_node
+    return location.numa_node if location else None
 
 
-def _driver(node: Path) -> str | None:
-    driver = node / "driver"
+def _driver(hardware: Path) -> str | None:
+    driver = hardware / "driver"
     return driver.resolve().name if driver.exists() else None

@@ -1,10 +1,11 @@
 """Queries the driver about its GPUs through NVML (the Python package nvidia-ml-py).
 
-Each function may fail separately: a virtual machine hides the bus, an old GPU has no MIG. Only that value is unknown
-then.
+Each function may fail separately: a virtual machine hides the bus, an old GPU has no MIG. Then only the value of that
+function is unknown, and a note may explain it.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -22,16 +23,19 @@ T = TypeVar("T")
 
 # Constants of nvml.h. The package is not used for them: some versions lack a few, and one defines a tuple by mistake.
 _MAX_LINKS = 36
+_ACTIVE = 1
 _SCOPE_NODE = 0
 _CPU_WORDS, _NODE_WORDS = 64, 16
-"""Number of 64-bit words, for 4096 CPUs and 1024 nodes."""
+"""Lengths of affinity masks in 64-bit words, for 4096 CPUs and 1024 NUMA nodes."""
 _FIELD_LINK_SPEED = 164
+"""NVML_FI_DEV_NVLINK_GET_SPEED."""
 _TYPE_UNSIGNED, _TYPE_UNSIGNED_LONG, _TYPE_UNSIGNED_LONG_LONG = 1, 2, 3
 _REMOTE_GPU, _REMOTE_SWITCH = 0, 2
-_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+_NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 _LEVELS: dict[int, PcieLevel] = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """0 means two GPUs on one board. `nvidia-smi topo` also shows this level as PIX, at most a single bridge."""
 _READ, _WRITE, _NVLINK, _ATOMICS = 0, 1, 2, 3
+"""Capabilities of nvmlDeviceGetP2PStatus."""
 _ACCESS: dict[int, Access] = {
     0: "ok",
     1: "chipset not supported",
@@ -55,6 +59,7 @@ class NvmlSnapshot(Struct, kw_only=True, frozen=True):
     """Active NVLinks of each GPU."""
     levels: dict[tuple[int, int], PcieLevel] = {}
     access: dict[tuple[int, int], PeerAccess] = {}
+    """PCIe level and peer access by the indexes of two GPUs, the lower one first."""
     notes: tuple[str, ...] = ()
 
 
@@ -84,7 +89,7 @@ def _failure_note(error: Exception) -> str:
 
 
 class _NvmlQueries:
-    """Calls NVML functions and records their failures."""
+    """Calls NVML functions. A call that fails returns None and is counted for the notes."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._error = nvml.NVMLError
@@ -113,7 +118,7 @@ class _NvmlQueries:
 def _query_all(nvml: Nvml, queries: _NvmlQueries) -> NvmlSnapshot:
     driver = Driver(
         version=_text(queries(_function(nvml, "nvmlSystemGetDriverVersion"))),
-        cuda_version=_cuda(queries(_function(nvml, "nvmlSystemGetCudaDriverVersion"))),
+        cuda_version=_cuda_version_text(queries(_function(nvml, "nvmlSystemGetCudaDriverVersion"))),
     )
     count = queries(_function(nvml, "nvmlDeviceGetCount"))
     if count is None:
@@ -123,18 +128,18 @@ def _query_all(nvml: Nvml, queries: _NvmlQueries) -> NvmlSnapshot:
     for index in range(count):
         handle = queries(_function(nvml, "nvmlDeviceGetHandleByIndex"), index)
         handles.append(handle)
-        ends = _links(nvml, queries, handle) if handle is not None else None
-        links.append(ends or ())
-        gpus.append(_gpu(nvml, queries, handle, index, ends) if handle is not None else Gpu(label=f"GPU{index}"))
-    pairs = [(one, other) for one in range(count) for other in range(one + 1, count)]
+        gpu_links = _query_links(nvml, queries, handle) if handle is not None else None
+        links.append(gpu_links or ())
+        gpu = Gpu(label=f"GPU{index}")
+        gpus.append(gpu if handle is None else _query_gpu(nvml, queries, handle, index, gpu_links))
     levels, access = {}, {}
-    for one, other in pairs:
-        if handles[one] is None or handles[other] is None:
+    for i, j in combinations(range(count), 2):
+        if handles[i] is None or handles[j] is None:
             continue
-        level = queries(_function(nvml, "nvmlDeviceGetTopologyCommonAncestor"), handles[one], handles[other])
+        level = queries(_function(nvml, "nvmlDeviceGetTopologyCommonAncestor"), handles[i], handles[j])
         if level in _LEVELS:
-            levels[one, other] = _LEVELS[level]
-        access[one, other] = _access(nvml, queries, handles[one], handles[other])
+            levels[i, j] = _LEVELS[level]
+        access[i, j] = _query_access(nvml, queries, handles[i], handles[j])
     return NvmlSnapshot(
         driver=driver, gpus=tuple(gpus), links=tuple(links), levels=levels, access=access, notes=tuple(queries.notes)
     )
@@ -142,26 +147,26 @@ def _query_all(nvml: Nvml, queries: _NvmlQueries) -> NvmlSnapshot:
 
 def _function(nvml: Nvml, name: str) -> Callable[..., Any]:
     """Returns a function of the package. If the package lacks it, the returned function fails when called."""
-    found = getattr(nvml, name, None)
-    if found is not None:
-        return cast(Callable[..., Any], found)
+    function = getattr(nvml, name, None)
+    if function is not None:
+        return cast(Callable[..., Any], function)
 
-    def absent(*_arguments: object) -> None:
+    def missing_function(*_arguments: object) -> None:
         raise AttributeError("this version of nvidia-ml-py lacks the function")
 
-    absent.__name__ = name
-    return absent
+    missing_function.__name__ = name  # appears in the note
+    return missing_function
 
 
-def _gpu(nvml: Nvml, queries: _NvmlQueries, handle: object, index: int, ends: tuple[LinkEnd, ...] | None) -> Gpu:
-    def query(name: str, *more: object) -> Any:
-        return queries(_function(nvml, name), handle, *more)
+def _query_gpu(nvml: Nvml, queries: _NvmlQueries, handle: object, index: int, links: tuple[LinkEnd, ...] | None) -> Gpu:
+    def query(name: str, *arguments: object) -> Any:
+        return queries(_function(nvml, name), handle, *arguments)
 
     memory = query("nvmlDeviceGetMemoryInfo")
-    near = query("nvmlDeviceGetCpuAffinity", _CPU_WORDS)
-    nodes = query("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _SCOPE_NODE)
-    mig = query("nvmlDeviceGetMigMode")
-    node = query("nvmlDeviceGetNumaNodeId")
+    cpu_mask = query("nvmlDeviceGetCpuAffinity", _CPU_WORDS)
+    node_mask = query("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _SCOPE_NODE)
+    mig_modes = query("nvmlDeviceGetMigMode")  # current and pending
+    gpu_numa_id = query("nvmlDeviceGetNumaNodeId")
     generation, width = query("nvmlDeviceGetMaxPcieLinkGeneration"), query("nvmlDeviceGetMaxPcieLinkWidth")
     pcie = Pcie(
         generation=query("nvmlDeviceGetCurrPcieLinkGeneration") or None,
@@ -176,70 +181,70 @@ def _gpu(nvml: Nvml, queries: _NvmlQueries, handle: object, index: int, ends: tu
         bus_id=_bus_id(query("nvmlDeviceGetPciInfo")),
         memory_bytes=None if memory is None else int(memory.total),
         pcie=None if pcie == Pcie() else pcie,
-        nvlinks=_summary(ends),
-        cpu_affinity=None if near is None else format_ranges(set_bits(near)) or None,
-        numa_affinity=None if nodes is None else format_ranges(set_bits(nodes)) or None,
-        gpu_numa_id=node if node is not None and node >= 0 else None,
-        mig_mode=None if mig is None else "enabled" if mig[0] == 1 else "disabled",
+        nvlinks=_summarize_links(links),
+        cpu_affinity=None if cpu_mask is None else format_ranges(set_bits(cpu_mask)) or None,
+        numa_affinity=None if node_mask is None else format_ranges(set_bits(node_mask)) or None,
+        gpu_numa_id=gpu_numa_id if gpu_numa_id is not None and gpu_numa_id >= 0 else None,
+        mig_mode=None if mig_modes is None else "enabled" if mig_modes[0] == 1 else "disabled",
     )
 
 
-def _links(nvml: Nvml, queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
+def _query_links(nvml: Nvml, queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
     """Returns the active links; None if the driver reports no link state."""
-    found, is_reported = [], False
+    active_links, is_reported = [], False
     for link in range(_MAX_LINKS):
         state = queries(_function(nvml, "nvmlDeviceGetNvLinkState"), handle, link)
         if state is None:
             break  # the GPU has no NVLink, or `link` is past its last one
         is_reported = True
-        if state != 1:
+        if state != _ACTIVE:
             continue
         version = queries(_function(nvml, "nvmlDeviceGetNvLinkVersion"), handle, link)
-        kind = queries(_function(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType"), handle, link)
-        remote = queries(_function(nvml, "nvmlDeviceGetNvLinkRemotePciInfo"), handle, link)
-        found.append(
+        remote_type = queries(_function(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType"), handle, link)
+        remote_pci = queries(_function(nvml, "nvmlDeviceGetNvLinkRemotePciInfo"), handle, link)
+        active_links.append(
             LinkEnd(
-                version=None if version is None else _VERSIONS.get(version),
-                to="GPU" if kind == _REMOTE_GPU else "switch" if kind == _REMOTE_SWITCH else None,
-                bus_id=_bus_id(remote),
+                version=None if version is None else _NVLINK_VERSIONS.get(version),
+                to="GPU" if remote_type == _REMOTE_GPU else "switch" if remote_type == _REMOTE_SWITCH else None,
+                bus_id=_bus_id(remote_pci),
                 line_gbps=_line_gbps(
                     queries(_function(nvml, "nvmlDeviceGetFieldValues"), handle, [(_FIELD_LINK_SPEED, link)])
                 ),
             )
         )
-    return tuple(found) if is_reported else None
+    return tuple(active_links) if is_reported else None
 
 
 def _line_gbps(values: Sequence[Any] | None) -> float | None:
     """Converts the driver's value, in units of 1e6 bytes per second, to GB/s."""
     if not values or values[0].nvmlReturn != 0:
         return None
-    value, kind = values[0].value, values[0].valueType
-    by_type = {_TYPE_UNSIGNED: "uiVal", _TYPE_UNSIGNED_LONG: "ulVal", _TYPE_UNSIGNED_LONG_LONG: "ullVal"}
-    megabytes = getattr(value, by_type[kind]) if kind in by_type else 0
+    value, value_type = values[0].value, values[0].valueType
+    member_by_type = {_TYPE_UNSIGNED: "uiVal", _TYPE_UNSIGNED_LONG: "ulVal", _TYPE_UNSIGNED_LONG_LONG: "ullVal"}
+    megabytes = getattr(value, member_by_type[value_type]) if value_type in member_by_type else 0
     return megabytes / 1000 if megabytes else None
 
 
-def _summary(ends: tuple[LinkEnd, ...] | None) -> NvLinks | None:
-    if ends is None:
+def _summarize_links(links: tuple[LinkEnd, ...] | None) -> NvLinks | None:
+    if links is None:
         return None
-    version = _same([end.version for end in ends])
+    version = _shared_value([link.version for link in links])
     return NvLinks(
-        active=len(ends),
+        active=len(links),
         version=version,
         link_gbps=NVLINK_GBPS.get(version) if version else None,
-        line_gbps=_same([end.line_gbps for end in ends]),
+        line_gbps=_shared_value([link.line_gbps for link in links]),
     )
 
 
-def _same(values: Sequence[T | None]) -> T | None:
+def _shared_value(values: Sequence[T | None]) -> T | None:
     """Returns the value that all links share; None if they differ or one is unknown."""
     return values[0] if values and all(value == values[0] for value in values) else None
 
 
-def _access(nvml: Nvml, queries: _NvmlQueries, one: object, other: object) -> PeerAccess:
-    def query(index: int) -> Access | None:
-        status = queries(_function(nvml, "nvmlDeviceGetP2PStatus"), one, other, index)
+def _query_access(nvml: Nvml, queries: _NvmlQueries, first: object, second: object) -> PeerAccess:
+    def query(capability: int) -> Access | None:
+        status = queries(_function(nvml, "nvmlDeviceGetP2PStatus"), first, second, capability)
         return None if status is None else _ACCESS.get(status)
 
     return PeerAccess(read=query(_READ), write=query(_WRITE), atomics=query(_ATOMICS), nvlink=query(_NVLINK))
@@ -248,8 +253,10 @@ def _access(nvml: Nvml, queries: _NvmlQueries, one: object, other: object) -> Pe
 def _bus_id(info: Any) -> str | None:
     """Returns the bus id; None for all zeros or all ones, which the driver uses for an unknown device."""
     text = _text(info.busId) if info is not None else None
-    found = bus_id_of(text) if text else None
-    return None if found in {None, "0000:00:00.0"} or (found or "").startswith("ffffffff:") else found
+    bus_id = bus_id_of(text) if text else None
+    if bus_id is None or bus_id == "0000:00:00.0" or bus_id.startswith("ffffffff:"):
+        return None
+    return bus_id
 
 
 def _text(value: str | bytes | None) -> str | None:
@@ -258,6 +265,6 @@ def _text(value: str | bytes | None) -> str | None:
     return plain(text) or None if text else None
 
 
-def _cuda(number: int | None) -> str | None:
+def _cuda_version_text(number: int | None) -> str | None:
     """Formats a CUDA version: 13000 is 13.0 (cuda.h: 1000 times the major plus 10 times the minor version)."""
     return f"{number // 1000}.{number % 1000 // 10}" if number else None

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 
 class Nvml(Protocol):
-    """Driver interface. A handle is an opaque object of the package for a GPU."""
+    """Interface of NVML. A handle is an opaque object of the package for a GPU."""
 
     NVMLError: type[Exception]
 
@@ -34,12 +34,12 @@ class Nvml(Protocol):
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: Any, link: int) -> int: ...
     def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: Any, link: int) -> Any: ...
     def nvmlDeviceGetFieldValues(self, handle: Any, fields: Sequence[tuple[int, int]]) -> Sequence[Any]: ...
-    def nvmlDeviceGetTopologyCommonAncestor(self, one: Any, other: Any) -> int: ...
-    def nvmlDeviceGetP2PStatus(self, one: Any, other: Any, index: int) -> int: ...
+    def nvmlDeviceGetTopologyCommonAncestor(self, first: Any, second: Any) -> int: ...
+    def nvmlDeviceGetP2PStatus(self, first: Any, second: Any, capability: int) -> int: ...
 
 
 def library() -> Nvml | None:
-    """Returns the package; None if it is not installed."""
+    """Returns the package nvidia-ml-py; None if it is not installed."""
     try:
         return cast(Nvml, import_module("pynvml"))
     except ImportError:

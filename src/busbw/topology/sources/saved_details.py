@@ -1,10 +1,11 @@
-"""Reads output saved with a matrix: nvidia-smi's summary, a query as CSV, `nvidia-smi nvlink -s`, nccl-tests logs.
+"""Reads other output that was saved with a matrix of `nvidia-smi topo -m`, and adds its details to the topology.
 
+The text may contain nvidia-smi's summary, a query as CSV, `nvidia-smi nvlink -s`, lscpu's output, and nccl-tests logs.
 A property with contradictory values stays unknown, with a note.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -21,19 +22,20 @@ _MIB = 2**20
 _MAX_HOSTS = 6
 """Maximum number of hosts in a note."""
 
-_SUMMARY = re.compile(
+_SUMMARY_GPU = re.compile(
     r"\|\s{0,9}(\d{1,4})\s+(\S[^|]{0,60}?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s.*",
     re.ASCII,
 )
+"""First line of a GPU in nvidia-smi's summary: index, name and bus id."""
 _SUMMARY_MEMORY = re.compile(r"\|[^|]*\|\s*\d{1,9}MiB\s*/\s*(\d{1,9})MiB\s*\|[^|]*\|", re.ASCII)
-"""Second line of a GPU."""
+"""Second line of a GPU, with its memory."""
 _SUMMARY_MIG = re.compile(r"\|\s*\|\s*\|\s*(Enabled|Disabled|N/A)\*?\s*\|")
-"""Third line of a GPU. A star marks a mode that changes with the next reset."""
+"""Third line of a GPU, with its MIG mode. A star marks a mode that changes with the next reset."""
 _SUMMARY_DRIVER = re.compile(
     r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
     re.ASCII,
 )
-_LISTED = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
+_LINKS_GPU = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
 _LINK = re.compile(r"\s*Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<?inactive>?)\s*", re.ASCII | re.IGNORECASE)
 _RANK = re.compile(
     r"#\s{0,9}Rank\s{1,9}\d{1,9}\s.{0,60}\bon\s{1,20}(\S{1,255})"
@@ -48,12 +50,15 @@ _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
     "Disabled": "disabled",
     "N/A": None,
 }
-"""Word to mode. None: the GPU does not support MIG."""
+"""MIG mode by nvidia-smi's word. None: the GPU does not support MIG."""
 
 
 @dataclass
 class SavedDetails:
-    """Properties of a machine and, by index, of its GPUs, each with all values in the text."""
+    """Properties of a machine and, by index, of its GPUs.
+
+    Each property has the set of its values in the text. More than one value is a contradiction.
+    """
 
     names: dict[int, set[str]] = field(default_factory=dict)
     bus_ids: dict[int, set[str]] = field(default_factory=dict)
@@ -71,83 +76,84 @@ class SavedDetails:
     processors: set[str] = field(default_factory=set)
 
 
-def details(lines: Sequence[str]) -> SavedDetails:
+def read_details(lines: Sequence[str]) -> SavedDetails:
     """Collects the details in all lines."""
-    found = SavedDetails()
-    _take_summary(lines, found)
-    _take_links(lines, found)
-    _read_query(lines, found)
+    details = SavedDetails()
+    _read_summary(lines, details)
+    _read_links(lines, details)
+    _read_query(lines, details)
     for line in lines:
         if match := _RANK.search(line):
-            found.hosts.setdefault(plain(match[1]), set()).add(plain(match[2]).strip())
+            details.hosts.setdefault(plain(match[1]), set()).add(plain(match[2]).strip())
         elif match := _PROCESSOR.fullmatch(line):
-            found.processors.add(plain(match[1]))
-    return found
+            details.processors.add(plain(match[1]))
+    return details
 
 
-def _take_summary(lines: Sequence[str], found: SavedDetails) -> None:
+def _read_summary(lines: Sequence[str], details: SavedDetails) -> None:
     """Reads the summary that `nvidia-smi` prints without options."""
     gpu: int | None = None
     for line in filter(None, map(str.strip, lines)):
         if match := _SUMMARY_DRIVER.fullmatch(line):
-            found.drivers.add(match[1])
-            found.cudas.update(filter(None, [match[2]]))
-        elif match := _SUMMARY.fullmatch(line):
+            details.drivers.add(match[1])
+            details.cudas.update(filter(None, [match[2]]))
+        elif match := _SUMMARY_GPU.fullmatch(line):
             gpu = int(match[1])
-            found.names.setdefault(gpu, set()).add(plain(match[2]))
-            found.bus_ids.setdefault(gpu, set()).add(bus_id_of(match[3]) or match[3])
+            details.names.setdefault(gpu, set()).add(plain(match[2]))
+            details.bus_ids.setdefault(gpu, set()).add(bus_id_of(match[3]) or match[3])
         elif gpu is not None and (match := _SUMMARY_MEMORY.fullmatch(line)):
-            found.memory_bytes.setdefault(gpu, set()).add(int(match[1]) * _MIB)
+            details.memory_bytes.setdefault(gpu, set()).add(int(match[1]) * _MIB)
         elif gpu is not None and (match := _SUMMARY_MIG.fullmatch(line)):
-            found.mig.setdefault(gpu, set()).add(match[1])
+            details.mig.setdefault(gpu, set()).add(match[1])
         else:
             gpu = None
 
 
-def _take_links(lines: Sequence[str], found: SavedDetails) -> None:
+def _read_links(lines: Sequence[str], details: SavedDetails) -> None:
     """Reads the output of `nvidia-smi nvlink -s`."""
     gpu: int | None = None
     for line in lines:
-        if match := _LISTED.fullmatch(line):
+        if match := _LINKS_GPU.fullmatch(line):
             gpu = int(match[1])
-            found.names.setdefault(gpu, set()).add(plain(match[2]))
+            details.names.setdefault(gpu, set()).add(plain(match[2]))
         elif gpu is not None and (match := _LINK.fullmatch(line)):
-            found.links.setdefault(gpu, {})[int(match[1])] = float(match[2]) if match[2] else None
+            details.links.setdefault(gpu, {})[int(match[1])] = float(match[2]) if match[2] else None
         elif line.strip():
             gpu = None
 
 
-def _read_query(lines: Sequence[str], found: SavedDetails) -> None:
-    for index, row in _queried(lines):
+def _read_query(lines: Sequence[str], details: SavedDetails) -> None:
+    """Reads the output of `nvidia-smi --query-gpu=index,name,... --format=csv`."""
+    for index, row in _query_rows(lines):
         if name := row.get("name"):
-            found.names.setdefault(index, set()).add(plain(name))
+            details.names.setdefault(index, set()).add(plain(name))
         if bus_id := bus_id_of(row.get("pci.bus_id", "")):
-            found.bus_ids.setdefault(index, set()).add(bus_id)
-        generation, width = _number(row.get("pcie.link.gen.max")), _number(row.get("pcie.link.width.max"))
+            details.bus_ids.setdefault(index, set()).add(bus_id)
+        generation, width = _parse_number(row.get("pcie.link.gen.max")), _parse_number(row.get("pcie.link.width.max"))
         if generation or width:
-            found.pcie.setdefault(index, set()).add((generation, width))
+            details.pcie.setdefault(index, set()).add((generation, width))
         if memory := re.fullmatch(r"(\d{1,9})(?: MiB)?", row.get("memory.total", ""), re.ASCII):
-            found.memory_bytes.setdefault(index, set()).add(int(memory[1]) * _MIB)
+            details.memory_bytes.setdefault(index, set()).add(int(memory[1]) * _MIB)
         if (mode := row.get("mig.mode.current", "").strip("[]")) in _MIG_MODES:
-            found.mig.setdefault(index, set()).add(mode)
+            details.mig.setdefault(index, set()).add(mode)
         if re.fullmatch(r"\d[\d.]{0,19}", version := row.get("driver_version", ""), re.ASCII):
-            found.drivers.add(version)
+            details.drivers.add(version)
 
 
-def _queried(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields the rows of `nvidia-smi --query-gpu=index,name,... --format=csv`."""
+def _query_rows(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the index of a GPU and its values by column."""
     columns: list[str] = []
     for line in lines:
-        words = [word.strip() for word in line.split(",")]
-        if words[0] == "index" and len(words) > 1:
-            columns = [word.split(" ")[0] for word in words]
-        elif columns and len(words) == len(columns) and re.fullmatch(r"\d{1,4}", words[0], re.ASCII):
-            yield int(words[0]), dict(zip(columns, words, strict=True))
+        fields = [field.strip() for field in line.split(",")]
+        if fields[0] == "index" and len(fields) > 1:
+            columns = [field.split(" ")[0] for field in fields]  # without the unit: memory.total [MiB]
+        elif columns and len(fields) == len(columns) and re.fullmatch(r"\d{1,4}", fields[0], re.ASCII):
+            yield int(fields[0]), dict(zip(columns, fields, strict=True))
         else:
             columns = []
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[1-9]\d?", text, re.ASCII) else None
 
 
@@ -156,49 +162,25 @@ def index_of(gpu: Gpu) -> int:
     return int(gpu.label.removeprefix("GPU"))
 
 
-def with_details(topology: Topology, known: SavedDetails) -> Topology:
-    """Adds the details outside the matrix to a topology."""
+def with_details(topology: Topology, details: SavedDetails) -> Topology:
+    """Returns the topology with the details outside its matrix, and with notes about contradictions."""
     gpus, notes = [], list(topology.notes)
     for gpu in topology.gpus or ():
-        index = index_of(gpu)
-        disputed = [
-            name
-            for name, values in (
-                ("name", known.names),
-                ("bus id", known.bus_ids),
-                ("memory", known.memory_bytes),
-                ("PCIe link", known.pcie),
-                ("MIG mode", known.mig),
-            )
-            if len(values.get(index, ())) > 1
-        ]
-        notes += [f"the text gives {gpu.label} more than one {name}" for name in disputed]
-        generation, width = _single_value_of(known.pcie, index) or (None, None)
-        pcie = Pcie(max_generation=generation, max_width=width, max_gbps=pcie_gbps(generation, width))
-        gpus.append(
-            replace(
-                gpu,
-                name=_single_value_of(known.names, index),
-                bus_id=_single_value_of(known.bus_ids, index),
-                memory_bytes=_single_value_of(known.memory_bytes, index),
-                pcie=None if pcie == Pcie() else pcie,
-                nvlinks=_nvlinks(known.links.get(index)),
-                mig_mode=_MIG_MODES[_single_value_of(known.mig, index) or "N/A"],
-            )
-        )
+        gpus.append(_gpu_with_details(gpu, details))
+        notes += _contradictions(gpu, details)
     for name, values in (
-        ("driver version", known.drivers),
-        ("CUDA version", known.cudas),
-        ("processor", known.processors),
+        ("driver version", details.drivers),
+        ("CUDA version", details.cudas),
+        ("processor", details.processors),
     ):
         notes += [f"the text gives more than one {name}"] if len(values) > 1 else []
-    driver = Driver(version=_single_value(known.drivers), cuda_version=_single_value(known.cudas))
-    host = Host(name=_host_name(known, gpus), processor=_single_value(known.processors))
-    if known.hosts and host.name is None:
-        named = ", ".join(list(known.hosts)[:_MAX_HOSTS])
-        more = len(known.hosts) - _MAX_HOSTS
-        named += f" and {more} more" if more > 0 else ""
-        notes.append(f"the host of the matrix is uncertain; the text names {named}")
+    driver = Driver(version=_single_value(details.drivers), cuda_version=_single_value(details.cudas))
+    host = Host(name=_host_name(details, gpus), processor=_single_value(details.processors))
+    if details.hosts and host.name is None:
+        names = ", ".join(list(details.hosts)[:_MAX_HOSTS])
+        more = len(details.hosts) - _MAX_HOSTS
+        names += f" and {more} more" if more > 0 else ""
+        notes.append(f"the host of the matrix is uncertain; the text names {names}")
     return replace(
         topology,
         host=None if host == Host() else host,
@@ -208,13 +190,42 @@ def with_details(topology: Topology, known: SavedDetails) -> Topology:
     )
 
 
-def _host_name(known: SavedDetails, gpus: Sequence[Gpu]) -> str | None:
+def _gpu_with_details(gpu: Gpu, details: SavedDetails) -> Gpu:
+    index = index_of(gpu)
+    generation, width = _single_value_of(details.pcie, index) or (None, None)
+    pcie = Pcie(max_generation=generation, max_width=width, max_gbps=pcie_gbps(generation, width))
+    return replace(
+        gpu,
+        name=_single_value_of(details.names, index),
+        bus_id=_single_value_of(details.bus_ids, index),
+        memory_bytes=_single_value_of(details.memory_bytes, index),
+        pcie=None if pcie == Pcie() else pcie,
+        nvlinks=_summarize_links(details.links.get(index)),
+        mig_mode=_MIG_MODES[_single_value_of(details.mig, index) or "N/A"],
+    )
+
+
+def _contradictions(gpu: Gpu, details: SavedDetails) -> list[str]:
+    """Returns a note for each property of the GPU that has several values in the text."""
+    properties: dict[str, Mapping[int, Collection[object]]] = {
+        "name": details.names,
+        "bus id": details.bus_ids,
+        "memory": details.memory_bytes,
+        "PCIe link": details.pcie,
+        "MIG mode": details.mig,
+    }
+    contradictory = [name for name, values in properties.items() if len(values.get(index_of(gpu), ())) > 1]
+    return [f"the text gives {gpu.label} more than one {name}" for name in contradictory]
+
+
+def _host_name(details: SavedDetails, gpus: Sequence[Gpu]) -> str | None:
     """Returns the only host in the text if it has the GPUs of the matrix; otherwise None."""
-    name = _single_value(set(known.hosts))
-    return name if name and known.hosts[name] <= {gpu.name for gpu in gpus} else None
+    name = _single_value(set(details.hosts))
+    return name if name and details.hosts[name] <= {gpu.name for gpu in gpus} else None
 
 
 def _single_value_of(values: dict[int, set[T]], index: int) -> T | None:
+    """Returns the GPU's value; None if the text has no or contradictory values."""
     return _single_value(values.get(index, set()))
 
 
@@ -222,9 +233,8 @@ def _single_value(values: set[T]) -> T | None:
     return next(iter(values)) if len(values) == 1 else None
 
 
-def _nvlinks(links: dict[int, float | None] | None) -> NvLinks | None:
+def _summarize_links(links: dict[int, float | None] | None) -> NvLinks | None:
     if links is None:
         return None
-    rates = {rate for rate in links.values() if rate is not None}
-    active = sum(rate is not None for rate in links.values())
-    return NvLinks(active=active, line_gbps=next(iter(rates)) if len(rates) == 1 else None)
+    active_rates = [rate for rate in links.values() if rate is not None]
+    return NvLinks(active=len(active_rates), line_gbps=_single_value(set(active_rates)))

@@ -1,4 +1,7 @@
-"""Groups devices for the picture: by NUMA node, and within a node by PCIe switch."""
+"""Groups devices for the picture: by NUMA node, and within a node by PCIe switch.
+
+An island is a set of devices that reach each other through PCIe switches. A device without a switch is its own island.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,67 +27,70 @@ class NumaGroup:
     cpus: str
     islands: tuple[SwitchIsland, ...]
     """Islands with at least one GPU."""
-    others: tuple[Nic, ...]
+    other_nics: tuple[Nic, ...]
     """NICs that share no PCIe switch with a GPU."""
 
 
 def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
     """Returns all NUMA nodes in order. The group of devices without a node is last."""
-    islands = _islands(topology)
-    cpus = {node.index: node.cpus for node in (topology.host.numa_nodes or ())} if topology.host else {}
-    places: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
-    for island in islands:
-        places.setdefault(_numa_of(island), []).append(island)
-    order = sorted(places, key=lambda index: (index is None, index or 0))
+    numa_nodes = (topology.host.numa_nodes or ()) if topology.host else ()
+    cpus = {node.index: node.cpus for node in numa_nodes}
+    islands_by_node: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
+    for island in _find_islands(topology):
+        islands_by_node.setdefault(_numa_node_of(island), []).append(island)
+    order = sorted(islands_by_node, key=lambda index: (index is None, index or 0))
     return tuple(
         NumaGroup(
             index=index,
             cpus=cpus.get(index, "") if index is not None else "",
-            islands=tuple(island for island in places[index] if island.gpus),
-            others=tuple(nic for island in places[index] if not island.gpus for nic in island.nics),
+            islands=tuple(island for island in islands_by_node[index] if island.gpus),
+            other_nics=tuple(nic for island in islands_by_node[index] if not island.gpus for nic in island.nics),
         )
         for index in order
     )
 
 
-def _islands(topology: Topology) -> list[SwitchIsland]:
+def _find_islands(topology: Topology) -> list[SwitchIsland]:
     """Returns the islands in the order of their first device."""
-    leader = {label: label for label in topology.labels}
+    # Union-find: each device refers to an earlier device of its island; the first device refers to itself.
+    earlier = {label: label for label in topology.labels}
 
-    def find(label: str) -> str:
-        while leader[label] != label:
-            label = leader[label]
+    def first_of_island(label: str) -> str:
+        while earlier[label] != label:
+            label = earlier[label]
         return label
 
-    order = {label: place for place, label in enumerate(topology.labels)}
+    order = {label: position for position, label in enumerate(topology.labels)}
     for path in topology.paths:
         if path.pcie in {"PIX", "PXB"}:
-            one, other = sorted((find(path.of), find(path.to)), key=lambda label: order[label])
-            leader[other] = one
-    gpus, nics = topology.gpus or (), topology.nics or ()
-    return [
-        SwitchIsland(
-            gpus=(own := tuple(gpu for gpu in gpus if find(gpu.label) == first)),
-            nics=_sorted_by_gpu(topology, own, [nic for nic in nics if find(nic.label) == first]),
-        )
-        for first in dict.fromkeys(map(find, topology.labels))
-    ]
+            firsts = (first_of_island(path.of), first_of_island(path.to))
+            earlier[max(firsts, key=lambda label: order[label])] = min(firsts, key=lambda label: order[label])
+    islands = []
+    for first in dict.fromkeys(map(first_of_island, topology.labels)):
+        gpus = tuple(gpu for gpu in topology.gpus or () if first_of_island(gpu.label) == first)
+        nics = [nic for nic in topology.nics or () if first_of_island(nic.label) == first]
+        islands.append(SwitchIsland(gpus=gpus, nics=_sort_by_gpu(topology, gpus, nics)))
+    return islands
 
 
-def _sorted_by_gpu(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Nic, ...]:
+def _sort_by_gpu(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Nic, ...]:
     """Sorts the NICs by the order of their nearest GPUs."""
     labels = [gpu.label for gpu in gpus]
 
-    def place(nic: Nic) -> int:
-        found = nearest(topology, nic.label, labels) if labels else None
-        return labels.index(found[1][0]) if found else len(labels)
+    def position(nic: Nic) -> int:
+        nearest_gpus = nearest(topology, nic.label, labels) if labels else None
+        if nearest_gpus is None:
+            return len(labels)
+        _, gpu_labels = nearest_gpus
+        return labels.index(gpu_labels[0])
 
-    return tuple(sorted(nics, key=place))
+    return tuple(sorted(nics, key=position))
 
 
-def _numa_of(island: SwitchIsland) -> int | None:
-    """Returns the NUMA node of the first device with a known node; None if all are unknown."""
-    nodes = [parse_ranges(gpu.numa_affinity or "") for gpu in island.gpus]
-    known = [found[0] for found in nodes if found is not None and len(found) == 1]
-    known += [nic.numa_node for nic in island.nics if nic.numa_node is not None]
-    return known[0] if known else None
+def _numa_node_of(island: SwitchIsland) -> int | None:
+    """Returns the NUMA node of the first device with a single known node; None if there is no such device."""
+    for gpu in island.gpus:
+        gpu_nodes = parse_ranges(gpu.numa_affinity or "")
+        if gpu_nodes is not None and len(gpu_nodes) == 1:
+            return gpu_nodes[0]
+    return next((nic.numa_node for nic in island.nics if nic.numa_node is not None), None)

@@ -11,33 +11,32 @@ from busbw.units import count_text, size_text
 
 def captions(topology: Topology) -> list[str]:
     """Returns one line per kind of drawn object, and the notes."""
-    found = []
+    lines = []
     if topology.gpus:
-        found.append(f"GPUs: {_counted(_gpu_words(topology))}")
-        found += _by_text("NVLink", {gpu.label: nvlink_text(gpu.nvlinks) for gpu in topology.gpus})
-        found += _by_text("PCIe", {gpu.label: pcie_text(gpu.pcie, idles_slower=True) for gpu in topology.gpus})
+        lines.append(f"GPUs: {_counts_text(_gpu_texts(topology))}")
+        lines += _link_lines("NVLink", {gpu.label: nvlink_text(gpu.nvlinks) for gpu in topology.gpus})
+        lines += _link_lines("PCIe", {gpu.label: pcie_text(gpu.pcie, idles_slower=True) for gpu in topology.gpus})
     else:
-        found.append("GPUs: unknown" if topology.gpus is None else "GPUs: none")
+        lines.append("GPUs: unknown" if topology.gpus is None else "GPUs: none")
     if topology.nics:
-        found.append(f"NICs: {_counted(_nic_words(topology))}")
+        lines.append(f"NICs: {_counts_text(_nic_texts(topology))}")
         if any(map(is_down, topology.nics)):
-            found.append("A NIC with a dashed outline is down.")
+            lines.append("A NIC with a dashed outline is down.")
     else:
-        found.append("NICs: unknown" if topology.nics is None else "NICs: none")
-    counts = {path.connection for path in topology.paths if (path.connection or "").startswith("NV")}
-    if len(counts) > 1:
-        found.append(
-            f"An arc joins two GPUs; a thicker arc has more NVLinks: {', '.join(sorted(filter(None, counts)))}."
-        )
+        lines.append("NICs: unknown" if topology.nics is None else "NICs: none")
+    connections = {path.connection or "" for path in topology.paths}
+    nvlink_connections = sorted(connection for connection in connections if connection.startswith("NV"))
+    if len(nvlink_connections) > 1:
+        lines.append(f"An arc joins two GPUs; a thicker arc has more NVLinks: {', '.join(nvlink_connections)}.")
     if any(path.pcie in {"PIX", "PXB"} for path in topology.paths):
-        found.append("A frame contains devices that are connected through PCIe switches only (PIX, PXB).")
-    return found + [f"Note: {note}" for note in topology.notes]
+        lines.append("A frame contains devices that are connected through PCIe switches only (PIX, PXB).")
+    return lines + [f"Note: {note}" for note in topology.notes]
 
 
-def _by_text(name: str, texts: Mapping[str, str]) -> Iterator[str]:
-    """Yields one line per distinct text, with its GPUs."""
+def _link_lines(name: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """Yields one line per distinct text, with its GPUs. `texts` describes the links by the label of the GPU."""
     for text in dict.fromkeys(filter(None, texts.values())):
-        labels = [label for label, own in texts.items() if own == text]
+        labels = [label for label in texts if texts[label] == text]
         yield f"{name} of {'each GPU' if len(labels) == len(texts) else labels_text(labels)}, each way: {text}"
 
 
@@ -46,26 +45,28 @@ def description(topology: Topology) -> str:
     parts = [f"Topology of {topology.source}"]
     if topology.host and topology.host.numa_nodes:
         parts.append(count_text(len(topology.host.numa_nodes), "NUMA node"))
-    parts.append(_counted(_gpu_words(topology)) if topology.gpus else "no GPU known")
+    parts.append(_counts_text(_gpu_texts(topology)) if topology.gpus else "no GPU known")
     if topology.nics:
-        parts.append(_counted(_nic_words(topology)))
-    joined = Counter(path.connection or "unknown" for path in topology.paths if path.to.startswith("GPU"))
-    if joined:
-        pairs = ", ".join(f"{word} ({count})" for word, count in joined.items())
+        parts.append(_counts_text(_nic_texts(topology)))
+    # Paths list GPUs first, so the second device of a path is a GPU only if both are.
+    gpu_connections = Counter(path.connection or "unknown" for path in topology.paths if path.to.startswith("GPU"))
+    if gpu_connections:
+        pairs = ", ".join(f"{connection} ({count})" for connection, count in gpu_connections.items())
         parts.append(f"pairs of GPUs joined by {pairs}")
     return "; ".join(parts) + "."
 
 
-def _gpu_words(topology: Topology) -> list[str]:
+def _gpu_texts(topology: Topology) -> list[str]:
     return [
         " ".join(filter(None, [gpu.name or "GPU", size_text(gpu.memory_bytes) if gpu.memory_bytes else ""]))
         for gpu in topology.gpus or ()
     ]
 
 
-def _nic_words(topology: Topology) -> list[str]:
+def _nic_texts(topology: Topology) -> list[str]:
     return [" ".join(filter(None, [nic.kind or "NIC", rate_text(nic)])) for nic in topology.nics or ()]
 
 
-def _counted(words: Iterable[str]) -> str:
-    return ", ".join(f"{count} x {word}" for word, count in Counter(words).items())
+def _counts_text(texts: Iterable[str]) -> str:
+    """Counts equal texts: "8 x NVIDIA H200, 1 x NVIDIA L4"."""
+    return ", ".join(f"{count} x {text}" for text, count in Counter(texts).items())

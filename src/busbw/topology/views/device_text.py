@@ -29,28 +29,28 @@ def pcie_text(pcie: Pcie | None, *, idles_slower: bool) -> str:
     """
     if pcie is None:
         return ""
-    words = []
-    if pcie.max_generation or pcie.max_width:
-        words.append(_link(pcie.max_generation, pcie.max_width))
-        if pcie.max_gbps:
-            words[-1] += f", {pcie.max_gbps:.3g} GB/s"
-    narrow = bool(pcie.width and pcie.max_width and pcie.width < pcie.max_width)
-    slow = bool(pcie.generation and pcie.max_generation and pcie.generation < pcie.max_generation)
-    if not words or narrow or (slow and not idles_slower):
+    maximum = _pcie_link_text(pcie.max_generation, pcie.max_width)
+    if maximum and pcie.max_gbps:
+        maximum += f", {pcie.max_gbps:.3g} GB/s"
+    is_narrow = bool(pcie.width and pcie.max_width and pcie.width < pcie.max_width)
+    is_slow = bool(pcie.generation and pcie.max_generation and pcie.generation < pcie.max_generation)
+    current = ""
+    if not maximum or is_narrow or (is_slow and not idles_slower):
         # The current generation of an idle device does not show the capability of its link.
-        now = _link(None if idles_slower and words else pcie.generation, pcie.width)
-        words.append(f"now {now}" if now else "")
-    return "; ".join(filter(None, words))
+        current = _pcie_link_text(None if idles_slower and maximum else pcie.generation, pcie.width)
+    return "; ".join(filter(None, [maximum, f"now {current}" if current else ""]))
 
 
-def _link(generation: int | None, width: int | None) -> str:
+def _pcie_link_text(generation: int | None, width: int | None) -> str:
     return " ".join(filter(None, [f"gen {generation}" if generation else "", f"x{width}" if width else ""]))
 
 
 def rate_text(nic: Nic) -> str:
     """Describes the rates of all ports: "400 Gb/s", "2 x 200 Gb/s"."""
-    rates = Counter(port.rate_gbit for port in nic.ports if port.rate_gbit)
-    return ", ".join(f"{f'{count} x ' if count > 1 else ''}{rate:g} Gb/s" for rate, count in rates.items())
+    port_counts = Counter(port.rate_gbit for port in nic.ports if port.rate_gbit)
+    return ", ".join(
+        f"{count} x {rate:g} Gb/s" if count > 1 else f"{rate:g} Gb/s" for rate, count in port_counts.items()
+    )
 
 
 def state_text(nic: Nic) -> str:

@@ -1,4 +1,4 @@
-"""Matrix of the connections, as in `nvidia-smi topo -m`. A wide matrix is split into blocks of columns."""
+"""Lines of the matrix of connections, as in `nvidia-smi topo -m`. A wide matrix is split into blocks of columns."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,32 +21,36 @@ LEGEND = {
 
 _UNKNOWN = "?"
 _GAP = 2
+"""Blanks between two columns."""
 
 
-def cell(one: str, other: str, known: dict[tuple[str, str], str | None]) -> str:
+def _cell(row_label: str, column_label: str, connections: Mapping[tuple[str, str], str | None]) -> str:
     """Returns the cell in the row of one device and the column of another."""
-    return "X" if one == other else known.get((one, other)) or known.get((other, one)) or _UNKNOWN
+    if row_label == column_label:
+        return "X"
+    connection = connections.get((row_label, column_label)) or connections.get((column_label, row_label))
+    return connection or _UNKNOWN
 
 
 def matrix_lines(topology: Topology, width: int) -> Iterator[Text]:
     """Yields the lines of the matrix and of the legend."""
     labels = topology.labels
-    known = {(path.of, path.to): path.connection for path in topology.paths}
-    rows = {one: [cell(one, other, known) for other in labels] for one in labels}
-    first = max(map(cell_len, labels))
-    sizes = [
-        max(cell_len(label), *(cell_len(rows[one][column]) for one in labels)) for column, label in enumerate(labels)
+    connections = {(path.of, path.to): path.connection for path in topology.paths}
+    rows = {label: [_cell(label, other, connections) for other in labels] for label in labels}
+    label_width = max(map(cell_len, labels))
+    widths = [
+        max(cell_len(label), *(cell_len(cells[column]) for cells in rows.values()))
+        for column, label in enumerate(labels)
     ]
-    for number, block in enumerate(_blocks(sizes, width - first)):
+    for number, block in enumerate(_blocks(widths, width - label_width)):
         if number:
             yield Text()
-        yield _line("", [(labels[column], sizes[column], "dim") for column in block], first)
-        for label in labels:
-            yield _line(
-                label, [(rows[label][column], sizes[column], _style(rows[label][column])) for column in block], first
-            )
-    is_known = all(text != _UNKNOWN for row in rows.values() for text in row)
-    yield from _legend(LEGEND if is_known else {**LEGEND, _UNKNOWN: "unknown"}, width)
+        yield _line("", [(labels[column], widths[column], "dim") for column in block], label_width)
+        for label, cells in rows.items():
+            styled_cells = [(cells[column], widths[column], _style(cells[column])) for column in block]
+            yield _line(label, styled_cells, label_width)
+    has_unknown = any(cell == _UNKNOWN for cells in rows.values() for cell in cells)
+    yield from _legend({**LEGEND, _UNKNOWN: "unknown"} if has_unknown else LEGEND, width)
 
 
 def _legend(meanings: Mapping[str, str], width: int) -> Iterator[Text]:
@@ -55,25 +59,26 @@ def _legend(meanings: Mapping[str, str], width: int) -> Iterator[Text]:
         yield from map(Text, textwrap.wrap(f"  {word:<4} = {meaning}", width, subsequent_indent=" " * 9))
 
 
-def _blocks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Yields blocks of columns that fit the width, with at least one column each."""
+def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Yields the columns of each block. A block fits the width or has a single column."""
     block: list[int] = []
-    used = 0
-    for column, size in enumerate(sizes):
-        if block and used + _GAP + size > width:
+    used_width = 0
+    for column, column_width in enumerate(widths):
+        if block and used_width + _GAP + column_width > width:
             yield block
-            block, used = [], 0
+            block, used_width = [], 0
         block.append(column)
-        used += _GAP + size
+        used_width += _GAP + column_width
     if block:
         yield block
 
 
-def _line(label: str, cells: Sequence[tuple[str, int, str]], first: int) -> Text:
-    line = Text(label.ljust(first), style="")
-    for text, size, style in cells:
+def _line(label: str, cells: Sequence[tuple[str, int, str]], label_width: int) -> Text:
+    """Returns a line from the text, width and style of each cell."""
+    line = Text(label.ljust(label_width), style="")
+    for text, column_width, style in cells:
         line.append(" " * _GAP)
-        line.append(text.ljust(size), style=style)
+        line.append(text.ljust(column_width), style=style)
     line.rstrip()
     return line
 

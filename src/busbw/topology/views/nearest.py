@@ -1,4 +1,4 @@
-"""Finds the nearest devices on PCIe."""
+"""Finds the devices that are nearest to a device on PCIe, such as the NICs nearest to a GPU."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,21 +8,22 @@ from busbw.topology.types import LEVELS, PcieLevel, Topology
 
 
 def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[PcieLevel, tuple[str, ...]] | None:
-    """Returns the PCIe level and labels of the devices nearest to `label`; None if unknown.
+    """Returns the PCIe level and the labels of those of the other devices that are nearest to `label`.
 
-    A single device with an unknown level makes the result unknown, because it may be the nearest.
+    None if unknown. A single device with an unknown level makes the result unknown, because it may be the nearest.
     """
-    wanted = dict.fromkeys(others)
-    found: dict[str, PcieLevel] = {}
+    candidates = dict.fromkeys(others)  # a set in order
+    levels: dict[str, PcieLevel] = {}
     for path in topology.paths:  # a single pass, because a saved matrix may have hundreds of devices
-        other = path.to if path.of == label else path.of if path.to == label else None
-        if other in wanted and path.pcie:
-            found[other] = path.pcie
-    if not found or len(found) < len(wanted):
+        if label not in (path.of, path.to):
+            continue
+        other = path.to if path.of == label else path.of
+        if other in candidates and path.pcie:
+            levels[other] = path.pcie
+    if not levels or len(levels) < len(candidates):
         return None
-    levels = {other: found[other] for other in wanted}
-    best = min(levels.values(), key=LEVELS.index)
-    return best, tuple(other for other, level in levels.items() if level == best)
+    min_level = min(levels.values(), key=LEVELS.index)
+    return min_level, tuple(other for other in candidates if levels[other] == min_level)
 
 
 def pcie_nics(topology: Topology) -> tuple[str, ...]:
@@ -31,11 +32,11 @@ def pcie_nics(topology: Topology) -> tuple[str, ...]:
 
 
 def labels_text(labels: Sequence[str]) -> str:
-    """Abbreviates labels to ranges: GPU0-3. Names without a number are not changed."""
-    parts = [re.fullmatch(r"(GPU|NIC)(\d+)", label, re.ASCII) for label in labels]
-    numbers: dict[str, list[int]] = {}
-    for part in parts:
-        if part is None:
+    """Abbreviates labels to ranges: GPU0-3. Lists them all if one is neither GPU nor NIC with a number."""
+    numbers_by_kind: dict[str, list[int]] = {}
+    for label in labels:
+        match = re.fullmatch(r"(GPU|NIC)(\d+)", label, re.ASCII)
+        if match is None:
             return ", ".join(labels)
-        numbers.setdefault(part[1], []).append(int(part[2]))
-    return ", ".join(f"{kind}{format_ranges(found)}" for kind, found in numbers.items())
+        numbers_by_kind.setdefault(match[1], []).append(int(match[2]))
+    return ", ".join(f"{kind}{format_ranges(numbers)}" for kind, numbers in numbers_by_kind.items())

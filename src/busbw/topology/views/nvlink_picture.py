@@ -1,4 +1,7 @@
-"""Draws NVLinks above the boxes: one bar if switches connect all pairs equally, otherwise arcs."""
+"""Draws NVLinks above the GPUs: one bar if switches connect all pairs equally, otherwise an arc for each pair.
+
+Lengths are in SVG user units, as in picture.py.
+"""
 
 from collections.abc import Mapping
 
@@ -7,14 +10,17 @@ from markupsafe import Markup
 from busbw.svg import element, group
 from busbw.topology.types import Topology
 
-_BAR_HEIGHT, _ARC_HEIGHT = 44.0, 120.0
+_BAR_HEIGHT, _MAX_ARC_HEIGHT = 44.0, 120.0
+_LABEL_HEIGHT = 16
+"""Space above an arc for its label."""
 _PITCH = 64.0
 """Approximate distance of adjacent GPUs, including boxes and gaps."""
 _MAX_LABELS = 12
 """Maximum number of arcs with labels. More labels would overlap; the width of an arc shows its links."""
 
 
-def _pairs(topology: Topology) -> dict[tuple[str, str], int]:
+def _link_counts(topology: Topology) -> dict[tuple[str, str], int]:
+    """Returns the number of NVLinks by pair of GPUs, without pairs that have none."""
     return {
         (path.of, path.to): int(path.connection[2:])
         for path in topology.paths
@@ -23,58 +29,65 @@ def _pairs(topology: Topology) -> dict[tuple[str, str], int]:
 
 
 def _is_bar(topology: Topology) -> bool:
+    """True if the links are drawn as a bar."""
     gpus = topology.gpus or ()
-    pairs = _pairs(topology)
-    every = len(gpus) * (len(gpus) - 1) // 2
-    straight = any(gpu.nvlinks and gpu.nvlinks.to_gpus for gpu in gpus)
-    return len(gpus) > 2 and len(pairs) == every and len(set(pairs.values())) == 1 and not straight
+    link_counts = _link_counts(topology)
+    if len(gpus) <= 2 or len(link_counts) < len(gpus) * (len(gpus) - 1) // 2:
+        return False  # some pairs are not connected
+    has_direct_links = any(gpu.nvlinks and gpu.nvlinks.to_gpus for gpu in gpus)
+    return len(set(link_counts.values())) == 1 and not has_direct_links
 
 
-def height_of(topology: Topology) -> float:
-    """Returns the height of the drawing."""
-    pairs = _pairs(topology)
-    if not pairs:
+def nvlinks_height(topology: Topology) -> float:
+    """Returns the height of the drawing of NVLinks; 0 without NVLinks."""
+    link_counts = _link_counts(topology)
+    if not link_counts:
         return 0.0
     if _is_bar(topology):
         return _BAR_HEIGHT
     order = [gpu.label for gpu in topology.gpus or ()]
-    farthest = max(order.index(other) - order.index(one) for one, other in pairs)
-    return min(_rise(farthest * _PITCH) / 2 + 16, _ARC_HEIGHT)
+    max_distance = max(order.index(second) - order.index(first) for first, second in link_counts)
+    return min(_rise(max_distance * _PITCH) / 2 + _LABEL_HEIGHT, _MAX_ARC_HEIGHT)
 
 
 def _rise(span: float) -> float:
-    """Returns the height of a curve's control point above the GPUs."""
-    return min(24 + span * 0.42, 2 * (_ARC_HEIGHT - 16))
+    """Returns the height of an arc's control point above the GPUs; the arc itself is half as high."""
+    return min(24 + span * 0.42, 2 * (_MAX_ARC_HEIGHT - _LABEL_HEIGHT))
 
 
-def nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], width: float) -> Markup:
-    """Draws the links between GPUs, given the center of each GPU's upper edge."""
-    pairs = _pairs(topology)
-    if not pairs:
+def draw_nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], width: float) -> Markup:
+    """Draws the links between GPUs.
+
+    Args:
+        topology: The topology.
+        tops: x and y of the center of each GPU's upper edge, by its label.
+        width: Width of the picture.
+    """
+    link_counts = _link_counts(topology)
+    if not link_counts:
         return Markup("")
     if _is_bar(topology):
-        return _bar(next(iter(pairs.values())), tops, width)
-    parts, labels = [], []
-    most = max(pairs.values())
-    for (one, other), links in pairs.items():
-        (left, y), (right, _) = sorted((tops[one], tops[other]))
-        # The middle of the curve is at half the height of its control point.
+        return _draw_bar(next(iter(link_counts.values())), tops, width)
+    arcs, labels = [], []
+    max_links = max(link_counts.values())
+    for (first, second), links in link_counts.items():
+        (left, y), (right, _) = sorted((tops[first], tops[second]))
         rise = _rise(right - left)
         middle = (left + right) / 2
-        thickness = 1.0 + 2.5 * links / most
+        thickness = 1.0 + 2.5 * links / max_links
         curve = f"M{left:.1f} {y:.1f}Q{middle:.1f} {y - rise:.1f} {right:.1f} {y:.1f}"
-        parts.append(
+        arcs.append(
             group(
-                element("title", f"{one} and {other}: NV{links}"),
+                element("title", f"{first} and {second}: NV{links}"),
                 element("path", d=curve, stroke_width=thickness, class_="arc"),
             )
         )
-        if len(pairs) <= _MAX_LABELS:
+        if len(link_counts) <= _MAX_LABELS:
             labels.append(element("text", f"NV{links}", x=middle, y=y - rise / 2 - 4, class_="small mid halo"))
-    return group(*parts, *labels)
+    return group(*arcs, *labels)  # labels last, above all arcs
 
 
-def _bar(links: int, tops: Mapping[str, tuple[float, float]], width: float) -> Markup:
+def _draw_bar(links: int, tops: Mapping[str, tuple[float, float]], width: float) -> Markup:
     xs = [x for x, _ in tops.values()]
     stubs = [element("path", d=f"M{x:.1f} {y:.1f}V30", stroke_width=3.0, class_="arc") for x, y in tops.values()]
     text = f"NVLink: NV{links} between every pair" if len(xs) > 4 else f"NV{links}, every pair"

@@ -1,5 +1,10 @@
-"""Draws a topology as one self-contained SVG file: NUMA nodes, PCIe switches, GPUs, NICs, NVLink."""
+"""Draws a topology as one self-contained SVG file: NUMA nodes, PCIe switches, GPUs, NICs, NVLink.
 
+Each NUMA node is a box. Its islands (arrangement.py) are side by side, each a row of GPUs above rows of NICs. The NICs
+that share no switch with a GPU are below the islands. Lengths are in SVG user units; y grows downwards.
+"""
+
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +18,26 @@ from busbw.topology.types import Gpu, Nic, Topology
 from busbw.topology.views.arrangement import NumaGroup, SwitchIsland, arrange
 from busbw.topology.views.captions import captions, description
 from busbw.topology.views.device_text import is_down, rate_text
-from busbw.topology.views.nvlink_picture import height_of, nvlinks
+from busbw.topology.views.nvlink_picture import draw_nvlinks, nvlinks_height
 
-_CELL, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
-_INSET, _BETWEEN, _TITLE = 6.0, 8.0, 26.0
+_DEVICE_WIDTH, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
+_PITCH = _DEVICE_WIDTH + _GAP
+"""Horizontal distance of adjacent devices."""
+_FRAME = 3
+"""Distance of an island's devices from its frame."""
+_INSET, _ISLANDS_GAP, _TITLE_HEIGHT = 6.0, 8.0, 26.0
+"""In the box of a node: its margin, the space below the islands, and the height of the title."""
 _MIN_WIDTH = 460.0
 """Width of the pictures in a report. A phone shows it without scrolling."""
-_LETTER = 5.9
+_CHARACTER_WIDTH = 5.9
 """Average character width in captions. The exact width depends on the browser."""
-_MAX_OTHERS_PER_ROW = 4
+_LABEL_CHARACTER_WIDTH = 7.0
+"""The same in labels."""
+_MAX_OTHER_NICS_PER_ROW = 4
+"""Number of NICs without a switch for which a node is widened."""
+_NODES_GAP = 12
+_MARGIN = 2
+"""Margin of the picture."""
 
 
 @dataclass(frozen=True)
@@ -37,34 +53,35 @@ class _Box:
 def document(topology: Topology) -> str:
     """Returns the text of the SVG file."""
     nodes = arrange(topology)
-    top = height_of(topology) + 2
-    boxes = _boxes(nodes, top)
-    width = max(_MIN_WIDTH, boxes[-1].x + boxes[-1].width + 2 if boxes else 0.0)
-    shift = (width - (boxes[-1].x + boxes[-1].width + 2)) / 2 if boxes else 0.0
+    boxes = _node_boxes(nodes, top=nvlinks_height(topology) + _MARGIN)
+    nodes_width = boxes[-1].x + boxes[-1].width + _MARGIN if boxes else 0.0
+    width = max(_MIN_WIDTH, nodes_width)
+    shift = (width - nodes_width) / 2 if boxes else 0.0  # centers the nodes
     boxes = [_Box(box.x + shift, box.y, box.width, box.height) for box in boxes]
-    parts, centers = [], {}
+    parts, gpu_tops = [], {}
     for node, box in zip(nodes, boxes, strict=True):
-        drawn, found = _node(node, box)
-        parts.append(drawn)
-        centers.update(found)
+        node_group, node_tops = _draw_node(node, box)
+        parts.append(node_group)
+        gpu_tops.update(node_tops)
+    # Lines between adjacent nodes, near their lower edge.
     parts += [
         element("path", d=f"M{left.x + left.width:.1f} {left.y + left.height - 13:.1f}H{right.x:.1f}", class_="between")
         for left, right in pairwise(boxes)
     ]
-    parts.append(nvlinks(topology, centers, width))
+    parts.append(draw_nvlinks(topology, gpu_tops, width))
     y = max((box.y + box.height for box in boxes), default=0.0) + 20
     for caption in captions(topology):
-        for line in textwrap.wrap(caption, int((width - 8) / _LETTER)):
+        for line in textwrap.wrap(caption, int((width - 8) / _CHARACTER_WIDTH)):
             parts.append(element("text", line, x=4, y=y, class_="caption"))
             y += 15
-    words = description(topology)
+    title = description(topology)
     style = Markup((resources.files("busbw.topology.views") / "picture.css").read_text(encoding="utf-8"))
     svg = drawing(
-        element("title", words),
+        element("title", title),
         element("style", style),
         element("rect", x=0, y=0, width=width, height=y, class_="paper"),
         *parts,
-        label=words,
+        label=title,
         width=width,
         height=y,
         xmlns="http://www.w3.org/2000/svg",
@@ -74,13 +91,14 @@ def document(topology: Topology) -> str:
     return f"{svg}\n"
 
 
-def _boxes(nodes: Sequence[NumaGroup], top: float) -> list[_Box]:
-    height = max((_height(node) for node in nodes), default=0.0)
-    found: list[_Box] = []
+def _node_boxes(nodes: Sequence[NumaGroup], *, top: float) -> list[_Box]:
+    """Returns the boxes of the nodes from left to right, with equal heights."""
+    height = max((_node_height(node) for node in nodes), default=0.0)
+    boxes: list[_Box] = []
     for node in nodes:
-        x = found[-1].x + found[-1].width + 12 if found else 2.0
-        found.append(_Box(x, top, _width(node), height))
-    return found
+        x = boxes[-1].x + boxes[-1].width + _NODES_GAP if boxes else float(_MARGIN)
+        boxes.append(_Box(x, top, _node_width(node), height))
+    return boxes
 
 
 def _columns(island: SwitchIsland) -> int:
@@ -88,94 +106,102 @@ def _columns(island: SwitchIsland) -> int:
 
 
 def _island_width(island: SwitchIsland) -> float:
-    return _columns(island) * (_CELL + _GAP) - _GAP + 2 * 3
+    return _columns(island) * _PITCH - _GAP + 2 * _FRAME
 
 
-def _width(node: NumaGroup) -> float:
-    islands = sum(map(_island_width, node.islands)) + _GAP * (len(node.islands) - 1)
-    others = min(len(node.others), _MAX_OTHERS_PER_ROW) * (_CELL + _GAP) - _GAP
-    return max(islands, others, 100.0) + 2 * _INSET
+def _node_width(node: NumaGroup) -> float:
+    islands_width = sum(map(_island_width, node.islands)) + _GAP * (len(node.islands) - 1)
+    other_nics_width = min(len(node.other_nics), _MAX_OTHER_NICS_PER_ROW) * _PITCH - _GAP
+    title_width = 100.0
+    return max(islands_width, other_nics_width, title_width) + 2 * _INSET
 
 
-def _others_per_row(node: NumaGroup) -> int:
-    return max(1, int((_width(node) - 2 * _INSET + _GAP) / (_CELL + _GAP)))
+def _other_nics_per_row(node: NumaGroup) -> int:
+    return max(1, int((_node_width(node) - 2 * _INSET + _GAP) / _PITCH))
 
 
 def _island_height(island: SwitchIsland) -> float:
-    return _GPU_HEIGHT + -(-len(island.nics) // _columns(island)) * (_NIC_HEIGHT + _GAP) + 2 * 3
+    nic_rows = math.ceil(len(island.nics) / _columns(island))
+    return _GPU_HEIGHT + nic_rows * (_NIC_HEIGHT + _GAP) + 2 * _FRAME
 
 
-def _height(node: NumaGroup) -> float:
-    islands = max(map(_island_height, node.islands), default=0.0)
-    rows = -(-len(node.others) // _others_per_row(node))
-    return _INSET + islands + (_BETWEEN if rows and islands else 0) + rows * (_NIC_HEIGHT + _GAP) + _TITLE
+def _node_height(node: NumaGroup) -> float:
+    islands_height = max(map(_island_height, node.islands), default=0.0)
+    nic_rows = math.ceil(len(node.other_nics) / _other_nics_per_row(node))
+    islands_gap = _ISLANDS_GAP if nic_rows and islands_height else 0
+    return _INSET + islands_height + islands_gap + nic_rows * (_NIC_HEIGHT + _GAP) + _TITLE_HEIGHT
 
 
-def _node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
-    """Draws the box of a NUMA node. Returns it with the center of each GPU's upper edge."""
+def _draw_node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
+    """Draws the box of a NUMA node. Returns it with the center of each GPU's upper edge, by its label."""
     title = "NUMA node unknown" if node.index is None else f"NUMA node {node.index}"
-    kind = "node supposed" if node.index is None else "node"
+    css_class = "node supposed" if node.index is None else "node"
     parts = [
-        element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=8, class_=kind),
+        element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=8, class_=css_class),
         element("text", _cut(title, box.width), x=box.x + _INSET + 2, y=box.y + box.height - 9, class_="label"),
     ]
     if node.cpus:
         parts.insert(0, element("title", f"{title}: CPUs {node.cpus}"))
-    centers = {}
+    gpu_tops = {}
     x, y = box.x + _INSET, box.y + _INSET
     for island in node.islands:
-        drawn, found = _island(island, x, y)
-        parts.append(drawn)
-        centers.update(found)
+        island_group, island_tops = _draw_island(island, x, y)
+        parts.append(island_group)
+        gpu_tops.update(island_tops)
         x += _island_width(island) + _GAP
-    islands = max(map(_island_height, node.islands), default=0.0)
-    y += islands + (_BETWEEN if islands else 0)
-    each = _others_per_row(node)
-    for number, nic in enumerate(node.others):
-        left = box.x + _INSET + (number % each) * (_CELL + _GAP)
-        parts.append(_nic(nic, left, y + (number // each) * (_NIC_HEIGHT + _GAP)))
-    return group(*parts), centers
+    islands_height = max(map(_island_height, node.islands), default=0.0)
+    y += islands_height + (_ISLANDS_GAP if islands_height else 0)
+    for index, nic in enumerate(node.other_nics):
+        row, column = divmod(index, _other_nics_per_row(node))
+        parts.append(_draw_nic(nic, box.x + _INSET + column * _PITCH, y + row * (_NIC_HEIGHT + _GAP)))
+    return group(*parts), gpu_tops
 
 
-def _island(island: SwitchIsland, x: float, y: float) -> tuple[Markup, dict[str, tuple[float, float]]]:
-    columns = _columns(island)
-    parts, centers = [], {}
+def _draw_island(island: SwitchIsland, x: float, y: float) -> tuple[Markup, dict[str, tuple[float, float]]]:
+    """Draws an island. Returns it with the center of each GPU's upper edge, by its label."""
+    parts, gpu_tops = [], {}
     if len(island.gpus) + len(island.nics) > 1:
         size = {"width": _island_width(island), "height": _island_height(island)}
         parts.append(element("rect", x=x, y=y, rx=5, class_="switch", **size))
-    for number, gpu in enumerate(island.gpus):
-        left = x + 3 + number * (_CELL + _GAP)
-        parts.append(_gpu(gpu, left, y + 3))
-        centers[gpu.label] = (left + _CELL / 2, y + 3)
-    for number, nic in enumerate(island.nics):
-        left = x + 3 + (number % columns) * (_CELL + _GAP)
-        parts.append(_nic(nic, left, y + 3 + _GPU_HEIGHT + _GAP + (number // columns) * (_NIC_HEIGHT + _GAP)))
-    return group(*parts), centers
+    left, top = x + _FRAME, y + _FRAME
+    for column, gpu in enumerate(island.gpus):
+        gpu_left = left + column * _PITCH
+        parts.append(_draw_gpu(gpu, gpu_left, top))
+        gpu_tops[gpu.label] = (gpu_left + _DEVICE_WIDTH / 2, top)
+    for index, nic in enumerate(island.nics):
+        row, column = divmod(index, _columns(island))
+        nic_top = top + _GPU_HEIGHT + _GAP + row * (_NIC_HEIGHT + _GAP)
+        parts.append(_draw_nic(nic, left + column * _PITCH, nic_top))
+    return group(*parts), gpu_tops
 
 
-def _gpu(gpu: Gpu, x: float, y: float) -> Markup:
-    words = ", ".join(filter(None, [gpu.label, gpu.name, gpu.bus_id]))
+def _draw_gpu(gpu: Gpu, x: float, y: float) -> Markup:
+    title = ", ".join(filter(None, [gpu.label, gpu.name, gpu.bus_id]))
     return group(
-        element("title", words),
-        element("rect", x=x, y=y, width=_CELL, height=_GPU_HEIGHT, rx=4, class_="device"),
-        element("text", gpu.label, x=x + _CELL / 2, y=y + 18, class_="cell mid"),
+        element("title", title),
+        element("rect", x=x, y=y, width=_DEVICE_WIDTH, height=_GPU_HEIGHT, rx=4, class_="device"),
+        element("text", gpu.label, x=x + _DEVICE_WIDTH / 2, y=y + 18, class_="cell mid"),
     )
 
 
-def _nic(nic: Nic, x: float, y: float) -> Markup:
+def _draw_nic(nic: Nic, x: float, y: float) -> Markup:
     rate = rate_text(nic)
-    words = ", ".join(filter(None, [nic.label, nic.name, nic.kind, rate, "down" if is_down(nic) else ""]))
-    short = rate.replace(" Gb/s", "G").replace(" x ", "\N{MULTIPLICATION SIGN}")
-    return group(
-        element("title", words),
-        element(
-            "rect", x=x, y=y, width=_CELL, height=_NIC_HEIGHT, rx=4, class_=f"nic{' down' if is_down(nic) else ''}"
-        ),
-        element("text", _cut(nic.label, _CELL + 6), x=x + _CELL / 2, y=y + (14 if short else 20), class_="cell mid"),
-        *([element("text", _cut(short, _CELL + 6), x=x + _CELL / 2, y=y + 26, class_="small mid")] if short else []),
-    )
+    title = ", ".join(filter(None, [nic.label, nic.name, nic.kind, rate, "down" if is_down(nic) else ""]))
+    short_rate = rate.replace(" Gb/s", "G").replace(" x ", "\N{MULTIPLICATION SIGN}")
+    css_class = "nic down" if is_down(nic) else "nic"
+    center = x + _DEVICE_WIDTH / 2
+    label, label_y = _cut(nic.label, _DEVICE_WIDTH + 6), y + (14 if short_rate else 20)
+    parts = [
+        element("title", title),
+        element("rect", x=x, y=y, width=_DEVICE_WIDTH, height=_NIC_HEIGHT, rx=4, class_=css_class),
+        element("text", label, x=center, y=label_y, class_="cell mid"),
+    ]
+    if short_rate:
+        parts.append(element("text", _cut(short_rate, _DEVICE_WIDTH + 6), x=center, y=y + 26, class_="small mid"))
+    return group(*parts)
 
 
 def _cut(text: str, width: float) -> str:
-    most = int(width / 7.0)
-    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+    """Cuts a text to the width, with an ellipsis."""
+    max_length = int(width / _LABEL_CHARACTER_WIDTH)
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from busbw.terminal import Cell, Column, fitted
+from busbw.terminal import Cell, Column, fit_columns
 from busbw.terminal import lines as table_lines
 from busbw.topology.types import THIS_MACHINE, DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
 from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
@@ -21,14 +21,17 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
     """Yields all lines, wrapped to the width at word boundaries."""
     # The name of this machine is omitted, because the output may be shared.
     name = topology.host.name if topology.host and topology.source != THIS_MACHINE else None
-    words = [f"host {name}" if name else "", _host(topology.host) if topology.host else ""]
-    yield from _wrapped(": ".join(filter(None, [topology.source, ", ".join(filter(None, words))])), width)
+    host_parts = [f"host {name}" if name else "", _host_text(topology.host) if topology.host else ""]
+    host_text = ", ".join(filter(None, host_parts))
+    yield from _wrap(": ".join(filter(None, [topology.source, host_text])), width)
     if topology.driver and topology.driver != Driver():
-        values = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
-        yield Text(", ".join(f"{label} {version}" for label, version in values.items() if version))
-    for node in (topology.host.numa_nodes or ()) if topology.host else ():
+        versions = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
+        yield Text(", ".join(f"{label} {version}" for label, version in versions.items() if version))
+    numa_nodes = (topology.host.numa_nodes or ()) if topology.host else ()
+    for node in numa_nodes:
+        cpus = f"CPUs {node.cpus}" if node.cpus else "no CPUs"
         memory = f", {size_text(node.memory_bytes)}" if node.memory_bytes else ""
-        yield from _wrapped(f"NUMA node {node.index}: {f'CPUs {node.cpus}' if node.cpus else 'no CPUs'}{memory}", width)
+        yield from _wrap(f"NUMA node {node.index}: {cpus}{memory}", width)
     yield Text()
     if topology.gpus:
         yield from _table(_gpu_columns(topology, topology.gpus), width)
@@ -42,45 +45,50 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
     if len(topology.labels) > 1:
         yield Text()
         yield from matrix_lines(topology, width)
-    access = list(_access(topology))
-    if access:
+    access_lines = list(_access_lines(topology))
+    if access_lines:
         yield Text()
-        for line in access:
-            yield from _wrapped(line, width)
+        for line in access_lines:
+            yield from _wrap(line, width)
     if topology.notes:
         yield Text()
         for note in topology.notes:
-            yield from _wrapped(f"note: {note}", width)
+            yield from _wrap(f"note: {note}", width)
 
 
 def _table(columns: Sequence[Column], width: int) -> Iterator[Text]:
     """Yields the columns that fit, and a line that lists the others."""
     yield from table_lines(columns, width)
-    shown = {column.name for column, _ in fitted(columns, width)}
+    shown = {column.name for column, _ in fit_columns(columns, width)}
     hidden = [column.name for column in columns if column.name not in shown and any(cell.text for cell in column.cells)]
     if hidden:
-        yield from _wrapped(f"no room for: {', '.join(hidden)} (use a wider terminal, a pipe or --json)", width)
+        yield from _wrap(f"no room for: {', '.join(hidden)} (use a wider terminal, a pipe or --json)", width)
 
 
-def _wrapped(text: str, width: int) -> Iterator[Text]:
+def _wrap(text: str, width: int) -> Iterator[Text]:
     yield from map(Text, textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False))
 
 
-def _host(host: Host) -> str:
-    words = [
+def _host_text(host: Host) -> str:
+    parts = [
         host.processor or "",
         count_text(host.sockets, "socket") if host.sockets else "",
         f"CPUs {host.cpus}" if host.cpus else "",
         count_text(len(host.numa_nodes), "NUMA node") if host.numa_nodes else "NUMA nodes unknown",
         size_text(host.memory_bytes) if host.memory_bytes else "",
     ]
-    return ", ".join(filter(None, words))
+    return ", ".join(filter(None, parts))
 
 
-def _cells(texts: Iterable[str], style: str = "") -> list[Cell]:
-    """Returns cells with a dash for unknown values. All cells are empty if every value is unknown."""
-    found = list(texts)
-    return [Cell(text or "-", style if text else "dim") for text in found] if any(found) else [Cell("") for _ in found]
+def _cells(texts: Iterable[str]) -> list[Cell]:
+    """Returns cells with a dash for unknown values (empty texts).
+
+    If every value is unknown, all cells are empty, so that the table omits the column.
+    """
+    listed = list(texts)
+    if not any(listed):
+        return [Cell("") for _ in listed]
+    return [Cell(text) if text else Cell("-", "dim") for text in listed]
 
 
 def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
@@ -95,65 +103,66 @@ def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
         Column("NUMA", _cells(gpu.numa_affinity or "" for gpu in gpus), right=False, weight=6),
         Column("CPUs", _cells(gpu.cpu_affinity or "" for gpu in gpus), right=False, weight=4),
         Column("MIG", _cells(mig_text(gpu) for gpu in gpus), right=False, weight=3),
-        Column("nearest NICs", _cells(_near(topology, gpu.label, nics) for gpu in gpus), right=False, weight=8),
+        Column("nearest NICs", _cells(_nearest_text(topology, gpu.label, nics) for gpu in gpus), right=False, weight=8),
     ]
 
 
 def _nic_columns(topology: Topology, nics: Sequence[Nic]) -> list[Column]:
     gpus = [gpu.label for gpu in topology.gpus or ()]
-    states = [state_text(nic) for nic in nics]
+    state_cells = zip(_cells(state_text(nic) for nic in nics), nics, strict=True)
     return [
         Column("NIC", [Cell(nic.label, "bold") for nic in nics], right=False),
         Column("device", _cells(nic.name or "" for nic in nics), right=False),
-        Column("kind", _cells(_kind(nic) for nic in nics), right=False, weight=6),
+        Column("kind", _cells(_kind_text(nic) for nic in nics), right=False, weight=6),
         Column(
             "state",
-            [
-                Cell(cell.text, "yellow" if is_down(nic) else cell.style)
-                for cell, nic in zip(_cells(states), nics, strict=True)
-            ],
+            [Cell(cell.text, "yellow" if is_down(nic) else cell.style) for cell, nic in state_cells],
             right=False,
             weight=7,
         ),
         Column("rate", _cells(rate_text(nic) for nic in nics), weight=8),
-        Column("interface", _cells(_interfaces(nic) for nic in nics), right=False, weight=3),
+        Column("interface", _cells(_interfaces_text(nic) for nic in nics), right=False, weight=3),
         Column("bus id", _cells(nic.bus_id or "" for nic in nics), right=False, weight=1),
         Column("board", _cells(nic.board_id or "" for nic in nics), right=False, weight=1),
         Column("PCIe", _cells(pcie_text(nic.pcie, idles_slower=False) for nic in nics), right=False, weight=4),
         Column("NUMA", _cells("" if nic.numa_node is None else str(nic.numa_node) for nic in nics), weight=5),
-        Column("nearest GPUs", _cells(_near(topology, nic.label, gpus) for nic in nics), right=False, weight=9),
+        Column("nearest GPUs", _cells(_nearest_text(topology, nic.label, gpus) for nic in nics), right=False, weight=9),
     ]
 
 
-def _kind(nic: Nic) -> str:
+def _kind_text(nic: Nic) -> str:
     return f"{nic.kind or ''}{' VF' if nic.is_virtual_function else ''}".strip()
 
 
-def _interfaces(nic: Nic) -> str:
+def _interfaces_text(nic: Nic) -> str:
     """Lists the interfaces with another name than the device."""
     return ", ".join(name for name in nic.interfaces if name != nic.name)
 
 
-def _near(topology: Topology, label: str, others: Sequence[str]) -> str:
-    found = nearest(topology, label, others) if others else None
-    return f"{labels_text(found[1])} ({found[0]})" if found else ""
+def _nearest_text(topology: Topology, label: str, others: Sequence[str]) -> str:
+    result = nearest(topology, label, others) if others else None
+    if result is None:
+        return ""
+    level, labels = result
+    return f"{labels_text(labels)} ({level})"
 
 
-def _access(topology: Topology) -> Iterator[str]:
-    groups: dict[PeerAccess, list[DevicePath]] = {}
+def _access_lines(topology: Topology) -> Iterator[str]:
+    """Yields one line per distinct peer access, with its pairs of GPUs."""
+    paths_by_access: dict[PeerAccess, list[DevicePath]] = {}
     for path in topology.paths:
         if path.peer_access and path.peer_access != PeerAccess():
-            groups.setdefault(path.peer_access, []).append(path)
-    for access, paths in groups.items():
-        if len(groups) == 1:
+            paths_by_access.setdefault(path.peer_access, []).append(path)
+    for access, paths in paths_by_access.items():
+        if len(paths_by_access) == 1:
             pairs_text = "all pairs of GPUs" if len(paths) > 1 else f"{paths[0].of} and {paths[0].to}"
         else:
-            named = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MAX_PAIRS])
+            pairs_text = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MAX_PAIRS])
             more = len(paths) - _MAX_PAIRS
-            pairs_text = f"{named}{f' and {more} more' if more > 0 else ''}"
-        yield f"peer access, {pairs_text}; {_access_words(access)}"
+            pairs_text += f" and {more} more" if more > 0 else ""
+        yield f"peer access, {pairs_text}; {_access_text(access)}"
 
 
-def _access_words(access: PeerAccess) -> str:
-    values = {"read": access.read, "write": access.write, "atomics": access.atomics, "over NVLink": access.nvlink}
-    return ", ".join(f"{label}: {word or 'unknown'}" for label, word in values.items())
+def _access_text(access: PeerAccess) -> str:
+    statuses = {"read": access.read, "write": access.write, "atomics": access.atomics, "over NVLink": access.nvlink}
+    return ", ".join(f"{label}: {status or 'unknown'}" for label, status in statuses.items())
