@@ -181,7 +181,7 @@ std::unique_ptr<TcpStore> LaunchedJob::new_store() {
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
   const auto own = static_cast<std::size_t>(rank % membership_.ranks_per_process);
   is_agreeing_ = false;
-  stores_[own]->limit(kNoLimitS);  // from here on, the watchdog limits the waits
+  stores_[own]->set_limit_s(kNoLimitS);  // from here on, the watchdog limits the waits
   std::vector<int> all_members(static_cast<std::size_t>(ranks()));
   std::iota(all_members.begin(), all_members.end(), 0);
   const auto on_step = [this, own](std::optional<Phase> phase) {

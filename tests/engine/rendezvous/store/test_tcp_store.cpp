@@ -36,11 +36,11 @@ class ManualStore {
     return StoreRequest::unpack(received->body);
   }
   void answer(std::uint32_t number, std::string_view value) {
-    server_->send(FrameKind::answer, MessageWriter()
-                                         .add(number)
-                                         .add(StoreReply::Kind::done)
-                                         .add(std::span<const std::byte>(bytes_of(value)))
-                                         .bytes());
+    server_->send(FrameKind::reply, MessageWriter()
+                                        .add(number)
+                                        .add(StoreReply::Kind::done)
+                                        .add(std::span<const std::byte>(bytes_of(value)))
+                                        .bytes());
   }
   TcpChannel& server() { return *server_; }
   void close() { server_.reset(); }
