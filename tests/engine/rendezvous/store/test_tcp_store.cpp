@@ -63,7 +63,7 @@ TEST_CASE("TcpStore: ignores a late reply to a request that timed out") {
   CHECK_THROWS_AS(manual.store->get("slow"), Error);
   const std::uint32_t slow = manual.next_request().number;
   manual.next_request();  // the request for missing members
-  manual.store->limit(kSafetyLimitS);
+  manual.store->set_limit_s(kSafetyLimitS);
   std::thread other([&] {
     const std::uint32_t quick = manual.next_request().number;
     manual.answer(slow, "too late");
