@@ -138,7 +138,7 @@ void TcpStoreServer::accept_connections(const Descriptor& listener) {
 }
 
 /// Rejects the oldest connection that is not authenticated, because members authenticate soon after they connect. False
-/// if there is none.
+/// if every connection is authenticated.
 bool TcpStoreServer::reject_oldest_unauthenticated() {
   if (unauthenticated_.empty()) return false;
   reject(*unauthenticated_.begin());

@@ -1,5 +1,5 @@
 #pragma once
-// A job whose ranks are threads of this process and of forked processes. They share its state in an anonymous shared
+// A job with ranks that are threads of this process and of forked processes. They share its state in an anonymous shared
 // mapping, which is created before the first fork.
 #include <atomic>
 #include <cstdint>
