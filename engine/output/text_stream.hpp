@@ -1,6 +1,6 @@
 #pragma once
-// Text stream for a terminal or a pipe, whose reader may be slow or may close it. The table and records on standard
-// output use it.
+// Text stream for a terminal or a pipe. Its reader may be slow or may close it. The table and records on standard output
+// use it.
 #include <functional>
 #include <string_view>
 #include <utility>

@@ -38,7 +38,7 @@ bool is_own_address(const Endpoint& endpoint) {
                              [&](const Interface& local) { return local.address.host() == endpoint.host(); });
 }
 
-/// Listens at those addresses of `address.hosts` that belong to this host, or on all addresses if there are none.
+/// Listens at those addresses of `address.hosts` that belong to this host, or on all addresses if no address does.
 /// Loopback counts only if named, because /etc/hosts often maps the host name to it.
 std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
@@ -117,7 +117,7 @@ void RendezvousPoint::close() {
   if (file_store_ && membership_.process == 0) file_store_->clear();
 }
 
-/// Returns the addresses at which process 0 may listen. With a folder, there are none until process 0 has published
+/// Returns the addresses at which process 0 may listen. With a folder, the list is empty until process 0 has published
 /// them. Sets `error` if an address cannot be found.
 std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(std::string& error) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};

@@ -127,7 +127,10 @@ def _settings(header: records.HeaderRecord) -> dict[str, str]:
 
 
 def _end_reason(end: records.EndRecord | None) -> str | None:
-    """Returns the reason of an early end; None if the run completed."""
+    """Returns the reason of an early end; None if the run completed.
+
+    Without an end record the reason is "killed", although the run may still continue.
+    """
     if end is None:
         return "killed"
     return None if end.reason == "completed" else end.message or end.reason
