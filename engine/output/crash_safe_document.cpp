@@ -44,21 +44,22 @@ void CrashSafeDocument::finish(std::string_view closing) {
 /// Rewrites the document without gaps: its extents, `added_text`, padding, the closing text.
 void CrashSafeDocument::rewrite(std::string_view added_text, std::uint64_t padding_bytes) {
   if (file_.discarded()) return;
-  NewFile next = file_.create_replacement();
+  NewFile replacement = file_.create_replacement();
   try {
     for (const Extent& extent : extents_) {
       for (std::uint64_t copied_bytes = 0; copied_bytes < extent.size_bytes; copied_bytes += kCopyBytes) {
-        next.append(file_.read(extent.offset + copied_bytes, std::min(kCopyBytes, extent.size_bytes - copied_bytes)));
+        replacement.append(
+            file_.read(extent.offset + copied_bytes, std::min(kCopyBytes, extent.size_bytes - copied_bytes)));
       }
     }
-    next.append(added_text);
-    const std::uint64_t text_bytes = next.size_bytes();
-    next.append(std::string(padding_bytes, ' ') + closing_);
-    file_.replace_with(std::move(next));
+    replacement.append(added_text);
+    const std::uint64_t text_bytes = replacement.size_bytes();
+    replacement.append(std::string(padding_bytes, ' ') + closing_);
+    file_.replace_with(std::move(replacement));
     extents_ = {{0, text_bytes}};
     padding_end_ = text_bytes + padding_bytes;
   } catch (const Error&) {
-    next.discard();
+    replacement.discard();
     throw;
   }
 }

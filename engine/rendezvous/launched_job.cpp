@@ -34,8 +34,8 @@ ExitCode exit_code_of(const std::exception& error) {
 /// failure.
 [[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
   if (first_failure.message == own_message) throw;
-  throw Error(first_failure.exit,
-              first_failure.message);  // another process failed first, and all processes end with one failure
+  // Another process failed first, and all processes end with the same failure.
+  throw Error(first_failure.exit, first_failure.message);
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
       own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   try {
     if (membership_.process == 0) start_server();
-    control_ = std::make_unique<TcpChannel>(rendezvous_.join(true));
+    control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_process=*/true));
     first_host_ = rendezvous_.first_host();
     store_address_text_ = control_->peer();
     is_control_open_ = true;
@@ -135,9 +135,9 @@ void LaunchedJob::wait_until_all_joined() {
                       "firewall?), or raise BUSBW_JOIN_TIMEOUT_S and -T",
                       missing_text(), membership_.join_limit_s, rejected_text(), mismatch_text(), host_name(),
                       rendezvous_.listen_address_text()));
-    const bool reports_now = !has_reported_mismatch && !mismatch_text().empty();
-    has_reported_mismatch = has_reported_mismatch || reports_now;
-    if (reports_now || tick >= next_status_tick) {
+    const bool is_mismatch_new = !has_reported_mismatch && !mismatch_text().empty();
+    has_reported_mismatch = has_reported_mismatch || is_mismatch_new;
+    if (is_mismatch_new || tick >= next_status_tick) {
       callbacks_.on_status(fmt::format("{}{}; process 0 listens at {}", missing_text(), mismatch_text(),
                                        rendezvous_.listen_address_text()));
       next_status_tick = tick + kStatusTicks;
@@ -180,7 +180,7 @@ std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
     return this->aborted();
   };
   return std::make_unique<TcpStore>(
-      rendezvous_.join(false),
+      rendezvous_.join(/*is_process=*/false),
       StoreCallbacks{aborted, [this](const Failure& failure) { record_failure(failure); },
                      [this](const std::string& cause) { on_store_lost(cause); }},
       std::min(membership_.step_limit_s + (server_ ? 0 : kOtherProcessesExtraS), kNoLimitS));

@@ -56,14 +56,15 @@ std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) 
   return listeners;
 }
 
-/// Like listen_for, but retries for `ticks`, because an ending job may still use the port.
-std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
+/// Like listen_at_own_addresses, but retries for `limit_ticks`, because an ending job may still use the port.
+std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, const JoinCallbacks& callbacks,
+                                            int limit_ticks) {
   for (int tick = 0;; ++tick) {
     callbacks.on_tick();
     try {
       return listen_at_own_addresses(address);
     } catch (const EnvironmentError&) {
-      if (tick >= ticks) throw;
+      if (tick >= limit_ticks) throw;
     }
     if (tick == kFirstStatusTicks)
       callbacks.on_status(
@@ -72,10 +73,39 @@ std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, cons
   }
 }
 
+/// Returns the endpoint at which process 0 itself connects to its listening socket.
 Endpoint local_connect_endpoint(const Endpoint& listening) {
   const std::string host = listening.host();
   if (host == "0.0.0.0" || host == "::") return endpoint_of("127.0.0.1", listening.port());
   return listening;
+}
+
+/// Exchanges the frames of the client's handshake and returns its result, which is `not_authenticated` after
+/// `limit_ticks`.
+ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
+                                                    const ClientInfo& client, int limit_ticks,
+                                                    const std::function<void()>& on_tick) {
+  ClientHandshake handshake(token);
+  channel.send(FrameKind::hello, handshake.hello());
+  // After a greeting, process 0 counts this process as joined, and as lost if it disconnects. So wait longer then.
+  bool has_sent_greeting = false;
+  const auto max_wait_ticks = [&] { return has_sent_greeting ? limit_ticks : std::min(kStaleJobTicks, limit_ticks); };
+  for (int waited_ticks = 0; waited_ticks < max_wait_ticks() && !channel.ended();) {
+    on_tick();
+    const auto received = channel.receive(kTickMs);
+    if (!received) {
+      ++waited_ticks;
+      continue;
+    }
+    if (received->kind != FrameKind::challenge) return handshake.result_of(received->kind, received->body);
+    try {
+      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
+      has_sent_greeting = true;
+    } catch (const BrokenMessage&) {
+      break;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -161,30 +191,9 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
   using Kind = ClientHandshake::HandshakeResult::Kind;
   const ClientInfo client{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
                           getpid(),   host_name()};
-  ClientHandshake handshake(membership_.token);  // the folder may have just provided the token
-  channel.send(FrameKind::hello, handshake.hello());
-  ClientHandshake::HandshakeResult result;
-  // After a greeting, process 0 counts this process as joined, and as lost if it disconnects. So wait longer then.
-  bool has_sent_greeting = false;
-  const auto max_wait_ticks = [&] { return has_sent_greeting ? limit_ticks : std::min(kStaleJobTicks, limit_ticks); };
-  for (int waited_ticks = 0; waited_ticks < max_wait_ticks() && !channel.ended();) {
-    callbacks_.on_tick();
-    const auto received = channel.receive(kTickMs);
-    if (!received) {
-      ++waited_ticks;
-      continue;
-    }
-    if (received->kind != FrameKind::challenge) {
-      result = handshake.result_of(received->kind, received->body);
-      break;
-    }
-    try {
-      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
-      has_sent_greeting = true;
-    } catch (const BrokenMessage&) {
-      break;
-    }
-  }
+  // The token is read here, because the folder may have just provided it.
+  const ClientHandshake::HandshakeResult result =
+      exchange_handshake(channel, membership_.token, client, limit_ticks, callbacks_.on_tick);
   const auto rejection_text = [&](const std::string& reason) {
     return fmt::format("process {} was rejected by {}: {}", membership_.process, endpoint.text(), reason);
   };
@@ -233,6 +242,7 @@ TcpChannel RendezvousPoint::join(bool is_process) {
   };
   while (is_time_left()) {
     on_tick();
+    // A rejection counts only if it is of the last complete round over the candidates.
     const std::string previous_rejection = std::exchange(attempt.rejection, {});
     const bool is_lookup_due = backoff.is_due(tick);
     if (is_lookup_due)

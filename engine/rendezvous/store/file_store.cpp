@@ -192,7 +192,7 @@ std::optional<Bytes> FileStore::try_get(const std::string& key) {
 }
 
 Bytes FileStore::get(const std::string& key) {
-  return wait_for([&] { return try_get(key); }, {StoreRequest::Op::get, 0, key, {}, 0, 0});
+  return wait_for([&] { return try_get(key); }, {.op = StoreRequest::Op::get, .key = key});
 }
 
 std::vector<Bytes> FileStore::get_all(std::span<const std::string> keys) {
@@ -222,7 +222,7 @@ void FileStore::barrier(const std::string& key, int member, int members) {
       if (access(path_of(key, fmt::format("@{}", arriving_member)).c_str(), F_OK) != 0) return std::nullopt;
     return true;
   };
-  wait_for(all_arrived, {StoreRequest::Op::barrier, 0, key, {}, members, member});
+  wait_for(all_arrived, {.op = StoreRequest::Op::barrier, .key = key, .amount = members, .member = member});
 }
 
 void FileStore::abort(const Failure& failure) noexcept {

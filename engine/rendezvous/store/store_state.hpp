@@ -19,8 +19,8 @@ struct StoreRequest {
   enum class Op : std::uint8_t { set, get, add, barrier, missing };
   Op op = Op::get;
   std::uint32_t number = 0;  // request number, chosen by the member
-  std::string key;
-  Bytes value;               // for set
+  std::string key = {};
+  Bytes value = {};          // for set
   std::int64_t amount = 0;   // set: reads; add: summand; barrier: number of members
   std::int32_t member = 0;   // for barrier
 

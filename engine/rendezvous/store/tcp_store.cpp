@@ -29,7 +29,7 @@ StoreReply TcpStore::wait_for_reply(const StoreRequest& request) {
       if (channel_.idle()) waited_s += kTickMs * 1e-3;
       if (waited_s < limit_s_) continue;
       if (request.op == StoreRequest::Op::missing) throw wait_timeout_error(request, {}, limit_s_);
-      const Bytes missing = send_and_wait({StoreRequest::Op::missing, 0, request.key, {}, 0, 0});
+      const Bytes missing = send_and_wait({.op = StoreRequest::Op::missing, .key = request.key});
       throw wait_timeout_error(request, missing, limit_s_);
     }
     try {
@@ -65,17 +65,17 @@ Bytes TcpStore::send_and_wait(StoreRequest request) {
 }
 
 void TcpStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
-  send_and_wait({StoreRequest::Op::set, 0, key, {value.begin(), value.end()}, reads, 0});
+  send_and_wait({.op = StoreRequest::Op::set, .key = key, .value = {value.begin(), value.end()}, .amount = reads});
 }
 
-Bytes TcpStore::get(const std::string& key) { return send_and_wait({StoreRequest::Op::get, 0, key, {}, 0, 0}); }
+Bytes TcpStore::get(const std::string& key) { return send_and_wait({.op = StoreRequest::Op::get, .key = key}); }
 
 std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
   std::map<std::uint32_t, std::size_t> pending;  // request number -> index of its key
-  for (std::size_t i = 0; i < keys.size(); ++i) pending[send({StoreRequest::Op::get, 0, keys[i], {}, 0, 0})] = i;
+  for (std::size_t i = 0; i < keys.size(); ++i) pending[send({.op = StoreRequest::Op::get, .key = keys[i]})] = i;
   std::vector<Bytes> values(keys.size());
   while (!pending.empty()) {
-    StoreReply reply = wait_for_reply({StoreRequest::Op::get, 0, keys[pending.begin()->second], {}, 0, 0});
+    StoreReply reply = wait_for_reply({.op = StoreRequest::Op::get, .key = keys[pending.begin()->second]});
     const auto answered = pending.find(reply.number);
     if (answered == pending.end()) continue;
     values[answered->second] = require_value(std::move(reply));
@@ -85,11 +85,11 @@ std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
 }
 
 std::int64_t TcpStore::add(const std::string& key, std::int64_t amount) {
-  return decode_sum(send_and_wait({StoreRequest::Op::add, 0, key, {}, amount, 0}));
+  return decode_sum(send_and_wait({.op = StoreRequest::Op::add, .key = key, .amount = amount}));
 }
 
 void TcpStore::barrier(const std::string& key, int member, int members) {
-  send_and_wait({StoreRequest::Op::barrier, 0, key, {}, members, member});
+  send_and_wait({.op = StoreRequest::Op::barrier, .key = key, .amount = members, .member = member});
 }
 
 void TcpStore::report_phase(int index, Phase phase) {

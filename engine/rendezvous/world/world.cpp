@@ -92,10 +92,11 @@ LauncherClaim read_claim(Environment environment, const LauncherEntry& launcher)
   return claim;
 }
 
+/// Returns the launcher with the name in BUSBW_LAUNCHER. Throws UsageError if it is unknown.
 const LauncherEntry* find_launcher(std::string_view name) {
   const auto& table = launcher_table();
-  const auto setting = std::ranges::find(table, name, &LauncherEntry::name);
-  if (setting != table.end()) return &*setting;
+  const auto launcher = std::ranges::find(table, name, &LauncherEntry::name);
+  if (launcher != table.end()) return &*launcher;
   std::string names;
   for (const LauncherEntry& entry : table) names += fmt::format("{}, ", entry.name);
   throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, printable_value(name), names, kNone));
@@ -150,13 +151,14 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
       return true;
     });
   };
-  // torchrun: an outer launcher that counts as many processes as torchrun has agents started these agents.
+  // If an outer launcher has as many processes as torchrun has agents, these processes are the agents.
   for (const LauncherEntry& entry : launcher_table()) {
     if (!entry.agents || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
     const auto agents = read_number(environment, {entry.agents}, 1);
     if (agents) drop_outside_of(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
-  // Launchers with daemons, such as mpirun in a Slurm step: the daemon nearest to this process started it.
+  // Of several launchers with daemons, such as mpirun in a Slurm step, the one with the nearest daemon started this
+  // process.
   const auto has_daemon = [](const LauncherClaim& claim) { return !claim.launcher->daemons.empty(); };
   if (std::ranges::count_if(claims, has_daemon) < 2) return;
   for (const Ancestor& ancestor : ancestors())
