@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the speed of busbw and its peers (bench/bench.py). `make bench` calls tools/setup.sh run first. Open MPI is
-# installed as a wheel into the environment; if that fails, the peer is skipped.
+# Measures the speed of busbw next to its peers, such as Open MPI (bench/bench.py). `make bench` calls `tools/setup.sh run`
+# first. Open MPI is installed as a wheel into .venv; if that fails, it is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

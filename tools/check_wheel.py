@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks a wheel with the GPU engine: prints the sizes, and fails for missing or too large files.
+"""Checks a wheel with the GPU engine: prints the sizes of its binaries, and fails for missing or too large files.
 
-Usage: tools/check_wheel.py WHEEL
+Usage: tools/check_wheel.py WHEEL      (tools/wheel.sh calls it)
 """
 
 import re
@@ -12,30 +12,32 @@ from pathlib import Path
 MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000}
 """Maximum unpacked sizes. The library has a kernel for each method, type and operator, for every type of GPU."""
 LIBRARY = "busbw/lib/libbusbw_nccl.so"
-"""Path of the library inside the package, because the folder of programs is not for libraries."""
+"""Path of the fast path's library in the wheel. It must not be in the folder of programs."""
 PROGRAMS = re.compile(r"busbw-[^/]+\.data/scripts/([^/]+)")
 
 
-def problems(wheel: Path) -> list[str]:
+def find_problems(wheel: Path) -> list[str]:
     """Returns one message per problem of the wheel."""
     with zipfile.ZipFile(wheel) as archive:
-        sizes = {each.filename: each.file_size for each in archive.infolist()}
-    programs = {match[1]: name for name in sizes if (match := PROGRAMS.fullmatch(name))}
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
+    path_by_program = {match[1]: name for name in sizes if (match := PROGRAMS.fullmatch(name))}
     collectives = Path(__file__).parents[1].joinpath("engine/collectives/registry.cpp").read_text()
-    needed = ["busbw-engine", *(f"{name}_perf" for name in re.findall(r'{"([a-z_]+)", make_', collectives))]
-    found = [f"the program {name} is missing" for name in needed if name not in programs]
+    required_programs = ["busbw-engine", *(f"{name}_perf" for name in re.findall(r'{"([a-z_]+)", make_', collectives))]
+    problems = [f"the program {name} is missing" for name in required_programs if name not in path_by_program]
     if LIBRARY not in sizes:
-        found.append(f"{LIBRARY} is missing")
+        problems.append(f"{LIBRARY} is missing")
     tables = [name for name in sizes if re.fullmatch(r"busbw/fastpath/tables/sm_\d+\.txt", name)]
     if not tables:
-        found.append("the tables of the fast path are missing")
-    found += [f"{name} belongs in busbw/lib" for name in programs if ".so" in name]
-    for file, name in (("busbw-engine", programs.get("busbw-engine", "")), ("libbusbw_nccl.so", LIBRARY)):
-        if (size := sizes.get(name, 0)) > MAX_BYTES[file]:
-            found.append(f"{file} has {size} bytes, more than {MAX_BYTES[file]}")
+        problems.append("the tables of the fast path are missing")
+    problems += [f"{name} belongs in busbw/lib" for name in path_by_program if ".so" in name]
+    paths = {"busbw-engine": path_by_program.get("busbw-engine", ""), "libbusbw_nccl.so": LIBRARY}
+    for file, path in paths.items():
+        size = sizes.get(path, 0)
+        if size > MAX_BYTES[file]:
+            problems.append(f"{file} has {size} bytes, more than {MAX_BYTES[file]}")
         elif size:
             print(f"{file}: {size} bytes", file=sys.stderr)
-    return found
+    return problems
 
 
 def main() -> int:
@@ -43,10 +45,10 @@ def main() -> int:
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    found = problems(Path(sys.argv[1]))
-    for sentence in found:
-        print(f"{sys.argv[1]}: {sentence}", file=sys.stderr)
-    return 1 if found else 0
+    problems = find_problems(Path(sys.argv[1]))
+    for problem in problems:
+        print(f"{sys.argv[1]}: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that a restructuring changed no behavior: compares two checkouts by device code, options, tables and records.
+"""Shows that a restructuring changed no behavior: compares device code, options, tables and records of two checkouts.
 
 Usage: tools/compare_checkouts.py BEFORE AFTER [--cuobjdump FILE]
 
@@ -30,15 +30,15 @@ RUNS = (
     "-t 2 -b 4K -e 4K -n 4 -w 1 -m 2 -u 1 -c 1 -a 2 -I 1",
     "--processes 2 -b 64K -e 64K -n 3 -w 1 -d half -o max -N 2",
 )
-VARIES = re.compile(
+VARYING_FIELD = re.compile(
     r"(_us|_gbps|_time|_percent|_hz|_mhz|_build|_path|_arrivals_us|_gib)$|^(run_id|args|pid|memory|timestamp|busbw_version|warnings)$"
 )
-"""Record fields that differ between two runs of the same program."""
+"""Names of record fields that differ between two runs of the same program."""
 
 
 def run(*command: str | Path) -> str:
     """Returns stdout; stderr stays out because a busy machine adds warnings."""
-    return subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True).stdout
+    return subprocess.run([str(argument) for argument in command], check=False, capture_output=True, text=True).stdout
 
 
 def device_code(checkout: Path, cuobjdump: Path) -> Counter[str]:
@@ -64,12 +64,17 @@ def helps(busbw: Path, *command: str) -> Iterator[tuple[str, set[str]]]:
 
 
 def masked_value(key: str, value: object) -> object:
-    """Returns a record value with everything that varies from run to run replaced by its type."""
+    """Returns a record value in which values that vary from run to run are replaced by the name of their type.
+
+    `key` is the field that holds the value; empty for a whole record.
+    """
     if isinstance(value, dict):
-        return {name: masked_value(name, inner) for name, inner in value.items()}
-    if VARIES.search(key) or key in {"stats", "rank_clocks", "machine"}:
-        return "number" if isinstance(value, int | float) else type(value).__name__ if value is not None else None
-    return [masked_value(key, inner) for inner in value] if isinstance(value, list) else value
+        return {name: masked_value(name, member) for name, member in value.items()}
+    if VARYING_FIELD.search(key) or key in {"stats", "rank_clocks", "machine"}:
+        if value is None:
+            return None
+        return "number" if isinstance(value, int | float) else type(value).__name__
+    return [masked_value(key, element) for element in value] if isinstance(value, list) else value
 
 
 def masked_table(text: str) -> list[str]:
@@ -97,31 +102,53 @@ def report(title: str, compared: int, differences: list[str]) -> bool:
     return not differences
 
 
+def compare_device_code(before: Path, after: Path, cuobjdump: Path) -> bool:
+    """Compares the SASS functions of two checkouts, prints the result and returns True if they are equal."""
+    old, new = device_code(before, cuobjdump), device_code(after, cuobjdump)
+    differences = [f"only before: {name}" for name in old - new] + [f"only after: {name}" for name in new - old]
+    if not old:
+        differences = differences or ["no device code was found"]
+    return report("SASS functions", old.total(), differences)
+
+
+def compare_help(busbw_before: Path, busbw_after: Path) -> bool:
+    """Compares the options of all commands, prints the result and returns True if they are equal."""
+    old_help, new_help = dict(helps(busbw_before)), dict(helps(busbw_after))
+    differences = []
+    for command in sorted({*old_help, *new_help}):
+        old, new = old_help.get(command, set()), new_help.get(command, set())
+        if old != new:
+            differences.append(f"{command}: removed {sorted(old - new)}, added {sorted(new - old)}")
+    return report("help texts", len(old_help), differences)
+
+
+def compare_host_runs(programs_before: Path, programs_after: Path) -> bool:
+    """Compares tables and records of the fixed runs, prints the results and returns True if they are equal."""
+    table_differences, record_differences, run_count = [], [], 0
+    for old, new in zip(host_runs(programs_before), host_runs(programs_after), strict=True):
+        (command, old_table, old_records), (_, new_table, new_records) = old, new
+        run_count += 1
+        if old_table != new_table or not old_table:
+            table_differences.append(command)
+        if old_records != new_records or not old_records:
+            record_differences.append(command)
+    are_tables_equal = report("tables", run_count, table_differences)
+    return report("records", run_count, record_differences) and are_tables_equal
+
+
 def main() -> int:
     """Runs all comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument("--cuobjdump", type=Path, help="disassembler of the CUDA toolkit [default: no device code]")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
+    bin_before, bin_after = (path.resolve() / ".venv" / "bin" for path in (arguments.before, arguments.after))
     equal = True
-    if given.cuobjdump:
-        old, new = (device_code(path, given.cuobjdump) for path in (given.before, given.after))
-        changed = [
-            f"only {side}: {name}" for side, rest in (("before", old - new), ("after", new - old)) for name in rest
-        ]
-        equal &= report("SASS functions", old.total(), changed or ([] if old else ["no device code was found"]))
-    bins = [path.resolve() / ".venv" / "bin" for path in (given.before, given.after)]
-    old_help, new_help = (dict(helps(path / "busbw")) for path in bins)
-    changed = []
-    for command in sorted({*old_help, *new_help}):
-        old_options, options = old_help.get(command, set()), new_help.get(command, set())
-        if old_options != options:
-            changed.append(f"{command}: removed {sorted(old_options - options)}, added {sorted(options - old_options)}")
-    equal &= report("help texts", len(old_help), changed)
-    pairs = list(zip(host_runs(bins[0]), host_runs(bins[1]), strict=True))
-    equal &= report("tables", len(pairs), [old[0] for old, new in pairs if old[1] != new[1] or not old[1]])
-    equal &= report("records", len(pairs), [old[0] for old, new in pairs if old[2] != new[2] or not old[2]])
+    if arguments.cuobjdump:
+        equal &= compare_device_code(arguments.before, arguments.after, arguments.cuobjdump)
+    equal &= compare_help(bin_before / "busbw", bin_after / "busbw")
+    equal &= compare_host_runs(bin_before, bin_after)
     return 0 if equal else 1
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Rebuilds docs/examples/: the report of the five published logs in tests/golden/seeds, and a picture of its first
-# screen. Three of the logs name their system only in prose, so --system sets it.
+# Rebuilds docs/examples/: the report of the five published logs in tests/golden/seeds, and a screenshot of its top. Three
+# of the logs name their hardware only in prose, so --system LOG[.TABLE]=NAME sets it.
 #
 # Usage: tools/examples.sh      (needs `make run` first, and chromium for the picture)
 set -euo pipefail

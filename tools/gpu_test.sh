@@ -7,7 +7,7 @@
 #   --wheel FILE         wheel to test (default: built from this source tree)
 #   --offline FOLDER     use no network: take packages from the environment of $PYTHON, and the rest as wheels from FOLDER
 #   --results FOLDER     folder for records and summary (default: build/gpu-results-<time>)
-#   --jobs N             parallel tests with pytest-xdist (default 2); tests of times have the GPUs alone
+#   --jobs N             parallel tests with pytest-xdist (default 2); tests that measure times run alone
 #   --prepare            only make the environment
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -54,7 +54,7 @@ mkdir -p "$root/build"
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 pip=("$python" -m pip --python "$venv/bin/python" --disable-pip-version-check)
 if [ -n "$offline" ]; then
-  # Packages of the surrounding environment count as installed. Programs search NCCL in their own environment.
+  # A .pth file makes the packages of $PYTHON's environment importable. Programs search NCCL in their own environment.
   outer=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   printf '%s\n' "$outer" >"$site/outer.pth"
   [ -d "$outer/nvidia" ] && ln -s "$outer/nvidia" "$site/nvidia"
@@ -67,12 +67,12 @@ fi
 # ---- the tests -------------------------------------------------------------------------------------------------------
 # --offline may expose many pytest plugins of the surrounding environment, which the tests do not need.
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
-side_by_side=()
-"$venv/bin/python" -c 'import xdist' 2>/dev/null && [ "$jobs" != 1 ] && side_by_side=(-p xdist -n "$jobs")
+parallel=()
+"$venv/bin/python" -c 'import xdist' 2>/dev/null && [ "$jobs" != 1 ] && parallel=(-p xdist -n "$jobs")
 # NVLink multicast stays off unless the caller enables it: a fault in it can disable every GPU of a host.
 export NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE:-0}
 code=0
-"$venv/bin/python" -m pytest tests/gpu -p no:cacheprovider "${side_by_side[@]}" --results "$results/records" \
+"$venv/bin/python" -m pytest tests/gpu -p no:cacheprovider "${parallel[@]}" --results "$results/records" \
   --junit-xml "$results/tests.xml" --durations 15 "$@" 2>&1 | tee "$results/tests.txt" || code=${PIPESTATUS[0]}
 "$venv/bin/busbw-engine" --list-devices >"$results/devices.txt" 2>&1 || true
 say "$(tail -n 1 "$results/tests.txt"); records and summary: $results"

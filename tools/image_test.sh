@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the CPU image and runs the main job in it: in one container, then in two containers as one job over the host's
-# network. It pulls no image: the base is made of distribution packages. All files are in build/image and are removed at
-# the end, except the base.
+# Builds the CPU image and runs all_reduce in it: in one container, then in two containers as one job over the host's
+# network. Also tests the image for MPIJob. It pulls no image: the base image is made of Debian packages. All files are in
+# build/image and are removed at the end, except the base and the logs.
 #
 # Needs root, buildah, podman, runc and debootstrap, and a network for distribution and Python packages.
 set -euo pipefail
@@ -30,13 +30,12 @@ if [ "${#missing[@]}" != 0 ] || [ "$(id -u)" != 0 ]; then
 fi
 PATH=$PATH:/usr/sbin
 
-started=()
+container_names=()
 clean_up() {
   trap '' INT TERM
-  for name in "${started[@]}"; do
+  for name in "${container_names[@]}"; do
     podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc rm --force --time 2 "$name" >/dev/null 2>&1 || true
   done
-  # The only overlay mounts left are those of the storage's own folders.
   rm -rf "$work/storage" "$work/run" "$work/secret" "$work"/*.out "$work"/*.err
 }
 trap clean_up EXIT
@@ -58,25 +57,26 @@ if [ ! -s "$base" ]; then
 fi
 
 # The build must trust the same certificates as this machine, for example that of a proxy.
-inside=()
+build_options=()
 certificates=/etc/ssl/certs/ca-certificates.crt
 if [ -s "$certificates" ]; then
   cp "$certificates" "$work/ca.crt"
   printf '[global]\ncert = /run/busbw-ca.crt\ntimeout = 180\n' >"$work/pip.conf"
-  inside=(--volume "$work/ca.crt:/run/busbw-ca.crt:ro" --volume "$work/pip.conf:/etc/pip.conf:ro")
+  build_options=(--volume "$work/ca.crt:/run/busbw-ca.crt:ro" --volume "$work/pip.conf:/etc/pip.conf:ro")
 fi
 
 build() { # target name [option]...
   say "building the target $1 (minutes; output: $work/build-$1.log)"
   buildah "${store[@]}" bud --isolation chroot --format docker --build-arg BASE=localhost/busbw-base \
-    --build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)" "${inside[@]}" "${@:3}" \
+    --build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)" "${build_options[@]}" "${@:3}" \
     --target "$1" -t "$2" -f deploy/Dockerfile . >"$work/build-$1.log" 2>&1 || {
     tail -n 40 "$work/build-$1.log" >&2
     fail "the image was not built: see $work/build-$1.log"
   }
 }
 
-# runc, because crun refuses mixed control groups. Fixed limits, because nested containers may not raise limits.
+# Runs a container. runc, because crun refuses mixed control groups. Fixed limits, because a container within a
+# container may not raise limits.
 run() {
   podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc run --rm --network=host \
     --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"
@@ -123,7 +123,7 @@ chmod 600 "$work/secret/token"
 pids=()
 for rank in 0 1; do
   name=busbw-image-test-$$-$rank
-  started+=("$name")
+  container_names+=("$name")
   run --name "$name" --volume "$work/secret:/run/secret:ro" \
     --env BUSBW_RANK=$rank --env BUSBW_SIZE=2 --env "BUSBW_RENDEZVOUS=tcp://127.0.0.1:$port" \
     --env BUSBW_TOKEN_FILE=/run/secret/token \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks comments, docstrings, messages and names against tools/language.toml; prints each violation and exits 1."""
+"""Checks all tracked source files against the rules in tools/language.toml; exits 1 if one breaks a rule."""
 
 import re
 import subprocess
@@ -9,37 +9,42 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
-# A comment begins after a blank, so that "//" in a URL or "#" in a string without a blank is code.
-HASH = re.compile(r'(?:(?:^|\s)#\s|^\s*[rf]?""")\s*(.*)')
-SLASHES = re.compile(r"(?:^|\s)//[/!]?<?\s*(.*)")
-COMMENT = dict.fromkeys((".py", ".sh", ".cmake", ".txt"), HASH) | dict.fromkeys(
-    (".cpp", ".hpp", ".cu", ".cuh", ".c"), SLASHES
+# A comment starts after a blank, so that "//" in a URL and "#" within a word count as code.
+HASH_COMMENT = re.compile(r'(?:(?:^|\s)#\s|^\s*[rf]?""")\s*(.*)')
+SLASH_COMMENT = re.compile(r"(?:^|\s)//[/!]?<?\s*(.*)")
+COMMENT_BY_SUFFIX = dict.fromkeys((".py", ".sh", ".cmake", ".txt"), HASH_COMMENT) | dict.fromkeys(
+    (".cpp", ".hpp", ".cu", ".cuh", ".c"), SLASH_COMMENT
 )
 
 
 def violations(path: Path, rules: list[dict[str, str]]) -> list[str]:
-    """Returns `path:line: text: reason` for every line that breaks a rule."""
-    found = []
+    """Returns `path:line: text: reason` for each rule that a line breaks.
+
+    The scope of a rule selects its text: "name" the whole line, "comment" the comment in it, "start" the comment if it
+    is the first line of a block.
+    """
+    messages = []
     previous_is_comment = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        match = COMMENT[path.suffix].search(line)
-        begins = match is not None and not previous_is_comment
+        match = COMMENT_BY_SUFFIX[path.suffix].search(line)
+        comment = match[1] if match else ""
+        text_by_scope = {"name": line, "comment": comment, "start": "" if previous_is_comment else comment}
         previous_is_comment = match is not None and not line[: match.start()].strip()
-        scopes = {"name": line, "comment": match[1] if match else "", "start": match[1] if match and begins else ""}
         for rule in rules:
-            hit = re.search(rule["pattern"], scopes[rule["scope"]])
-            if hit and not re.search(rule.get("except", r"(?!)"), line):
-                found.append(f"{path}:{number}: {hit[0].strip()}: {rule['reason']}")
-    return found
+            hit = re.search(rule["pattern"], text_by_scope[rule["scope"]])
+            is_excepted = "except" in rule and re.search(rule["except"], line)
+            if hit and not is_excepted:
+                messages.append(f"{path}:{number}: {hit[0].strip()}: {rule['reason']}")
+    return messages
 
 
 def all_violations() -> list[str]:
     """Returns the violations of every tracked source file."""
     rules = msgspec.toml.decode((ROOT / "tools" / "language.toml").read_bytes())["rule"]
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    sources = [Path(name) for name in names if Path(name).suffix in COMMENT]
+    sources = [Path(name) for name in names if Path(name).suffix in COMMENT_BY_SUFFIX]
     checked = [ROOT / path for path in sources if path.suffix != ".txt" or path.name == "CMakeLists.txt"]
-    return [line for path in checked for line in violations(path, rules)]
+    return [message for path in checked for message in violations(path, rules)]
 
 
 if __name__ == "__main__":

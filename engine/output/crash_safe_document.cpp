@@ -8,11 +8,11 @@ namespace busbw {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;  // the smallest page of any system; larger ones are multiples of it
-constexpr std::uint64_t kMinPadding = 64 * 1024;
-constexpr std::uint64_t kCopyBytes = 256 * 1024;
+constexpr std::uint64_t kMinPaddingBytes = 64 * 1024;
+constexpr std::uint64_t kCopyBytes = 256 * 1024;  // per read during a rewrite
 
-bool within_one_page(std::uint64_t offset, std::uint64_t size) {
-  return offset / kPageBytes == (offset + size - 1) / kPageBytes;
+bool is_within_one_page(std::uint64_t offset, std::uint64_t size_bytes) {
+  return offset / kPageBytes == (offset + size_bytes - 1) / kPageBytes;
 }
 
 }  // namespace
@@ -20,18 +20,19 @@ bool within_one_page(std::uint64_t offset, std::uint64_t size) {
 void CrashSafeDocument::start(std::string_view opening, std::string_view closing) {
   extents_.clear();
   closing_ = closing;
-  rewrite(opening, kMinPadding);
+  rewrite(opening, kMinPaddingBytes);
 }
 
 void CrashSafeDocument::insert(std::string_view text) {
   if (text.empty() || file_.discarded()) return;
-  std::uint64_t at = extents_.back().offset + extents_.back().size;
-  if (!within_one_page(at, text.size())) at = (at / kPageBytes + 1) * kPageBytes;
-  if (within_one_page(at, text.size()) && at + text.size() <= padding_end_) {
-    file_.overwrite(at, text);
-    add_extent(at, text.size());
+  std::uint64_t offset = extents_.back().offset + extents_.back().size_bytes;
+  if (!is_within_one_page(offset, text.size())) offset = (offset / kPageBytes + 1) * kPageBytes;
+  if (is_within_one_page(offset, text.size()) && offset + text.size() <= padding_end_) {
+    file_.overwrite(offset, text);
+    add_extent(offset, text.size());
   } else {
-    rewrite(text, text.size() > kPageBytes ? 0 : std::max(kMinPadding, file_.size_bytes()));
+    // Texts longer than a page rewrite the file each time, so padding would not help the next one.
+    rewrite(text, text.size() > kPageBytes ? 0 : std::max(kMinPaddingBytes, file_.size_bytes()));
   }
 }
 
@@ -40,34 +41,35 @@ void CrashSafeDocument::finish(std::string_view closing) {
   rewrite("", 0);
 }
 
-/// Rewrites the document without gaps: its extents, `added`, padding, the closing text.
-void CrashSafeDocument::rewrite(std::string_view added, std::uint64_t padding) {
+/// Rewrites the document without gaps: its extents, `added_text`, padding, the closing text.
+void CrashSafeDocument::rewrite(std::string_view added_text, std::uint64_t padding_bytes) {
   if (file_.discarded()) return;
-  NewFile next = file_.create_replacement();
+  NewFile replacement = file_.create_replacement();
   try {
     for (const Extent& extent : extents_) {
-      for (std::uint64_t done = 0; done < extent.size; done += kCopyBytes) {
-        next.append(file_.read(extent.offset + done, std::min(kCopyBytes, extent.size - done)));
+      for (std::uint64_t copied_bytes = 0; copied_bytes < extent.size_bytes; copied_bytes += kCopyBytes) {
+        replacement.append(
+            file_.read(extent.offset + copied_bytes, std::min(kCopyBytes, extent.size_bytes - copied_bytes)));
       }
     }
-    next.append(added);
-    const std::uint64_t text_bytes = next.size_bytes();
-    next.append(std::string(padding, ' ') + closing_);
-    file_.replace_with(std::move(next));
+    replacement.append(added_text);
+    const std::uint64_t text_bytes = replacement.size_bytes();
+    replacement.append(std::string(padding_bytes, ' ') + closing_);
+    file_.replace_with(std::move(replacement));
     extents_ = {{0, text_bytes}};
-    padding_end_ = text_bytes + padding;
+    padding_end_ = text_bytes + padding_bytes;
   } catch (const Error&) {
-    next.discard();
+    replacement.discard();
     throw;
   }
 }
 
-void CrashSafeDocument::add_extent(std::uint64_t offset, std::uint64_t size) {
+void CrashSafeDocument::add_extent(std::uint64_t offset, std::uint64_t size_bytes) {
   Extent& last = extents_.back();
-  if (last.offset + last.size == offset) {
-    last.size += size;
+  if (last.offset + last.size_bytes == offset) {
+    last.size_bytes += size_bytes;
   } else {
-    extents_.push_back({offset, size});
+    extents_.push_back({offset, size_bytes});
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A document on disk that is complete at every moment, even if the program is killed between any two instructions.
+// A JSON document on disk that is complete at every moment, even if the program is killed between any two instructions.
+// NcclTestsJson writes it row by row.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,10 +11,10 @@
 
 namespace busbw {
 
-/// A JSON document that grows in front of its closing text. SIGKILL can cut a write short, but only at a page boundary
-/// of the file. Blanks, which JSON allows, pad the space in front of the closing text, and new text overwrites blanks
-/// within one page. If the padding is used up, or the text is longer than a page, a second file replaces the first in
-/// one step. The padding doubles each time.
+/// A document that grows in front of its closing text, the brackets at its end. In front of the closing text is
+/// padding: blanks, which JSON allows. New text overwrites blanks within one page, because SIGKILL can cut a write
+/// short only at a page boundary of the file. If the padding is used up, or the text is longer than a page, a second
+/// file replaces the first in one step. New padding is as large as the document so far.
 class CrashSafeDocument {
  public:
   explicit CrashSafeDocument(NewFile file) : file_(std::move(file)) {}
@@ -30,16 +31,17 @@ class CrashSafeDocument {
   void finish(std::string_view closing);
 
  private:
+  /// A range of the file with text of the document. Blanks separate extents, because text may not cross a page.
   struct Extent {
-    std::uint64_t offset, size;
+    std::uint64_t offset, size_bytes;
   };
-  void rewrite(std::string_view added, std::uint64_t padding);
-  void add_extent(std::uint64_t offset, std::uint64_t size);
+  void rewrite(std::string_view added_text, std::uint64_t padding_bytes);
+  void add_extent(std::uint64_t offset, std::uint64_t size_bytes);
 
   NewFile file_;
   std::string closing_;
-  std::vector<Extent> extents_;  // extents of the document's text in the file, without its closing text
-  std::uint64_t padding_end_ = 0;  // start of the closing text
+  std::vector<Extent> extents_;  // the document's text, without its closing text
+  std::uint64_t padding_end_ = 0;  // offset of the closing text
 };
 
 }  // namespace busbw

@@ -71,6 +71,7 @@ void JsonBuilder::close(char bracket) {
   needs_comma_ = true;
 }
 
+/// Writes the comma between two values or members.
 void JsonBuilder::before_value() {
   if (needs_comma_) text_ += ',';
   needs_comma_ = true;

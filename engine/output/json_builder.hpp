@@ -1,6 +1,6 @@
 #pragma once
-// Builds JSON text from left to right in one buffer. Both JSON writers use it, so that commas, escapes and numbers that
-// JSON cannot represent are handled in one place.
+// Builds JSON text from left to right in one buffer. RecordWriter and NcclTestsJson use it, so that commas, escapes and
+// numbers that JSON cannot represent are handled in one place.
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -20,7 +20,7 @@ class JsonBuilder {
   void close_object() { close('}'); }
   void open_array() { open('['); }
   void close_array() { close(']'); }
-  /// Starts a member. `name` is a constant of the program and is written without escaping.
+  /// Starts a member of an object. `name` is a constant of the program and is written without escaping.
   void key(std::string_view name);
   /// Starts a member with any name, which is escaped.
   void quoted_key(std::string_view name);
@@ -36,17 +36,19 @@ class JsonBuilder {
     before_value();
     text_ += std::to_string(number);
   }
+  /// Writes null if `content` is empty.
   template <class T>
-  void value(const std::optional<T>& maybe) {
-    if (maybe) {
-      value(*maybe);
+  void value(const std::optional<T>& content) {
+    if (content) {
+      value(*content);
     } else {
       value(nullptr);
     }
   }
-  /// Writes a fixed number of decimals. NaN and infinities become null.
+  /// Writes `number` with a fixed number of decimals. NaN and infinities become null.
   void fixed(double number, int decimals);
 
+  /// Writes a member with its value.
   template <class T>
   void field(std::string_view name, const T& content) {
     key(name);
@@ -59,20 +61,20 @@ class JsonBuilder {
 
   /// Writes a member that is an array of values.
   template <class Values>
-  void values(std::string_view name, const Values& all) {
-    values(name, all, [this](const auto& each) { value(each); });
+  void values(std::string_view name, const Values& elements) {
+    values(name, elements, [this](const auto& element) { value(element); });
   }
-  /// Writes a member that is an array. `write` writes one value, object or array per element.
+  /// Writes a member that is an array. `write_element` writes one value, object or array for an element.
   template <class Values, class Write>
-  void values(std::string_view name, const Values& all, const Write& write) {
+  void values(std::string_view name, const Values& elements, const Write& write_element) {
     key(name);
-    array(all, write);
+    array(elements, write_element);
   }
   /// Writes an array without a key, for use inside another array.
   template <class Values, class Write>
-  void array(const Values& all, const Write& write) {
+  void array(const Values& elements, const Write& write_element) {
     open_array();
-    for (const auto& each : all) write(each);
+    for (const auto& element : elements) write_element(element);
     close_array();
   }
 
@@ -82,7 +84,7 @@ class JsonBuilder {
   const std::string& text() const { return text_; }
   /// Empties the text but keeps its memory.
   void clear();
-  /// Makes the next value follow a comma. Call it on an empty text that continues a document that ends with a value.
+  /// Writes a comma before the next value. Call it on an empty text that will be appended to an array with elements.
   void follow_value() { needs_comma_ = true; }
 
  private:
@@ -91,7 +93,7 @@ class JsonBuilder {
   void before_value();
 
   std::string text_;
-  bool needs_comma_ = false;
+  bool needs_comma_ = false;  // the text ends with a complete value
 };
 
 }  // namespace busbw

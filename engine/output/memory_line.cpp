@@ -22,22 +22,24 @@ std::string memory_line(const std::vector<RankMemory>& ranks) {
   if (ranks.empty()) return "";
   struct MemoryColumn {
     const char* name;
-    std::optional<std::int64_t> RankMemory::* bytes;
+    std::optional<std::int64_t> RankMemory::* bytes;  // the member with the figure
   };
   // The CUDA context's memory is only in the record, because nccl-tests does not count it.
   constexpr std::array columns{MemoryColumn{"Initialization", &RankMemory::library_bytes},
                                MemoryColumn{"User-Allocated", &RankMemory::buffer_bytes},
                                MemoryColumn{"Collective", &RankMemory::collective_bytes}};
   std::string text;
-  std::optional<std::int64_t> total;
+  std::optional<std::int64_t> total_bytes;
   for (const MemoryColumn& column : columns) {
     std::optional<std::int64_t> max_bytes;
     for (const RankMemory& rank : ranks)
-      if (rank.*column.bytes) max_bytes = std::max(max_bytes.value_or(*(rank.*column.bytes)), *(rank.*column.bytes));
-    if (max_bytes) total = total.value_or(0) + *max_bytes;
+      if (const auto& rank_bytes = rank.*column.bytes)
+        max_bytes = std::max(max_bytes.value_or(*rank_bytes), *rank_bytes);
+    if (max_bytes) total_bytes = total_bytes.value_or(0) + *max_bytes;
     text += fmt::format("{} {} | ", column.name, max_bytes ? memory_text(*max_bytes) : "N/A");
   }
-  return fmt::format("# {:<20} : {}Total  {}\n", "GPU memory usage", text, total ? memory_text(*total) : "N/A");
+  return fmt::format("# {:<20} : {}Total  {}\n", "GPU memory usage", text,
+                     total_bytes ? memory_text(*total_bytes) : "N/A");
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// nccl-tests' line about GPU memory (-M).
+// nccl-tests' line about GPU memory, which ends the table with -M.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -17,32 +17,32 @@ namespace {
 constexpr int kFormatVersion = 3;
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
-/// nccl-tests' number for a library version: 22809 for 2.28.9. None if the backend is not NCCL.
+/// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if the backend is not NCCL.
 std::optional<int> nccl_version(const RunInfo& run) {
   if (run.backend != "nccl") return std::nullopt;
   std::vector<int> parts;
-  const char* at = run.backend_version.data();
-  const char* const end = at + run.backend_version.size();
-  while (at < end) {
+  const char* cursor = run.backend_version.data();
+  const char* const end = cursor + run.backend_version.size();
+  while (cursor < end) {
     int part = 0;
-    const auto [next, error] = std::from_chars(at, end, part);
+    const auto [next, error] = std::from_chars(cursor, end, part);
     if (error != std::errc()) break;
     parts.push_back(part);
-    at = next < end && *next == '.' ? next + 1 : end;
+    cursor = next < end && *next == '.' ? next + 1 : end;
   }
   if (parts.size() == 1) return parts[0];
   if (parts.size() == 3) return parts[0] * 10000 + parts[1] * 100 + parts[2];
   return std::nullopt;
 }
 
-/// Boolean as nccl-tests writes it: a string.
+/// Returns a boolean as nccl-tests writes it: as a string.
 const char* boolean_text(bool value) { return value ? "true" : "false"; }
 
 /// Writes the first rank of each process, because nccl-tests names one device per process.
 void write_devices(JsonBuilder& json, const std::vector<RankInfo>& ranks) {
-  std::set<int> named;
+  std::set<int> listed_processes;
   json.values("devices", ranks, [&](const RankInfo& rank) {
-    if (!named.insert(rank.process).second) return;
+    if (!listed_processes.insert(rank.process).second) return;
     json.open_object();
     json.field("rank", rank.rank);
     json.field("group", rank.group);
@@ -85,16 +85,16 @@ void write_config(JsonBuilder& json, const RunInfo& run) {
 
 void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int skipped) {
   const Statistics& statistics = measurement.statistics;
-  const auto write_time = [&json](double time_s) { json.fixed(time_s * kUs, kDecimals); };
+  const auto write_time = [&json](double time_s) { json.fixed(time_s * kUsPerS, kDecimals); };
   json.open_object();
   json.field("skipped_iterations", skipped);
-  json.fixed_field("min_us", statistics.min_s * kUs, kDecimals);
-  json.fixed_field("max_us", statistics.max_s * kUs, kDecimals);
-  json.fixed_field("avg_us", statistics.mean_s * kUs, kDecimals);
-  json.fixed_field("p50_us", statistics.median_s * kUs, kDecimals);
-  json.fixed_field("p95_us", statistics.p95_s * kUs, kDecimals);
-  json.fixed_field("p99_us", statistics.p99_s * kUs, kDecimals);
-  json.fixed_field("stdev_us", statistics.stdev_s * kUs, kDecimals);
+  json.fixed_field("min_us", statistics.min_s * kUsPerS, kDecimals);
+  json.fixed_field("max_us", statistics.max_s * kUsPerS, kDecimals);
+  json.fixed_field("avg_us", statistics.mean_s * kUsPerS, kDecimals);
+  json.fixed_field("p50_us", statistics.median_s * kUsPerS, kDecimals);
+  json.fixed_field("p95_us", statistics.p95_s * kUsPerS, kDecimals);
+  json.fixed_field("p99_us", statistics.p99_s * kUsPerS, kDecimals);
+  json.fixed_field("stdev_us", statistics.stdev_s * kUsPerS, kDecimals);
   json.fixed_field("cv_pct", statistics.cv * 100, kDecimals);
   json.values("times_us", measurement.iteration_s, write_time);
   if (measurement.process_max_s.size() > 1)
@@ -105,7 +105,7 @@ void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int 
 
 void write_optional_us(JsonBuilder& json, const std::optional<double>& time_s) {
   if (time_s) {
-    json.fixed(*time_s * kUs, kDecimals);
+    json.fixed(*time_s * kUsPerS, kDecimals);
   } else {
     json.value(nullptr);
   }
@@ -135,8 +135,8 @@ void write_summary(JsonBuilder& json, const RunEnd& end) {
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 
-/// Number of iterations for both placements. If a stopping rule made them differ, the larger number.
-std::size_t actual_iterations(const Row& row, const RunSettings& settings) {
+/// Returns the number of measured iterations. If a stopping rule made the placements differ, returns the larger number.
+std::size_t count_iterations(const Row& row, const RunSettings& settings) {
   std::size_t max_iterations = 0;
   if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->iteration_s.size());
   if (row.in_place) max_iterations = std::max(max_iterations, row.in_place->iteration_s.size());
@@ -175,7 +175,7 @@ void NcclTestsJson::begin(const RunInfo& run) {
   write_config(json_, run);
   json_.key("results");
   json_.open_array();
-  document_.start(json_.text(), closing(nullptr));
+  document_.start(json_.text(), closing_text(nullptr));
 }
 
 void NcclTestsJson::rows(const CaseRows& rows) {
@@ -189,7 +189,7 @@ void NcclTestsJson::rows(const CaseRows& rows) {
 }
 
 void NcclTestsJson::end(const RunEnd& end) {
-  if (begun_) document_.finish(closing(&end));
+  if (begun_) document_.finish(closing_text(&end));
 }
 
 void NcclTestsJson::write_result(const Row& row, bool several_groups) {
@@ -201,7 +201,7 @@ void NcclTestsJson::write_result(const Row& row, bool several_groups) {
   json_.field("root", fmt::format("{:6}", row.root));
   write_placement(Placement::out_of_place, row.out_of_place);
   write_placement(Placement::in_place, row.in_place);
-  json_.field("actual_iterations", actual_iterations(row, settings_));
+  json_.field("actual_iterations", count_iterations(row, settings_));
   json_.field("experiment_name", "");
   if (several_groups) json_.field("group", row.group);
   json_.close_object();
@@ -216,7 +216,7 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
     json_.key("cpu_time");
     write_optional_us(json_, measurement->cpu_time_s);
   } else {
-    json_.fixed_field("time", measurement->time_s * kUs, kDecimals);
+    json_.fixed_field("time", measurement->time_s * kUsPerS, kDecimals);
   }
   json_.fixed_field("alg_bw", measurement->algbw_bytes_per_s / kBytesPerGb, kDecimals);
   json_.fixed_field("bus_bw", measurement->busbw_bytes_per_s / kBytesPerGb, kDecimals);
@@ -233,8 +233,9 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   }
 }
 
-/// Closes the list of rows and the document. Without `end` the summary is missing, as in a killed nccl-tests run.
-std::string NcclTestsJson::closing(const RunEnd* end) const {
+/// Returns the text that closes the list of rows and the document. If `end` is null, the run still continues, and the
+/// summary is missing, as after a killed nccl-tests run.
+std::string NcclTestsJson::closing_text(const RunEnd* end) const {
   JsonBuilder json;
   json.close_array();
   if (end != nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
-// -J: the JSON document of nccl-tests (its format version 3), for existing readers. docs/records.md lists the
-// differences from nccl-tests.
+// The output of -J: the JSON document of nccl-tests (its format version 3), for existing readers. docs/records.md lists
+// the differences from nccl-tests.
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +32,7 @@ class NcclTestsJson : public Sink {
  private:
   void write_result(const Row& row, bool several_groups);
   void write_placement(Placement placement, const std::optional<Measurement>& measurement);
-  std::string closing(const RunEnd* end) const;
+  std::string closing_text(const RunEnd* end) const;
 
   CrashSafeDocument document_;
   bool begun_ = false;
@@ -41,7 +41,7 @@ class NcclTestsJson : public Sink {
   std::string backend_;
   RunSettings settings_;
   std::vector<std::string> warnings_;
-  JsonBuilder json_;
+  JsonBuilder json_;  // text that is inserted next
 };
 
 }  // namespace busbw

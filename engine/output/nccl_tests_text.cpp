@@ -18,10 +18,11 @@
 namespace busbw {
 namespace {
 
+// Widths, blanks and texts of the table are those of nccl-tests.
 constexpr std::string_view kLayoutVersion = "2.19.6";  // version of nccl-tests, for parsers that check it
 constexpr int kTimeWidth = 7;
 constexpr int kBandwidthWidth = 6;
-constexpr std::string_view kMissing = "N/A";
+constexpr std::string_view kNotAvailable = "N/A";
 // nccl-tests' "not checked" text is one character shorter than the column.
 constexpr std::string_view kNotChecked = "    N/A";
 
@@ -79,25 +80,26 @@ void append_settings(std::string& out, const RunInfo& run) {
   for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
 }
 
-/// Appends one line per rank. nccl-tests gives each process 2048 bytes for its lines, including the terminating zero.
-/// It ends a list that does not fit with "...".
+/// Appends one line per rank. As in nccl-tests, each process has 2048 bytes for its lines, including a terminating
+/// zero. Longer text is cut and ends with "...".
 void append_devices(std::string& out, const std::vector<RankInfo>& ranks) {
-  constexpr std::size_t kProcessBytes = 2048;
-  constexpr std::string_view kCut = "...\n";
-  std::map<int, std::string> lines;  // by process
+  constexpr std::size_t kMaxProcessBytes = 2048;
+  constexpr std::string_view kTruncationMark = "...\n";
+  std::map<int, std::string> lines_of_process;
   for (const RankInfo& rank : ranks) {
-    append(lines[rank.process], "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", rank.rank,
-           rank.group, rank.pid, rank.host, rank.device, rank.bus_id, rank.device_name);
+    append(lines_of_process[rank.process], "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
+           rank.rank, rank.group, rank.pid, rank.host, rank.device, rank.bus_id, rank.device_name);
   }
-  for (auto& [process, text] : lines) {
-    if (text.size() >= kProcessBytes) {
-      text.resize(kProcessBytes - 1 - kCut.size());
-      text += kCut;
+  for (auto& [process, text] : lines_of_process) {
+    if (text.size() >= kMaxProcessBytes) {
+      text.resize(kMaxProcessBytes - 1 - kTruncationMark.size());
+      text += kTruncationMark;
     }
     out += text;
   }
 }
 
+/// Heading of each column of one placement.
 struct Headings {
   std::string_view time, algbw, busbw, wrong, min, max, p99, cv;
 };
@@ -107,14 +109,15 @@ void append_headings(std::string& out, const Headings& names, bool per_iteration
   if (per_iteration) append(out, "  {:>7}  {:>7}  {:>7}  {:>7}", names.min, names.max, names.p99, names.cv);
 }
 
+/// Appends the three lines above the rows: placements, column names and units.
 void append_column_lines(std::string& out, const RunSettings& settings) {
   const bool per_iteration = settings.per_iteration;
   const auto line_start = [&](std::string_view size, std::string_view count, std::string_view type,
                               std::string_view redop, std::string_view root) {
     append(out, "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, redop, root);
   };
-  const auto line_end = [&](std::string_view stamp) {
-    append(out, " {:>{}}\n", settings.report_timestamps ? stamp : "", settings.report_timestamps ? 19 : 0);
+  const auto line_end = [&](std::string_view timestamp) {
+    append(out, " {:>{}}\n", settings.report_timestamps ? timestamp : "", settings.report_timestamps ? 19 : 0);
   };
   const Headings names{
       settings.report_cputime ? "cputime" : "time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"};
@@ -137,18 +140,20 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   line_end("%Y-%m-%d %H:%M:%S");
 }
 
-/// Avoids "out-of-place": parsers take the last line with that word as the table's heading.
+/// Returns the placement without hyphens, because parsers take the last line with "out-of-place" as the table's
+/// heading.
 std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }
 
+/// Returns "sum in float", or only the type if the collective does not reduce.
 std::string operation_text(const Row& row) {
   const bool reduces = !row.redop.empty() && row.redop != "none";
   return reduces ? fmt::format("{} in {}", row.redop, name(row.dtype)) : std::string(name(row.dtype));
 }
 
 /// Appends the first wrong elements of one placement and the number of further ones.
-void append_wrong(std::string& out, const Row& row, Placement placement, const CheckResult& check) {
+void append_wrong_elements(std::string& out, const Row& row, Placement placement, const CheckResult& check) {
   if (check.state != CheckResult::State::checked || check.wrong_elements == 0) return;
   for (const WrongElement& wrong : check.first_wrong) {
     append(out, "# Wrong data: {} {}, {}, {} bytes: rank {}, {}, index {}: expected {}, got {}\n", row.collective,
@@ -162,20 +167,21 @@ void append_wrong(std::string& out, const Row& row, Placement placement, const C
 
 /// Time as "12.34 us", or N/A.
 std::string time_text(const std::optional<double>& time_s) {
-  return time_s ? fmt::format("{:.2f} us", *time_s * kUs) : std::string(kMissing);
+  return time_s ? fmt::format("{:.2f} us", *time_s * kUsPerS) : std::string(kNotAvailable);
 }
 
-/// Appends the three times of docs/measuring.md.
+/// Appends time, device time and launch time (docs/measuring.md).
 void append_times(std::string& out, Placement placement, const Measurement& measurement) {
   append(out, "# Times: {}: time {}, device time {}, launch time {}\n", placement_text(placement),
          time_text(measurement.time_s), time_text(measurement.device_time_s), time_text(measurement.launch_time_s));
 }
 
+/// Appends the '#' lines about one placement of a row.
 void append_placement_notes(std::string& out, const Row& row, Placement placement, bool with_times) {
   const auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
   if (!measurement) return;
   if (with_times) append_times(out, placement, *measurement);
-  append_wrong(out, row, placement, measurement->check);
+  append_wrong_elements(out, row, placement, measurement->check);
   for (const std::string& text : measurement->warnings) {
     append_comment(out, fmt::format("Warning: {}: {}", placement_text(placement), text));
   }
@@ -186,15 +192,15 @@ std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* pla
   double algbw = 0;
   double busbw = 0;
   for (const Row& row : rows) {
-    if (!(row.*placement)) return fmt::format("algbw {0} busbw {0} GB/s", kMissing);
+    if (!(row.*placement)) return fmt::format("algbw {0} busbw {0} GB/s", kNotAvailable);
     algbw += (row.*placement)->algbw_bytes_per_s;
     busbw += (row.*placement)->busbw_bytes_per_s;
   }
   return fmt::format("algbw {:.2f} busbw {:.2f} GB/s", algbw / kBytesPerGb, busbw / kBytesPerGb);
 }
 
-/// Reason for a failed run. Empty if it succeeded or was interrupted or terminated, because nccl-tests prints nothing
-/// then.
+/// Returns the reason for a failed run. Empty if it succeeded or was ended by a signal or a closed output, because
+/// nccl-tests prints nothing then.
 std::string failure_text(const RunEnd& end) {
   switch (static_cast<ExitCode>(end.exit_code)) {
     case ExitCode::good: return end.output_failed ? "an output could not be written" : "";
@@ -210,12 +216,12 @@ std::string failure_text(const RunEnd& end) {
 
 }  // namespace
 
-std::string fitted(double value, int width) {
+std::string column_number_text(double value, int width) {
   for (const int decimals : {2, 1, 0}) {
     std::string text = fmt::format("{:>{}.{}f}", value, width, decimals);
     if (text.size() <= static_cast<std::size_t>(width)) return text;
   }
-  return fmt::format("{:>{}.{}e}", value, width, width >= 7 ? 1 : 0);
+  return fmt::format("{:>{}.{}e}", value, width, width >= 7 ? 1 : 0);  // "1.2e+08" has 7 characters
 }
 
 void NcclTestsText::comment(std::string_view text) {
@@ -244,7 +250,7 @@ void NcclTestsText::rows(const CaseRows& rows) {
   std::string out;
   for (const Row& row : rows) {
     if (rows.size() > 1) append(out, "# Group {}: {} ranks\n", row.group, row.group_ranks);
-    append_policy(out, row);
+    append_inexact_check(out, row);
     append_row(out, row);
     for (const std::string& line : row.comments) append_comment(out, line);
     append_placement_notes(out, row, Placement::out_of_place, settings_.report_times);
@@ -278,13 +284,14 @@ void NcclTestsText::append_early_end(std::string& out, const RunEnd& end) const 
 
 void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
   // A run without rows has no verified values.
-  const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kMissing;
+  const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kNotAvailable;
   append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, verdict);
-  append(out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
-         end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kMissing,
-         !end.min_busbw_bytes_per_s ? ""
-         : meets_min_busbw(end)     ? "OK"
-                                    : "FAILED");
+  append(
+      out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
+      end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kNotAvailable,
+      !end.min_busbw_bytes_per_s ? ""
+      : meets_min_busbw(end)     ? "OK"
+                                 : "FAILED");
   append(out, "#\n# Collective test concluded: {}\n{}#\n\n", program_, memory_line(end.memory));
 }
 
@@ -299,11 +306,11 @@ void NcclTestsText::append_row(std::string& out, const Row& row) const {
 void NcclTestsText::append_placement(std::string& out, const std::optional<Measurement>& measurement) const {
   if (measurement) {
     const std::optional<double> time_s = settings_.report_cputime ? measurement->cpu_time_s : measurement->time_s;
-    append(out, "  {:>{}}  {}  {}", time_s ? fitted(*time_s * kUs, kTimeWidth) : kMissing, kTimeWidth,
-           fitted(measurement->algbw_bytes_per_s / kBytesPerGb, kBandwidthWidth),
-           fitted(measurement->busbw_bytes_per_s / kBytesPerGb, kBandwidthWidth));
+    append(out, "  {:>{}}  {}  {}", time_s ? column_number_text(*time_s * kUsPerS, kTimeWidth) : kNotAvailable,
+           kTimeWidth, column_number_text(measurement->algbw_bytes_per_s / kBytesPerGb, kBandwidthWidth),
+           column_number_text(measurement->busbw_bytes_per_s / kBytesPerGb, kBandwidthWidth));
   } else {
-    append(out, "  {0:>{1}}  {0:>{2}}  {0:>{2}}", kMissing, kTimeWidth, kBandwidthWidth);
+    append(out, "  {0:>{1}}  {0:>{2}}  {0:>{2}}", kNotAvailable, kTimeWidth, kBandwidthWidth);
   }
   if (measurement && measurement->check.state == CheckResult::State::checked) {
     append(out, "  {:>6g}", static_cast<double>(measurement->check.wrong_elements));
@@ -313,21 +320,22 @@ void NcclTestsText::append_placement(std::string& out, const std::optional<Measu
   if (!settings_.per_iteration) return;
   if (measurement && measurement->statistics.samples > 0) {
     const Statistics& statistics = measurement->statistics;
-    append(out, "  {}  {}  {}  {}", fitted(statistics.min_s * kUs, kTimeWidth),
-           fitted(statistics.max_s * kUs, kTimeWidth), fitted(statistics.p99_s * kUs, kTimeWidth),
-           fitted(statistics.cv * 100, kTimeWidth));
+    append(out, "  {}  {}  {}  {}", column_number_text(statistics.min_s * kUsPerS, kTimeWidth),
+           column_number_text(statistics.max_s * kUsPerS, kTimeWidth),
+           column_number_text(statistics.p99_s * kUsPerS, kTimeWidth),
+           column_number_text(statistics.cv * 100, kTimeWidth));
   } else {
-    append(out, "  {0:>{1}}  {0:>{1}}  {0:>{1}}  {0:>{1}}", kMissing, kTimeWidth);
+    append(out, "  {0:>{1}}  {0:>{1}}  {0:>{1}}  {0:>{1}}", kNotAvailable, kTimeWidth);
   }
 }
 
-/// Names a check that is not exact once for each type and operator, before the first row it applies to.
-void NcclTestsText::append_policy(std::string& out, const Row& row) {
+/// Appends a note if the check of a row is not exact: once for each type and operator, before its first row.
+void NcclTestsText::append_inexact_check(std::string& out, const Row& row) {
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;
     const CheckResult& check = (*measurement)->check;
     if (check.state != CheckResult::State::checked || check.policy.empty() || check.policy == "exact") continue;
-    if (!named_policies_.emplace(row.dtype, row.redop).second) continue;
+    if (!named_inexact_checks_.emplace(row.dtype, row.redop).second) continue;
     append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.policy));
   }
 }

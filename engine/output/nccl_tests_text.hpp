@@ -1,5 +1,6 @@
 #pragma once
-// Table in the text format of nccl-tests 2.19.6, byte for byte in layout, for existing parsers.
+// The table: rows in the text format of nccl-tests 2.19.6, so that its parsers can read them. Lines that nccl-tests
+// does not have begin with '#'.
 #include <unistd.h>
 
 #include <cstddef>
@@ -16,9 +17,9 @@
 namespace busbw {
 
 /// Formats a number for a column of `width`, as nccl-tests does: two decimals, one, none, or an exponent.
-std::string fitted(double value, int width);
+std::string column_number_text(double value, int width);
 
-/// Writes whole rows and lines to a descriptor through a TextStream.
+/// Writes the table to a descriptor.
 class NcclTestsText : public Sink {
  public:
   /// `should_drop`: see TextStream.
@@ -35,7 +36,7 @@ class NcclTestsText : public Sink {
  private:
   void append_row(std::string& out, const Row& row) const;
   void append_placement(std::string& out, const std::optional<Measurement>& measurement) const;
-  void append_policy(std::string& out, const Row& row);
+  void append_inexact_check(std::string& out, const Row& row);
   void append_early_end(std::string& out, const RunEnd& end) const;
   void append_footer(std::string& out, const RunEnd& end) const;
 
@@ -43,7 +44,7 @@ class NcclTestsText : public Sink {
   bool begun_ = false;
   std::string program_;
   RunSettings settings_;
-  std::set<std::pair<Dtype, std::string>> named_policies_;  // (type, operator)
+  std::set<std::pair<Dtype, std::string>> named_inexact_checks_;  // (type, operator), each named once
 };
 
 }  // namespace busbw

@@ -13,7 +13,7 @@
 namespace busbw {
 namespace {
 
-constexpr int kClosed = -1;
+constexpr int kClosedDescriptor = -1;
 
 int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
 
@@ -28,7 +28,7 @@ int open_new_numbered(std::string& path) {
   return descriptor;
 }
 
-std::string reason(int error) { return std::system_category().message(error); }
+std::string error_text(int error) { return std::system_category().message(error); }
 
 [[noreturn]] void throw_cannot_create(const std::string& path, std::string_view option, int error) {
   if (error == EEXIST) {
@@ -37,14 +37,14 @@ std::string reason(int error) { return std::system_category().message(error); }
   throw UsageError(
       fmt::format("option {}: cannot create the file '{}': {}; name a new file in an existing folder "
                   "with write permission",
-                  option, path, reason(error)));
+                  option, path, error_text(error)));
 }
 
 [[noreturn]] void throw_io_error(std::string_view action, const std::string& path, int error) {
   throw EnvironmentError(
       fmt::format("cannot {} '{}': {}; earlier output is kept; free disk space there or name "
                   "another file",
-                  action, path, reason(error)));
+                  action, path, error_text(error)));
 }
 
 }  // namespace
@@ -63,12 +63,14 @@ NewFile NewFile::create_numbered(const std::string& path, std::string_view optio
 }
 
 NewFile::NewFile(NewFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, kClosed)), path_(other.path_), size_bytes_(other.size_bytes_) {}
+    : descriptor_(std::exchange(other.descriptor_, kClosedDescriptor)),
+      path_(other.path_),
+      size_bytes_(other.size_bytes_) {}
 
 NewFile& NewFile::operator=(NewFile&& other) noexcept {
   if (this == &other) return *this;
   close();
-  descriptor_ = std::exchange(other.descriptor_, kClosed);
+  descriptor_ = std::exchange(other.descriptor_, kClosedDescriptor);
   path_ = other.path_;
   size_bytes_ = other.size_bytes_;
   return *this;
@@ -76,7 +78,7 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept {
 
 void NewFile::append(std::string_view text) {
   if (discarded()) return;
-  if (const int error = write(size_bytes_, text); error != 0) {
+  if (const int error = write_all(size_bytes_, text); error != 0) {
     // Removes the incomplete line, because readers cannot parse it.
     if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0)
       throw_io_error("write to or shorten", path_, errno);
@@ -87,17 +89,18 @@ void NewFile::append(std::string_view text) {
 
 void NewFile::overwrite(std::uint64_t offset, std::string_view text) {
   if (discarded()) return;
-  if (const int error = write(offset, text); error != 0) throw_io_error("write to", path_, error);
+  if (const int error = write_all(offset, text); error != 0) throw_io_error("write to", path_, error);
 }
 
 std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
   std::string text(size, '\0');
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::pread(descriptor_, text.data() + done, size - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw_io_error("read back", path_, got < 0 ? errno : EIO);
-    done += static_cast<std::size_t>(got);
+  std::size_t read_bytes = 0;
+  while (read_bytes < size) {
+    const ssize_t received =
+        ::pread(descriptor_, text.data() + read_bytes, size - read_bytes, static_cast<off_t>(offset + read_bytes));
+    if (received < 0 && errno == EINTR) continue;
+    if (received <= 0) throw_io_error("read back", path_, received < 0 ? errno : EIO);
+    read_bytes += static_cast<std::size_t>(received);
   }
   return text;
 }
@@ -109,14 +112,14 @@ NewFile NewFile::create_replacement() const {
   return NewFile(descriptor, created);
 }
 
-void NewFile::replace_with(NewFile next) {
+void NewFile::replace_with(NewFile replacement) {
   const std::string path = path_;
-  if (std::rename(next.path_.c_str(), path.c_str()) != 0) {
+  if (std::rename(replacement.path_.c_str(), path.c_str()) != 0) {
     const int error = errno;
-    next.discard();
+    replacement.discard();
     throw_io_error("replace", path, error);
   }
-  *this = std::move(next);
+  *this = std::move(replacement);
   path_ = path;
 }
 
@@ -127,7 +130,7 @@ void NewFile::discard() {
 }
 
 /// Writes all of `text`. Returns 0 or the errno of the failed write.
-int NewFile::write(std::uint64_t offset, std::string_view text) {
+int NewFile::write_all(std::uint64_t offset, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
@@ -139,7 +142,7 @@ int NewFile::write(std::uint64_t offset, std::string_view text) {
 }
 
 void NewFile::close() {
-  if (!discarded()) ::close(std::exchange(descriptor_, kClosed));
+  if (!discarded()) ::close(std::exchange(descriptor_, kClosedDescriptor));
 }
 
 }  // namespace busbw

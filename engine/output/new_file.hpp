@@ -1,5 +1,6 @@
 #pragma once
-// A file that this run creates and owns. It never changes a file that existed before.
+// A file that this run creates and owns, for -J and --records. Creation fails if the file exists, so no earlier result
+// is overwritten.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -7,9 +8,10 @@
 
 namespace busbw {
 
+/// Closes the file when it is destroyed. Movable.
 class NewFile {
  public:
-  /// Creates `path`. Throws UsageError with `option`, the path and the remedy if it exists or cannot be created.
+  /// Creates `path`. Throws UsageError that names `option` if it exists or cannot be created.
   static NewFile create(const std::string& path, std::string_view option);
   /// Creates `path`, or the first of path.0, path.1, ... that does not exist, as nccl-tests does for -J. Throws
   /// UsageError as `create` does.
@@ -31,18 +33,18 @@ class NewFile {
   /// Returns `size` bytes from `offset` on. Throws EnvironmentError with the path.
   std::string read(std::uint64_t offset, std::size_t size) const;
 
-  /// Creates a second new file in the same folder, to replace this one later. Throws EnvironmentError.
+  /// Creates a second new file in the same folder, for `replace_with`. Throws EnvironmentError.
   NewFile create_replacement() const;
-  /// Moves `next` to this file's path in one atomic step. Throws EnvironmentError; this file is then unchanged.
-  void replace_with(NewFile next);
+  /// Moves `replacement` to this file's path in one atomic step. Throws EnvironmentError; this file is then unchanged.
+  void replace_with(NewFile replacement);
 
-  /// Removes the file, if start-up failed after its creation. Later writes are ignored.
+  /// Removes the file, for example if start-up failed after its creation. Later writes are ignored.
   void discard();
   bool discarded() const { return descriptor_ < 0; }
 
  private:
   NewFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-  int write(std::uint64_t offset, std::string_view text);
+  int write_all(std::uint64_t offset, std::string_view text);
   void close();
 
   int descriptor_;

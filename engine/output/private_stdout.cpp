@@ -15,7 +15,7 @@ int claim_stdout() {
     close(private_descriptor);
     return STDOUT_FILENO;
   }
-  // Line buffering: a pipe's reader would otherwise get blocks, late and in the middle of other lines.
+  // Line buffering: full buffering would write large blocks late and into the middle of other lines of stderr.
   static_cast<void>(std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ));
   return private_descriptor;
 }

@@ -1,10 +1,10 @@
 #pragma once
-// Reserves standard output for the program's own lines, because other programs read it line by line.
+// Reserves standard output for the engine's own lines, because other programs read records from it (--records -).
 
 namespace busbw {
 
-/// Returns a private descriptor of standard output and redirects descriptor 1 to stderr. Otherwise NCCL's log, which is
-/// not written in whole lines, would break record lines. Returns standard output itself if no descriptor is free.
+/// Redirects descriptor 1 to stderr and returns a new descriptor of the original standard output. Otherwise NCCL's log,
+/// which is not written in whole lines, would break record lines. Returns descriptor 1 itself if no other one is free.
 int claim_stdout();
 
 }  // namespace busbw

@@ -8,9 +8,10 @@
 namespace busbw {
 namespace {
 
-constexpr double kPerMega = 1e-6;
-constexpr int kSampleDecimals = 3;  // of a microsecond: the resolution of the clocks
+constexpr double kMhzPerHz = 1e-6;
+constexpr int kSampleDecimals = 3;  // of a microsecond, so 1 ns, the resolution of the clocks
 
+// The names are in the order of the enumerators.
 std::string_view name(StopReason reason) {
   constexpr std::array<std::string_view, 4> names{"iterations", "target_ci", "max_time", "sample_limit"};
   return names[static_cast<std::size_t>(reason)];
@@ -21,6 +22,7 @@ std::string_view name(CheckResult::State state) {
   return names[static_cast<std::size_t>(state)];
 }
 
+/// Writes an object with a text member for each pair.
 void write_pairs(JsonBuilder& line, std::string_view key,
                  const std::vector<std::pair<std::string, std::string>>& pairs) {
   line.key(key);
@@ -37,7 +39,7 @@ std::optional<double> scaled(const std::optional<double>& value, double factor) 
   return *value * factor;
 }
 
-std::optional<std::string_view> unless_empty(std::string_view text) {
+std::optional<std::string_view> text_or_null(std::string_view text) {
   if (text.empty()) return std::nullopt;
   return text;
 }
@@ -108,13 +110,13 @@ void write_ranks(JsonBuilder& line, const std::vector<RankInfo>& ranks) {
     line.field("bus_id", rank.bus_id);
     line.field("device_name", rank.device_name);
     write_library(line, rank.library);
-    line.field("most_clock_mhz", scaled(rank.max_clock_hz, kPerMega));
+    line.field("most_clock_mhz", scaled(rank.max_clock_hz, kMhzPerHz));
     line.close_object();
   });
 }
 
 void write_times(JsonBuilder& line, std::string_view key, const std::vector<double>& times_s) {
-  line.values(key, times_s, [&line](double time_s) { line.value(time_s * kUs); });
+  line.values(key, times_s, [&line](double time_s) { line.value(time_s * kUsPerS); });
 }
 
 void write_statistics(JsonBuilder& line, const Statistics& statistics) {
@@ -122,13 +124,13 @@ void write_statistics(JsonBuilder& line, const Statistics& statistics) {
   if (statistics.samples == 0) return line.value(nullptr);
   line.open_object();
   line.field("samples", statistics.samples);
-  line.field("mean_us", statistics.mean_s * kUs);
-  line.field("median_us", statistics.median_s * kUs);
-  line.field("p95_us", statistics.p95_s * kUs);
-  line.field("p99_us", statistics.p99_s * kUs);
-  line.field("min_us", statistics.min_s * kUs);
-  line.field("max_us", statistics.max_s * kUs);
-  line.field("stdev_us", statistics.stdev_s * kUs);
+  line.field("mean_us", statistics.mean_s * kUsPerS);
+  line.field("median_us", statistics.median_s * kUsPerS);
+  line.field("p95_us", statistics.p95_s * kUsPerS);
+  line.field("p99_us", statistics.p99_s * kUsPerS);
+  line.field("min_us", statistics.min_s * kUsPerS);
+  line.field("max_us", statistics.max_s * kUsPerS);
+  line.field("stdev_us", statistics.stdev_s * kUsPerS);
   line.field("cv_percent", statistics.cv * 100);
   if (const auto& interval_s = statistics.median_ci95_s) {
     write_times(line, "median_ci95_us", {interval_s->first, interval_s->second});
@@ -145,7 +147,7 @@ void write_check(JsonBuilder& line, const CheckResult& check) {
   line.field("state", name(check.state));
   line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
   line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
-  line.field("policy", checked ? unless_empty(check.policy) : std::nullopt);
+  line.field("policy", checked ? text_or_null(check.policy) : std::nullopt);
   line.values("first_wrong", check.first_wrong, [&line](const WrongElement& wrong) {
     line.open_object();
     line.field("rank", wrong.rank);
@@ -161,9 +163,9 @@ void write_check(JsonBuilder& line, const CheckResult& check) {
 void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
   line.values("rank_clocks", clocks, [&line](const DeviceClock& clock) {
     line.open_object();
-    line.field("before_mhz", scaled(clock.before_hz, kPerMega));
-    line.field("after_mhz", scaled(clock.after_hz, kPerMega));
-    line.field("most_mhz", scaled(clock.max_hz, kPerMega));
+    line.field("before_mhz", scaled(clock.before_hz, kMhzPerHz));
+    line.field("after_mhz", scaled(clock.after_hz, kMhzPerHz));
+    line.field("most_mhz", scaled(clock.max_hz, kMhzPerHz));
     line.values("slowed_by", clock.throttle_reasons);
     line.close_object();
   });
@@ -183,7 +185,7 @@ void write_memory(JsonBuilder& line, const std::vector<RankMemory>& ranks) {
 }
 
 void write_samples(JsonBuilder& line, const std::vector<std::vector<double>>& rank_samples_s) {
-  const auto write_sample = [&line](double sample_s) { line.fixed(sample_s * kUs, kSampleDecimals); };
+  const auto write_sample = [&line](double sample_s) { line.fixed(sample_s * kUsPerS, kSampleDecimals); };
   line.values("samples_us", rank_samples_s,
               [&](const std::vector<double>& samples_s) { line.array(samples_s, write_sample); });
 }
@@ -234,7 +236,7 @@ void RecordWriter::end(const RunEnd& end) {
   start_line("end");
   line_.field("reason", end.reason);
   line_.field("exit_code", end.exit_code);
-  line_.field("message", unless_empty(end.message));
+  line_.field("message", text_or_null(end.message));
   line_.values("details", end.details);
   line_.field("rows", end.rows);
   line_.field("out_of_bounds", end.out_of_bounds);
@@ -259,10 +261,10 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("group", row.group);
   line_.field("ranks", row.group_ranks);
   line_.field("cycle", row.cycle);
-  line_.field("time_us", measurement.time_s * kUs);
-  line_.field("device_time_us", scaled(measurement.device_time_s, kUs));
-  line_.field("launch_time_us", scaled(measurement.launch_time_s, kUs));
-  line_.field("cpu_time_us", scaled(measurement.cpu_time_s, kUs));
+  line_.field("time_us", measurement.time_s * kUsPerS);
+  line_.field("device_time_us", scaled(measurement.device_time_s, kUsPerS));
+  line_.field("launch_time_us", scaled(measurement.launch_time_s, kUsPerS));
+  line_.field("cpu_time_us", scaled(measurement.cpu_time_s, kUsPerS));
   line_.field("algbw_gbps", measurement.algbw_bytes_per_s / kBytesPerGb);
   line_.field("busbw_gbps", measurement.busbw_bytes_per_s / kBytesPerGb);
   write_statistics(line_, measurement.statistics);

@@ -1,6 +1,6 @@
 #pragma once
-// Records: one JSON object per line, written during the run. schema/records.schema.json is the contract;
-// docs/records.md explains each field.
+// Writes records (--records): one JSON object per line, during the run. schema/records.schema.json is the contract with
+// readers; docs/records.md explains each field.
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,11 +17,11 @@ namespace busbw {
 /// Version of the record schema, by its own rules (schema/README.md). src/busbw/records.py has the same value.
 inline constexpr std::string_view kSchemaVersion = "1.3";
 
-/// Writes each line with one write call, so that the file is complete up to the last row even after a crash.
+/// Writes each line with one call, so that the file is complete up to the last row even after a crash.
 class RecordWriter : public Sink {
  public:
   explicit RecordWriter(NewFile file) : file_(std::move(file)) {}
-  /// Writes to a stream that others write to as well. Record lines are those that begin with '{'.
+  /// Writes to a stream that also receives the table. Only record lines begin with '{'.
   explicit RecordWriter(TextStream stream) : stream_(std::move(stream)) {}
   /// Creates `path`. Throws UsageError naming --records if it exists or cannot be created.
   static std::unique_ptr<RecordWriter> open(const std::string& path);
@@ -42,7 +42,7 @@ class RecordWriter : public Sink {
   void start_line(std::string_view kind);
   void finish_line();
 
-  std::optional<NewFile> file_;
+  std::optional<NewFile> file_;  // either a file or a stream
   std::optional<TextStream> stream_;
   bool begun_ = false;
   JsonBuilder line_;

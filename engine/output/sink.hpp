@@ -1,17 +1,18 @@
 #pragma once
-// A sink writes measured rows. It does not depend on how they were measured.
+// Interface of the receivers of measured rows: table, JSON document, records. The Reporter calls them during a run.
 #include <string>
 
 #include "values/run_result.hpp"
 
 namespace busbw {
 
+/// To add an output format, derive from this class.
 class Sink {
  public:
   virtual ~Sink() = default;
   /// Called before the first row.
   virtual void begin(const RunInfo& run) = 0;
-  /// Called after each case, with one row per group.
+  /// Called after each case, which is one size of one configuration, with one row per group of ranks.
   virtual void rows(const CaseRows& rows) = 0;
   /// Called last, also after an interrupt or an error.
   virtual void end(const RunEnd& end) = 0;

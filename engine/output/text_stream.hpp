@@ -1,5 +1,6 @@
 #pragma once
-// Text stream for readers that may be slow or close: a terminal, a pipe.
+// Text stream for a terminal or a pipe. Its reader may be slow or may close it. The table and records on standard output
+// use it.
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -10,10 +11,11 @@ namespace busbw {
 /// writes nothing after that. SIGPIPE must be ignored.
 class TextStream {
  public:
-  /// `should_drop` is polled while the reader does not read. True drops the remaining text instead of waiting.
+  /// `should_drop` is polled while the reader does not read. If it returns true, the remaining text is dropped.
   explicit TextStream(int descriptor, std::function<bool()> should_drop = {})
       : descriptor_(descriptor), should_drop_(std::move(should_drop)) {}
 
+  /// Writes all of `text`. Also throws EnvironmentError for other write errors.
   void write(std::string_view text);
 
  private:
@@ -21,7 +23,7 @@ class TextStream {
 
   int descriptor_;
   std::function<bool()> should_drop_;
-  bool failed_ = false;
+  bool failed_ = false;  // an error was thrown; later text is ignored
 };
 
 }  // namespace busbw

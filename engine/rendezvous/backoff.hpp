@@ -1,5 +1,6 @@
 #pragma once
-// Backoff with jitter for requests that thousands of processes send to one DNS or NFS server.
+// Backoff with jitter for requests that thousands of processes send to one DNS or NFS server. A process repeats such a
+// request until it finds process 0. Times are in ticks of 0.1 s.
 #include <algorithm>
 
 #include "common/os/ticker.hpp"
@@ -10,11 +11,11 @@ namespace busbw {
 /// jitter depends on the process number, so that processes started together spread their requests.
 class Backoff {
  public:
-  /// `is_first`: no request was sent yet, so the first is due at once. If the total limit is below 8 s, the intervals
-  /// start with an eighth of it.
-  Backoff(int process, bool is_first, int limit_ticks)
-      : seed_(static_cast<unsigned>(process)), pause_(std::clamp(limit_ticks / 8, 1, kTicksPerS)) {
-    if (!is_first) schedule_next(0);
+  /// `is_due_at_once`: true if no request was sent before. `limit_ticks`: time after which the process gives up. If it
+  /// is below 8 s, the first interval is an eighth of it instead of 1 s.
+  Backoff(int process, bool is_due_at_once, int limit_ticks)
+      : seed_(static_cast<unsigned>(process)), pause_ticks_(std::clamp(limit_ticks / 8, 1, kTicksPerS)) {
+    if (!is_due_at_once) schedule_next(0);
   }
 
   /// True if a request is due at `tick`. Also schedules the next one.
@@ -27,14 +28,15 @@ class Backoff {
  private:
   void schedule_next(int tick) {
     seed_ = seed_ * 1664525U + 1013904223U;  // generator from Numerical Recipes; good enough to spread processes
-    constexpr unsigned kUpperBits = 16;
-    next_tick_ = tick + pause_ + static_cast<int>((seed_ >> kUpperBits) % static_cast<unsigned>(pause_ / 4 + 1));
-    pause_ = std::min(pause_ * 3 / 2 + 1, 4 * kTicksPerS);
+    const unsigned random = seed_ >> 16;     // the upper bits, which are more random than the lower ones
+    const int jitter_ticks = static_cast<int>(random % static_cast<unsigned>(pause_ticks_ / 4 + 1));
+    next_tick_ = tick + pause_ticks_ + jitter_ticks;
+    pause_ticks_ = std::min(pause_ticks_ * 3 / 2 + 1, 4 * kTicksPerS);
   }
 
   unsigned seed_;
   int next_tick_ = 0;
-  int pause_;
+  int pause_ticks_;
 };
 
 }  // namespace busbw

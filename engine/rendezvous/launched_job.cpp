@@ -19,20 +19,23 @@ namespace {
 
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
-constexpr int kGraceTicks = 5 * kTicksPerS;  // for the other processes to leave
+constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
 constexpr int kMaxHeartbeatsPerTick = 200;  // bounds the heartbeats that process 0 receives in a large job
 constexpr double kNoLimitS = 1e9;
-constexpr double kExtraLimitS = 2;
+// Process 0 times out first, because it knows which processes are missing. The others wait this much longer.
+constexpr double kOtherProcessesExtraS = 2;
 
-ExitCode exit_of(const std::exception& error) {
+ExitCode exit_code_of(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
   return known ? known->exit() : ExitCode::environment;
 }
 
-/// Rethrows the current exception if its message `own` is the job's first failure, else throws the first failure.
-[[noreturn]] void throw_first_failure(const Failure& first, const std::string& own) {
-  if (first.message == own) throw;
-  throw Error(first.exit, first.message);  // another process failed first, and all processes end with one failure
+/// Rethrows the current exception if its message `own_message` is the job's first failure, else throws the first
+/// failure.
+[[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
+  if (first_failure.message == own_message) throw;
+  // Another process failed first, and all processes end with the same failure.
+  throw Error(first_failure.exit, first_failure.message);
 }
 
 }  // namespace
@@ -43,28 +46,28 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
       rendezvous_(membership, {callbacks_.on_status, [this] { tick_while_joining(); }}),
       own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   try {
-    if (membership_.process == 0) serve();
-    control_ = std::make_unique<TcpChannel>(rendezvous_.join(true));
+    if (membership_.process == 0) start_server();
+    control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_process=*/true));
     first_host_ = rendezvous_.first_host();
     store_address_text_ = control_->peer();
     is_control_open_ = true;
-    thread_ = std::thread([this] { run_control_thread(); });
+    control_thread_ = std::thread([this] { run_control_thread(); });
     stores_.resize(own_ranks_.size());
-    for (auto& store : stores_) store = new_store();
+    for (auto& store : stores_) store = connect_store();
     std::vector<int> all_members(static_cast<std::size_t>(membership_.processes));
     std::iota(all_members.begin(), all_members.end(), 0);
     // This team has no operations to watch, so it may use the first rank's counters.
-    processes_ = std::make_unique<StoreTeam>(
+    process_team_ = std::make_unique<StoreTeam>(
         *stores_[0], MemberCallbacks{[this] { return aborted(); }, [](std::optional<Phase>) {}, own_ranks_[0].issued},
         std::move(all_members), membership_.process, "the processes");
-    if (server_) wait_for_all();
-    processes_->barrier();
+    if (server_) wait_until_all_joined();
+    process_team_->barrier();
   } catch (const JobAborted&) {
     const Failure first_failure = *failure();
     leave();
     throw Error(first_failure.exit, first_failure.message);
   } catch (const std::exception& error) {
-    abort(exit_of(error), error.what());
+    abort(exit_code_of(error), error.what());
     if (server_) {  // the control thread, which would report the failure, may not be running yet
       server_->abort(*failure());
       record_failure(*server_->tracker().failure());
@@ -79,7 +82,7 @@ LaunchedJob::~LaunchedJob() { leave(); }
 
 // ---- joining --------------------------------------------------------------------------------------------------------
 
-void LaunchedJob::serve() {
+void LaunchedJob::start_server() {
   std::vector<Descriptor> listeners = rendezvous_.open();
   try {
     server_ = std::make_unique<TcpStoreServer>(
@@ -91,20 +94,22 @@ void LaunchedJob::serve() {
   }
 }
 
-/// Calls `on_tick`. Its exception closes connections during a handshake, so the failure is sent to the store first.
+/// Calls `on_tick`. If that throws, sends the failure to the store before the exception closes this process's
+/// connections.
 void LaunchedJob::tick_while_joining() {
   try {
     callbacks_.on_tick();
   } catch (const Error& error) {
     abort(error.exit(), error.what());
-    static_cast<void>(failure());
+    static_cast<void>(failure());  // waits up to 1 s for the store's answer
     throw;
   }
   if (aborted()) throw JobAborted();
 }
 
-void LaunchedJob::wait_for_all() {
-  const int limit = ticks_of(membership_.join_limit_s);
+/// Process 0: waits until every process has joined, and reports the missing ones from time to time.
+void LaunchedJob::wait_until_all_joined() {
+  const int limit_ticks = ticks_of(membership_.join_limit_s);
   int next_status_tick = kFirstStatusTicks;
   bool has_reported_mismatch = false;
   const auto rejected_text = [this] {
@@ -123,22 +128,16 @@ void LaunchedJob::wait_for_all() {
       return fmt::format("{} of {} processes {} not joined: {}", missing.size(), membership_.processes,
                          missing.size() == 1 ? "has" : "have", number_list_text(missing));
     };
-    const auto mismatch_text = [&] {
-      std::string all;
-      for (const std::string& one : {server_->tracker().other_token(), server_->tracker().other_version()})
-        if (!one.empty()) all += "; " + one;
-      return all;
-    };
-    if (tick >= limit)
+    if (tick >= limit_ticks)
       throw Error(
           ExitCode::rank_lost,
           fmt::format("{} (limit {:g} s){}{}; check that they run and reach process 0 on {}, which listens at {} (a "
                       "firewall?), or raise BUSBW_JOIN_TIMEOUT_S and -T",
                       missing_text(), membership_.join_limit_s, rejected_text(), mismatch_text(), host_name(),
                       rendezvous_.listen_address_text()));
-    const bool reports_now = !has_reported_mismatch && !mismatch_text().empty();
-    has_reported_mismatch = has_reported_mismatch || reports_now;
-    if (reports_now || tick >= next_status_tick) {
+    const bool is_mismatch_new = !has_reported_mismatch && !mismatch_text().empty();
+    has_reported_mismatch = has_reported_mismatch || is_mismatch_new;
+    if (is_mismatch_new || tick >= next_status_tick) {
       callbacks_.on_status(fmt::format("{}{}; process 0 listens at {}", missing_text(), mismatch_text(),
                                        rendezvous_.listen_address_text()));
       next_status_tick = tick + kStatusTicks;
@@ -147,10 +146,19 @@ void LaunchedJob::wait_for_all() {
   }
 }
 
+/// Returns what process 0 knows about clients with another token or version, for the end of a message. Empty if
+/// nothing.
+std::string LaunchedJob::mismatch_text() const {
+  std::string text;
+  for (const std::string& mismatch : {server_->tracker().other_token(), server_->tracker().other_version()})
+    if (!mismatch.empty()) text += "; " + mismatch;
+  return text;
+}
+
 Bytes LaunchedJob::agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide) {
   try {
-    const std::vector<Bytes> all = processes_->gather(own_message);
-    return processes_->broadcast(server_ ? decide(all) : Bytes());
+    const std::vector<Bytes> gathered = process_team_->gather(own_message);
+    return process_team_->broadcast(server_ ? decide(gathered) : Bytes());
   } catch (const JobAborted&) {
     const Failure first_failure = *failure();
     throw Error(first_failure.exit, first_failure.message);
@@ -160,42 +168,43 @@ Bytes LaunchedJob::agree(const Bytes& own_message, const std::function<Bytes(con
 }
 
 void LaunchedJob::fail_with(const std::exception& error, const std::string& message) {
-  abort(exit_of(error), message);
+  abort(exit_code_of(error), message);
   throw_first_failure(*failure(), message);
 }
 
 // ---- running --------------------------------------------------------------------------------------------------------
 
-std::unique_ptr<TcpStore> LaunchedJob::new_store() {
+std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
   const auto aborted = [this] {
     if (is_agreeing_) callbacks_.on_tick();
     return this->aborted();
   };
-  return std::make_unique<TcpStore>(rendezvous_.join(false),
-                                    StoreCallbacks{aborted, [this](const Failure& failure) { record_failure(failure); },
-                                                   [this](const std::string& cause) { on_store_lost(cause); }},
-                                    // Process 0 times out first, because it knows which processes are missing.
-                                    std::min(membership_.step_limit_s + (server_ ? 0 : kExtraLimitS), kNoLimitS));
+  return std::make_unique<TcpStore>(
+      rendezvous_.join(/*is_process=*/false),
+      StoreCallbacks{aborted, [this](const Failure& failure) { record_failure(failure); },
+                     [this](const std::string& cause) { on_store_lost(cause); }},
+      std::min(membership_.step_limit_s + (server_ ? 0 : kOtherProcessesExtraS), kNoLimitS));
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
-  const auto own = static_cast<std::size_t>(rank % membership_.ranks_per_process);
+  const auto local_index = static_cast<std::size_t>(rank % membership_.ranks_per_process);
   is_agreeing_ = false;
-  stores_[own]->limit(kNoLimitS);  // from here on, the watchdog limits the waits
+  stores_[local_index]->set_limit_s(kNoLimitS);  // from here on, the watchdog limits the waits
   std::vector<int> all_members(static_cast<std::size_t>(ranks()));
   std::iota(all_members.begin(), all_members.end(), 0);
-  const auto on_step = [this, own](std::optional<Phase> phase) {
-    if (phase &&
-        own_ranks_[own].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) != static_cast<int>(*phase))
-      stores_[own]->report_phase(static_cast<int>(own), *phase);
-    own_ranks_[own].steps.fetch_add(1, std::memory_order_relaxed);
+  const auto on_step = [this, local_index](std::optional<Phase> phase) {
+    if (phase && own_ranks_[local_index].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) !=
+                     static_cast<int>(*phase))
+      stores_[local_index]->report_phase(static_cast<int>(local_index), *phase);
+    own_ranks_[local_index].steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
   };
-  return std::make_unique<StoreTeam>(*stores_[own],
-                                     MemberCallbacks{[this] { return aborted(); }, on_step, own_ranks_[own].issued},
-                                     std::move(all_members), rank, "the job");
+  return std::make_unique<StoreTeam>(
+      *stores_[local_index], MemberCallbacks{[this] { return aborted(); }, on_step, own_ranks_[local_index].issued},
+      std::move(all_members), rank, "the job");
 }
 
+/// Records the failure that the store reported. It replaces a failure of this process that is not confirmed.
 void LaunchedJob::record_failure(const Failure& failure) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!failure_ || is_unconfirmed_) failure_ = failure;
@@ -213,6 +222,7 @@ void LaunchedJob::abort(ExitCode exit, const std::string& message) noexcept {
   aborted_.store(true, std::memory_order_release);
 }
 
+/// Aborts the job because a connection to the store is lost. `cause` is the end of the message.
 void LaunchedJob::on_store_lost(const std::string& cause) noexcept {
   if (is_leaving_) return;
   // The store's failure message may still be in transit on another connection, so wait up to 1 s for it.
@@ -235,13 +245,14 @@ void LaunchedJob::on_store_lost(const std::string& cause) noexcept {
   }
 }
 
-/// Waits up to 1 s for the store's answer, because the first failure counts if several processes abort at once.
+/// Waits up to 1 s for the store to confirm this process's failure or to answer with an earlier one of another process.
 std::optional<Failure> LaunchedJob::failure() const {
   std::unique_lock lock(mutex_);
   failure_changed_.wait_for(lock, std::chrono::milliseconds(kTicksPerS * kTickMs), [this] { return !is_unconfirmed_; });
   return failure_;
 }
 
+/// Ends waits in failure(), because the control thread sends and receives nothing more.
 void LaunchedJob::close_control() noexcept {
   const std::scoped_lock lock(mutex_);
   is_control_open_ = is_unconfirmed_ = false;
@@ -250,9 +261,9 @@ void LaunchedJob::close_control() noexcept {
 
 RankProgress LaunchedJob::progress(int rank) const {
   if (!is_local_rank(rank)) return server_ ? server_->tracker().progress(rank) : RankProgress{};
-  const Rank& own = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
-  return {static_cast<Phase>(own.phase.load(std::memory_order_relaxed)), own.steps.load(std::memory_order_relaxed),
-          own.issued.operations(), own.issued.bytes()};
+  const Rank& local_rank = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
+  return {static_cast<Phase>(local_rank.phase.load(std::memory_order_relaxed)),
+          local_rank.steps.load(std::memory_order_relaxed), local_rank.issued.operations(), local_rank.issued.bytes()};
 }
 
 std::string LaunchedJob::rank_name(int rank) const {
@@ -267,9 +278,9 @@ std::string LaunchedJob::with_rank_name(int rank, const std::string& sentence) c
 
 /// Main function of the control thread.
 void LaunchedJob::run_control_thread() noexcept {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  sigset_t all_signals;
+  sigfillset(&all_signals);
+  pthread_sigmask(SIG_BLOCK, &all_signals, nullptr);  // the main thread handles signals
   try {
     exchange_control_frames();
   } catch (const BrokenMessage&) {
@@ -280,9 +291,21 @@ void LaunchedJob::run_control_thread() noexcept {
   close_control();
 }
 
+/// Returns the progress of each local rank, as ProcessTracker::record_heartbeat reads it.
+Bytes LaunchedJob::make_heartbeat() const {
+  MessageWriter heartbeat;
+  for (const Rank& rank : own_ranks_)
+    heartbeat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
+        .add(rank.steps.load(std::memory_order_relaxed))
+        .add(rank.issued.operations())
+        .add(rank.issued.bytes());
+  return heartbeat.bytes();
+}
+
 /// Sends heartbeats, aborts and the leave frame to the store, and receives the job's failure.
 void LaunchedJob::exchange_control_frames() {
   const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
+  // An eighth of the silence limit, but at most 0.5 s, or more in a large job to bound the rate at process 0.
   const int heartbeat_ticks =
       std::clamp(max_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick));
   int silent_ticks = 0;
@@ -290,7 +313,7 @@ void LaunchedJob::exchange_control_frames() {
   int leaving_ticks = 0;
   bool has_sent_abort = false;
   bool has_sent_leave = false;
-  while (leaving_ticks < kGraceTicks) {
+  while (leaving_ticks < kLeaveTicks) {
     if (!has_sent_abort) {
       const std::scoped_lock lock(mutex_);
       if (reports_failure_) {
@@ -301,13 +324,7 @@ void LaunchedJob::exchange_control_frames() {
     if (is_leaving_ && !std::exchange(has_sent_leave, true)) control_->send(FrameKind::leave, {});
     if (!has_sent_leave && ticks_since_heartbeat++ >= heartbeat_ticks) {
       ticks_since_heartbeat = 1;
-      MessageWriter heartbeat;
-      for (const Rank& rank : own_ranks_)
-        heartbeat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
-            .add(rank.steps.load(std::memory_order_relaxed))
-            .add(rank.issued.operations())
-            .add(rank.issued.bytes());
-      control_->send(FrameKind::heartbeat, heartbeat.bytes());
+      control_->send(FrameKind::heartbeat, make_heartbeat());
     }
     const auto received = control_->receive(kTickMs);
     if (!received) {
@@ -334,7 +351,8 @@ void LaunchedJob::exchange_control_frames() {
   }
 }
 
-/// True if processes that have not joined yet should still receive the failure, instead of searching for process 0.
+/// True if process 0 should wait for processes that have not joined yet, to send them the failure. They would otherwise
+/// search for process 0 until their time limit.
 bool LaunchedJob::others_may_join() const {
   const auto first_failure = failure();
   return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
@@ -342,8 +360,8 @@ bool LaunchedJob::others_may_join() const {
 
 void LaunchedJob::leave() noexcept {
   if (is_leaving_.exchange(true)) return;
-  if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
-  if (server_) server_->wait_until_all_left(kGraceTicks, others_may_join());
+  if (control_thread_.joinable() && control_thread_.get_id() != std::this_thread::get_id()) control_thread_.join();
+  if (server_) server_->wait_until_all_left(kLeaveTicks, others_may_join());
   if (server_) rendezvous_.close();
 }
 

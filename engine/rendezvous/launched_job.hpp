@@ -1,5 +1,7 @@
 #pragma once
-// A job of separately started processes, on one or more hosts. They communicate through the store in process 0.
+// A job of separately started processes, on one or more hosts. They communicate through the rendezvous store in process
+// 0. Each process has one store connection per rank, and a control connection with a thread of its own. The control
+// connection carries heartbeats and aborts to process 0, and the job's failure back.
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -14,6 +16,7 @@
 
 namespace busbw {
 
+/// This process's part in the job.
 class LaunchedJob final : public Job {
  public:
   /// Returns when every process has joined. Throws Error with the missing processes, the attempts and a remedy.
@@ -30,11 +33,12 @@ class LaunchedJob final : public Job {
   std::string with_rank_name(int rank, const std::string& sentence) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }
 
-  /// Gathers `own_message` from every process and returns the result of `decide`, which runs in process 0. Every
-  /// process must call it equally often, before its ranks start. An exception from `decide` aborts the job.
+  /// Makes a decision for all processes: gathers `own_message` from each, calls `decide` in process 0 and returns its
+  /// result in every process. All processes must make the same calls, before their ranks start. An exception from
+  /// `decide` aborts the job.
   Bytes agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
-  /// Aborts the job with `message`. Call it from a catch block for `error`. Throws the first failure of the job:
-  /// `error` itself, or the failure of another process.
+  /// Aborts the job with `message`; call it from the catch block of `error`. Throws the job's first failure, which is
+  /// `error` itself or the failure of another process.
   [[noreturn]] void fail_with(const std::exception& error, const std::string& message);
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
@@ -49,17 +53,20 @@ class LaunchedJob final : public Job {
     IssuedOperations issued;
   };
 
-  void serve();
+  /// Starts the store. Only in process 0.
+  void start_server();
   void tick_while_joining();
-  void wait_for_all();
+  void wait_until_all_joined();
+  std::string mismatch_text() const;
   bool others_may_join() const;
   void run_control_thread() noexcept;
   void exchange_control_frames();
+  Bytes make_heartbeat() const;
   void record_failure(const Failure& failure) noexcept;
   void close_control() noexcept;
   void on_store_lost(const std::string& cause) noexcept;
   bool is_local_rank(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
-  std::unique_ptr<TcpStore> new_store();
+  std::unique_ptr<TcpStore> connect_store();
 
   Membership membership_;
   JoinCallbacks callbacks_;
@@ -69,7 +76,7 @@ class LaunchedJob final : public Job {
   std::string first_host_;  // host of process 0
   std::vector<Rank> own_ranks_;
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
-  std::unique_ptr<Team> processes_;                // team of all processes for `agree`, over the first store
+  std::unique_ptr<Team> process_team_;             // team of all processes for `agree`, over the first store
   std::atomic<bool> is_agreeing_{true};            // until the ranks start
 
   std::atomic<bool> aborted_{false};
@@ -77,13 +84,13 @@ class LaunchedJob final : public Job {
   mutable std::mutex mutex_;  // guards the members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
-  bool reports_failure_ = false;  // the failure began here and must be sent to the store
-  bool is_unconfirmed_ = false;   // the store may still answer with an earlier failure
+  bool reports_failure_ = false;  // the failure began in this process and must be sent to the store
+  bool is_unconfirmed_ = false;   // `failure_` is of this process; the store may answer with an earlier one
   bool is_control_open_ = false;  // the control thread is connected to the store
 
   std::unique_ptr<TcpChannel> control_;  // used only by the control thread
   std::atomic<bool> is_leaving_{false};
-  std::thread thread_;
+  std::thread control_thread_;
 };
 
 }  // namespace busbw

@@ -18,32 +18,34 @@
 namespace busbw {
 namespace {
 
-constexpr int kAttemptTicks = 2 * kTicksPerS;  // time for one address
-constexpr int kFirstAttemptTicks =
-    3;  // for one of several addresses in the first round, because some may be unreachable
-constexpr int kRetryTicks = 10 * kTicksPerS;  // an earlier job may still be closing the same port
+// Times in ticks of 0.1 s.
+constexpr int kConnectTicks = 2 * kTicksPerS;  // for one connection attempt
+// For one of several addresses in the first round, because some may be unreachable.
+constexpr int kFirstConnectTicks = 3;
+constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job may use the same port for this time
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr std::uint64_t kMaxTicks = 1'000'000;
 
 constexpr const char* kAddressKey = "address of process 0";
 
-bool names_loopback(const std::string& host) {
+bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 bool is_own_address(const Endpoint& endpoint) {
-  return std::ranges::any_of(interfaces(), [&](const Interface& one) { return one.address.host() == endpoint.host(); });
+  return std::ranges::any_of(interfaces(),
+                             [&](const Interface& local) { return local.address.host() == endpoint.host(); });
 }
 
-/// Listens at the addresses of this host that the given names resolve to. If no name resolves to such an address,
-/// listens on all addresses. Loopback counts only if named, because /etc/hosts often maps the host name to it.
-std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
+/// Listens at those addresses of `address.hosts` that belong to this host, or on all addresses if no address does.
+/// Loopback counts only if named, because /etc/hosts often maps the host name to it.
+std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {
     std::string ignored;
     for (const Endpoint& endpoint : resolve_host(host, address.port, ignored)) {
-      if (!is_own_address(endpoint) || (endpoint.is_loopback() && !names_loopback(host))) continue;
+      if (!is_own_address(endpoint) || (endpoint.is_loopback() && !is_loopback_name(host))) continue;
       if (std::ranges::none_of(own_endpoints, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
         own_endpoints.push_back(endpoint);
     }
@@ -54,14 +56,15 @@ std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
   return listeners;
 }
 
-/// Like listen_for, but retries for `ticks`, because an ending job may still use the port.
-std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
+/// Like listen_at_own_addresses, but retries for `limit_ticks`, because an ending job may still use the port.
+std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, const JoinCallbacks& callbacks,
+                                            int limit_ticks) {
   for (int tick = 0;; ++tick) {
     callbacks.on_tick();
     try {
-      return listen_for(address);
+      return listen_at_own_addresses(address);
     } catch (const EnvironmentError&) {
-      if (tick >= ticks) throw;
+      if (tick >= limit_ticks) throw;
     }
     if (tick == kFirstStatusTicks)
       callbacks.on_status(
@@ -70,10 +73,39 @@ std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, cons
   }
 }
 
+/// Returns the endpoint at which process 0 itself connects to its listening socket.
 Endpoint local_connect_endpoint(const Endpoint& listening) {
   const std::string host = listening.host();
   if (host == "0.0.0.0" || host == "::") return endpoint_of("127.0.0.1", listening.port());
   return listening;
+}
+
+/// Exchanges the frames of the client's handshake and returns its result, which is `not_authenticated` after
+/// `limit_ticks`.
+ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
+                                                    const ClientInfo& client, int limit_ticks,
+                                                    const std::function<void()>& on_tick) {
+  ClientHandshake handshake(token);
+  channel.send(FrameKind::hello, handshake.hello());
+  // After a greeting, process 0 counts this process as joined, and as lost if it disconnects. So wait longer then.
+  bool has_sent_greeting = false;
+  const auto max_wait_ticks = [&] { return has_sent_greeting ? limit_ticks : std::min(kStaleJobTicks, limit_ticks); };
+  for (int waited_ticks = 0; waited_ticks < max_wait_ticks() && !channel.ended();) {
+    on_tick();
+    const auto received = channel.receive(kTickMs);
+    if (!received) {
+      ++waited_ticks;
+      continue;
+    }
+    if (received->kind != FrameKind::challenge) return handshake.result_of(received->kind, received->body);
+    try {
+      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
+      has_sent_greeting = true;
+    } catch (const BrokenMessage&) {
+      break;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -95,11 +127,11 @@ std::vector<Descriptor> RendezvousPoint::open() {
     if (!has_own_token_) membership_.token = random_token();
     const std::string shared_token = has_own_token_ ? std::string() : membership_.token;
     std::string addresses;
-    for (const Interface& one : interfaces()) addresses += one.address.host() + " ";
+    for (const Interface& local : interfaces()) addresses += local.address.host() + " ";
     file_store_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(shared_token).bytes());
   } else {
     listeners = listen_with_retries(std::get<TcpStoreAddress>(membership_.store), callbacks_,
-                                    std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
+                                    std::min(kStaleJobTicks, ticks_of(membership_.join_limit_s)));
     own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
   }
   for (const Descriptor& listener : listeners) {
@@ -115,16 +147,17 @@ void RendezvousPoint::close() {
   if (file_store_ && membership_.process == 0) file_store_->clear();
 }
 
-/// Returns the addresses at which the store may listen. With a folder, none until process 0 has published them.
-std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::candidate_addresses(std::string& error) {
+/// Returns the addresses at which process 0 may listen. With a folder, the list is empty until process 0 has published
+/// them. Sets `error` if an address cannot be found.
+std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(std::string& error) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};
-  std::vector<CandidateAddress> all;
+  std::vector<CandidateAddress> candidates;
   if (file_store_) {
     const auto message = file_store_->try_get(kAddressKey);
     const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
     if (!message) {
       error = fmt::format("it has not written its address to {}", folder);
-      return all;
+      return candidates;
     }
     try {
       MessageReader reader(*message);
@@ -133,7 +166,7 @@ std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::candidate_addres
       const std::string shared_token = reader.take_text();
       if (!has_own_token_) membership_.token = shared_token;
       for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
-        all.push_back({endpoint_of(hosts.substr(0, end), port), {}});
+        candidates.push_back({endpoint_of(hosts.substr(0, end), port), {}});
         hosts.erase(0, end + 1);
       }
     } catch (const BrokenMessage&) {
@@ -142,63 +175,43 @@ std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::candidate_addres
                       "or set another one in BUSBW_RENDEZVOUS",
                       folder));
     }
-    return all;
+    return candidates;
   }
   const auto& address = std::get<TcpStoreAddress>(membership_.store);
   for (const std::string& host : address.hosts)
     for (const Endpoint& endpoint : resolve_host(host, address.port, error))
-      all.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
-  return all;
+      candidates.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
+  return candidates;
 }
 
-/// Runs the client's handshake. True if process 0 welcomes this process within `ticks`, else sets the reason in
-/// `attempt`. Throws Error if process 0 proves its identity and refuses this process.
-bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks,
+/// Runs the client's handshake. True if process 0 welcomes this process within `limit_ticks`, else sets the reason in
+/// `attempt`. Throws Error if process 0 proves that it has the token and refuses this process.
+bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int limit_ticks,
                                     JoinAttempt& attempt) {
   using Kind = ClientHandshake::HandshakeResult::Kind;
   const ClientInfo client{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
                           getpid(),   host_name()};
-  ClientHandshake handshake(membership_.token);  // the folder may have just provided the token
-  channel.send(FrameKind::hello, handshake.hello());
-  ClientHandshake::HandshakeResult result;
-  // After a greeting, process 0 counts this process as joined, and as lost if it disconnects. So wait longer.
-  bool has_sent_greeting = false;
-  for (int waited = 0; waited < (has_sent_greeting ? ticks : std::min(kRetryTicks, ticks)) && !channel.ended();) {
-    callbacks_.on_tick();
-    const auto received = channel.receive(kTickMs);
-    if (!received) {
-      ++waited;
-      continue;
-    }
-    if (received->kind != FrameKind::challenge) {
-      result = handshake.result_of(received->kind, received->body);
-      break;
-    }
-    try {
-      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
-      has_sent_greeting = true;
-    } catch (const BrokenMessage&) {
-      break;
-    }
-  }
-  const auto rejection = [&](const std::string& reason) {
+  // The token is read here, because the folder may have just provided it.
+  const ClientHandshake::HandshakeResult result =
+      exchange_handshake(channel, membership_.token, client, limit_ticks, callbacks_.on_tick);
+  const auto rejection_text = [&](const std::string& reason) {
     return fmt::format("process {} was rejected by {}: {}", membership_.process, endpoint.text(), reason);
   };
   switch (result.kind) {
     case Kind::welcome: first_host_ = result.host; return true;
     case Kind::refused: {
-      // Without a token, any program can send this frame, so other exit codes are not trusted.
-      const bool is_possible = result.failure.exit == ExitCode::usage || result.failure.exit == ExitCode::environment;
-      throw Error(is_possible ? result.failure.exit : ExitCode::environment, rejection(result.failure.message));
+      // If the job has no token, any program can send this frame, so other exit codes are not trusted.
+      const bool is_plausible = result.failure.exit == ExitCode::usage || result.failure.exit == ExitCode::environment;
+      throw Error(is_plausible ? result.failure.exit : ExitCode::environment, rejection_text(result.failure.message));
     }
     case Kind::other_token:
       // Not authenticated: the sender may not belong to the job, and process 0 may listen at another address.
-      attempt.rejection =
-          rejection("the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
+      attempt.rejection = rejection_text(
+          "the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
       attempt.error = fmt::format("{}: the token differs", endpoint.text());
       return false;
     case Kind::other_version:
-      attempt.rejection = rejection(
+      attempt.rejection = rejection_text(
           fmt::format("it uses version {} of busbw's protocol, this process version {}; install the same busbw "
                       "everywhere",
                       result.version, kWireVersion));
@@ -211,45 +224,50 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
 }
 
 TcpChannel RendezvousPoint::join(bool is_process) {
-  const int limit = std::max(1, ticks_of(membership_.join_limit_s));
+  const int limit_ticks = std::max(1, ticks_of(membership_.join_limit_s));
   const auto on_tick = [this] {
     callbacks_.on_tick();
-    return false;
+    return false;  // continue to connect
   };
   JoinAttempt attempt;
   int next_status_tick = kFirstStatusTicks;
   // After the first join the address is known, and a busy process 0 gets more time.
-  int multi_attempt_ticks = first_host_.empty() ? kFirstAttemptTicks : kAttemptTicks;
-  Backoff backoff(membership_.process, candidates_.empty(), limit);
+  int ticks_per_candidate = first_host_.empty() ? kFirstConnectTicks : kConnectTicks;
+  Backoff backoff(membership_.process, candidates_.empty(), limit_ticks);
   const Ticker ticker;
   int tick = 0;
-  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks)); };
-  while (count(), tick < limit) {
+  const auto is_time_left = [&] {
+    tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks));
+    return tick < limit_ticks;
+  };
+  while (is_time_left()) {
     on_tick();
+    // A rejection counts only if it is of the last complete round over the candidates.
     const std::string previous_rejection = std::exchange(attempt.rejection, {});
-    const bool is_fresh = backoff.is_due(tick);
-    if (is_fresh)
-      if (auto found = candidate_addresses(attempt.error); !found.empty()) candidates_ = std::move(found);
-    const int attempt_ticks = candidates_.size() > 1 ? multi_attempt_ticks : kAttemptTicks;
+    const bool is_lookup_due = backoff.is_due(tick);
+    if (is_lookup_due)
+      if (auto candidates = find_candidates(attempt.error); !candidates.empty()) candidates_ = std::move(candidates);
+    const int connect_ticks = candidates_.size() > 1 ? ticks_per_candidate : kConnectTicks;
     for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
-      if (count(), tick >= limit) {
+      if (!is_time_left()) {
         if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
         break;
       }
-      ConnectResult connected = connect_to(candidate->endpoint, std::min(attempt_ticks, limit - tick), on_tick);
+      ConnectResult connected = connect_to(candidate->endpoint, std::min(connect_ticks, limit_ticks - tick), on_tick);
       if (!connected.socket.is_open()) {
         attempt.error = candidate->name + connected.message;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
-      if (count(); run_handshake(channel, candidate->endpoint, is_process, std::max(1, limit - tick), attempt)) {
+      static_cast<void>(is_time_left());  // updates `tick`
+      if (run_handshake(channel, candidate->endpoint, is_process, std::max(1, limit_ticks - tick), attempt)) {
         std::rotate(candidates_.begin(), candidate, std::next(candidate));  // the next join starts with this address
         return channel;
       }
     }
-    if (!candidates_.empty()) multi_attempt_ticks = std::min(2 * multi_attempt_ticks, kAttemptTicks);
-    // Until then, an earlier job may still listen at this address, or this job at another one.
-    if (is_fresh && tick >= kRetryTicks && !attempt.rejection.empty()) break;
+    if (!candidates_.empty()) ticks_per_candidate = std::min(2 * ticks_per_candidate, kConnectTicks);
+    // Before kStaleJobTicks, an earlier job may still listen at this address, or this job at another one.
+    if (is_lookup_due && tick >= kStaleJobTicks && !attempt.rejection.empty()) break;
     if (tick >= next_status_tick) {
       callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, attempt.error));
       next_status_tick = tick + kStatusTicks;

@@ -1,5 +1,6 @@
 #pragma once
-// The address at which processes of a job join: process 0 listens there, the others search and connect.
+// The rendezvous of a launched job: process 0 listens at an address, and the other processes find it and connect.
+// LaunchedJob uses it.
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,7 +14,7 @@ namespace busbw {
 
 class FileStore;
 
-/// Place of one process in a launched job, with its limits.
+/// Position of one process in a launched job, with its limits.
 struct Membership {
   int process = 0;
   int processes = 1;
@@ -24,11 +25,11 @@ struct Membership {
   double join_limit_s = 60;
   /// Time limit for each wait before the ranks start (-T).
   double step_limit_s = 600;
-  /// Time without a frame after which a process is lost.
+  /// Time without a received frame after which a process is lost.
   double silence_s = 30;
 };
 
-/// Callbacks while processes join and agree, called in the waiting thread.
+/// Called by the waiting thread while processes join and agree.
 struct JoinCallbacks {
   /// Receives a status message from time to time, with the missing processes.
   std::function<void(const std::string&)> on_status;
@@ -36,6 +37,7 @@ struct JoinCallbacks {
   std::function<void()> on_tick;
 };
 
+/// `open` and `close` are for process 0, `join` is for every process including process 0.
 class RendezvousPoint {
  public:
   /// Does not connect yet. `callbacks` are called during `open` and `join`.
@@ -48,8 +50,8 @@ class RendezvousPoint {
   const std::string& listen_address_text() const { return listen_text_; }
   /// Process 0: removes the address that `open` published.
   void close();
-  /// Returns a connection that process 0 has accepted, for this process or for one of its ranks. Throws Error with the
-  /// attempts and a remedy.
+  /// Returns a connection that process 0 has accepted: the control connection if `is_process`, else the connection of
+  /// one rank. Throws Error with the last problem and a remedy.
   TcpChannel join(bool is_process);
   /// Returns the job's token. With a folder, it is known after process 0 has been found.
   const std::string& token() const { return membership_.token; }
@@ -57,9 +59,9 @@ class RendezvousPoint {
   const std::string& first_host() const { return first_host_; }
 
  private:
-  /// Result of the last round over all addresses.
+  /// Problems of the last attempt to connect to all addresses.
   struct JoinAttempt {
-    std::string error;      // reason of the last failed attempt
+    std::string error;      // last problem
     std::string rejection;  // token or version mismatch at an address; not authenticated
   };
   /// One address at which process 0 may listen.
@@ -67,12 +69,13 @@ class RendezvousPoint {
     Endpoint endpoint;
     std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
-  std::vector<CandidateAddress> candidate_addresses(std::string& error);
-  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, JoinAttempt& attempt);
+  std::vector<CandidateAddress> find_candidates(std::string& error);
+  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int limit_ticks,
+                     JoinAttempt& attempt);
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  const bool has_own_token_;  // true: the token is neither written to nor read from the folder
+  const bool has_own_token_;  // BUSBW_TOKEN is set, so the folder does not transfer the token
   std::unique_ptr<FileStore> file_store_;  // null unless BUSBW_RENDEZVOUS=file:...
   std::vector<CandidateAddress> candidates_;  // from the last lookup; the last successful address first
   Endpoint own_endpoint_;  // of the store, as process 0 reaches it

@@ -29,16 +29,16 @@ module_field() { # module version field
 build() { # output module version package [linker flags]
   [ -x "$folder/bin/$1" ] && return
   echo "kube: building $1 $3" >&2
-  local here=$folder/modules/${2//\//_} theirs
-  theirs=$(module_field "$2" "$3" GoMod)
-  mkdir -p "$here"
+  local module_folder=$folder/modules/${2//\//_} upstream_go_mod
+  upstream_go_mod=$(module_field "$2" "$3" GoMod)
+  mkdir -p "$module_folder"
   {
     echo "module busbw.test/kube"
-    grep '^go ' "$theirs"
+    grep '^go ' "$upstream_go_mod"
     echo "require $2 $3"
-    sed -n "s#^[[:space:]]*\(k8s.io/[a-z0-9.-]*\) => \./staging.*#replace \1 => \1 v0.${kubernetes#v1.}#p" "$theirs"
-  } >"$here/go.mod"
-  (cd "$here" && go build -trimpath -ldflags "-s -w ${5:-}" -o "$folder/bin/$1.new" "$4")
+    sed -n "s#^[[:space:]]*\(k8s.io/[a-z0-9.-]*\) => \./staging.*#replace \1 => \1 v0.${kubernetes#v1.}#p" "$upstream_go_mod"
+  } >"$module_folder/go.mod"
+  (cd "$module_folder" && go build -trimpath -ldflags "-s -w ${5:-}" -o "$folder/bin/$1.new" "$4")
   mv "$folder/bin/$1.new" "$folder/bin/$1"
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A store in a folder that all members see, for example on a shared file system. Waits poll the folder and are slow.
-// Launched processes use it only to find the address of process 0.
+// A rendezvous store in a folder that all members see, for example on a shared file system. Waits poll the folder and
+// are slow, so RendezvousPoint uses it only to publish and find the address of process 0.
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ namespace busbw {
 /// removed by that read, all others by `clear`.
 class FileStore final : public Store {
  public:
-  /// Creates the folder if it is missing and `makes_folder` is true. Throws EnvironmentError. `limit_s`: longest wait.
-  /// `on_wait` is called repeatedly during waits and may throw.
+  /// Creates the folder if it is missing and `makes_folder` is true. Throws EnvironmentError if that fails. `limit_s`:
+  /// longest wait in seconds. `on_wait` is called repeatedly during waits and may throw.
   FileStore(std::string folder, double limit_s, std::function<void()> on_wait = [] {}, bool makes_folder = true);
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
@@ -34,7 +34,7 @@ class FileStore final : public Store {
   /// `suffix` selects a file of the key: "" its value, "+" its sum, "@3" the arrival of member 3 at its barrier.
   std::string path_of(const std::string& key, const std::string& suffix = "") const;
   std::string failure_path() const;
-  /// Calls `attempt` until it returns a value. Throws on an abort and at the limit.
+  /// Calls `attempt` until it returns a value. Throws on an abort, and after the limit an error that names `request`.
   template <class Attempt>
   auto wait_for(const Attempt& attempt, const StoreRequest& request);
 

@@ -9,36 +9,39 @@
 namespace busbw {
 namespace {
 
+/// Beginning of a hello: "bswbrol" and the version.
 using HelloPrefix = std::array<char, 8>;
 constexpr HelloPrefix kPrefix{'b', 's', 'w', 'b', 'r', 'o', 'l', kWireVersion};
 
-bool is_version(char letter) {
-  return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
+bool is_version_character(char version) {
+  return (version >= '0' && version <= '9') || (version >= 'a' && version <= 'z') || (version >= 'A' && version <= 'Z');
 }
 
 /// HMAC that proves knowledge of the token for one frame. All inputs before the body have a fixed length, so different
 /// inputs never produce the same bytes.
-Digest proof_of(const std::string& token, const Nonces& nonces, FrameKind kind, std::span<const std::byte> body) {
-  Bytes all(1, static_cast<std::byte>(kind));
-  all.insert(all.end(), nonces.client.begin(), nonces.client.end());
-  all.insert(all.end(), nonces.server.begin(), nonces.server.end());
-  all.insert(all.end(), body.begin(), body.end());
-  return hmac_sha256(token, {reinterpret_cast<const char*>(all.data()), all.size()});
+Digest make_proof(const std::string& token, const Nonces& nonces, FrameKind kind, std::span<const std::byte> body) {
+  Bytes hmac_input(1, static_cast<std::byte>(kind));
+  hmac_input.insert(hmac_input.end(), nonces.client.begin(), nonces.client.end());
+  hmac_input.insert(hmac_input.end(), nonces.server.begin(), nonces.server.end());
+  hmac_input.insert(hmac_input.end(), body.begin(), body.end());
+  return hmac_sha256(token, {reinterpret_cast<const char*>(hmac_input.data()), hmac_input.size()});
 }
 
+/// Returns the proof of a frame, followed by `body`.
 Bytes with_proof(const std::string& token, const Nonces& nonces, FrameKind kind, const Bytes& body) {
-  Bytes all(sizeof(Digest) + body.size());
-  std::ranges::copy(proof_of(token, nonces, kind, body), all.begin());
-  std::ranges::copy(body, all.begin() + sizeof(Digest));
-  return all;
+  Bytes frame(sizeof(Digest) + body.size());
+  std::ranges::copy(make_proof(token, nonces, kind, body), frame.begin());
+  std::ranges::copy(body, frame.begin() + sizeof(Digest));
+  return frame;
 }
 
-/// Returns the body after the proof and sets `is_proved`. Throws BrokenMessage if the frame is too short for a proof.
-std::span<const std::byte> take_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
-                                      std::span<const std::byte> all, bool& is_proved) {
-  if (all.size() < sizeof(Digest)) throw BrokenMessage();
-  const std::span<const std::byte> body = all.subspan(sizeof(Digest));
-  is_proved = constant_time_equal(all.first(sizeof(Digest)), proof_of(token, nonces, kind, body));
+/// Returns the body after the proof, and sets `is_proved` to true if the proof is right. Throws BrokenMessage if the
+/// frame is too short for a proof.
+std::span<const std::byte> check_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
+                                       std::span<const std::byte> frame, bool& is_proved) {
+  if (frame.size() < sizeof(Digest)) throw BrokenMessage();
+  const std::span<const std::byte> body = frame.subspan(sizeof(Digest));
+  is_proved = constant_time_equal(frame.first(sizeof(Digest)), make_proof(token, nonces, kind, body));
   return body;
 }
 
@@ -46,7 +49,7 @@ std::span<const std::byte> take_proof(const std::string& token, const Nonces& no
 
 char version_of_hello(std::span<const std::byte> hello) {
   const auto prefix = MessageReader(hello).take<HelloPrefix>();
-  if (!std::equal(prefix.begin(), prefix.end() - 1, kPrefix.begin()) || !is_version(prefix.back()))
+  if (!std::equal(prefix.begin(), prefix.end() - 1, kPrefix.begin()) || !is_version_character(prefix.back()))
     throw BrokenMessage();
   return prefix.back();
 }
@@ -81,7 +84,7 @@ ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std:
   if ((kind != FrameKind::welcome && kind != FrameKind::refused) || body.empty()) return result;
   try {
     bool is_proved = false;
-    MessageReader reader(take_proof(token_, nonces_, kind, body, is_proved));
+    MessageReader reader(check_proof(token_, nonces_, kind, body, is_proved));
     if (!is_proved) return result;
     if (kind == FrameKind::welcome) return {HandshakeResult::Kind::welcome, reader.take_text(), {}};
     return {HandshakeResult::Kind::refused, {}, unpack_failure(reader)};
@@ -102,7 +105,7 @@ Bytes ServerHandshake::challenge() const { return MessageWriter().add(nonces_.se
 ServerHandshake::ClientIdentity ServerHandshake::read_greeting(const std::string& token,
                                                                std::span<const std::byte> greeting) const {
   ClientIdentity identity;
-  MessageReader reader(take_proof(token, nonces_, FrameKind::greeting, greeting, identity.knows_token));
+  MessageReader reader(check_proof(token, nonces_, FrameKind::greeting, greeting, identity.knows_token));
   identity.client = ClientInfo::unpack(reader);
   return identity;
 }

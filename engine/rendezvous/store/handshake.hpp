@@ -22,6 +22,7 @@
 
 namespace busbw {
 
+/// Random number that a side makes for each connection.
 using Nonce = std::array<std::byte, 16>;
 
 /// Returns the version in a hello. Throws BrokenMessage if the body is not a hello of busbw.
@@ -29,7 +30,7 @@ char version_of_hello(std::span<const std::byte> hello);
 /// Returns the body of the FrameKind::hello that answers a client of another version.
 Bytes version_mismatch_hello();
 
-/// Random numbers of both sides.
+/// Nonces of both sides of a connection.
 struct Nonces {
   Nonce client;
   Nonce server;
@@ -81,6 +82,7 @@ class ServerHandshake {
     ClientInfo client;
     bool knows_token = false;
   };
+  /// Reads the body of a greeting. Throws BrokenMessage if it is invalid.
   ClientIdentity read_greeting(const std::string& token, std::span<const std::byte> greeting) const;
   /// Returns the body of FrameKind::welcome.
   Bytes welcome(const std::string& token, const std::string& host) const;

@@ -9,31 +9,32 @@
 
 namespace busbw {
 
-Bytes MemoryStore::ask(StoreRequest request) {
+Bytes MemoryStore::send_and_wait(StoreRequest request) {
   std::unique_lock lock(mutex_);
   if (failure_) throw JobAborted();
   const StoreRequest original = request;
-  const std::uint32_t number = request.number = next_number_++;
-  const auto deliver = [&](StoreRequest pending) {
-    for (StoreReply& answer : state_.take(0, std::move(pending))) answers_[answer.number] = std::move(answer);
-    answered_.notify_all();
+  request.number = next_number_++;
+  const std::uint32_t number = request.number;
+  const auto handle = [&](StoreRequest pending) {
+    for (StoreReply& reply : state_.handle_request(0, std::move(pending))) replies_[reply.number] = std::move(reply);
+    changed_.notify_all();
   };
-  deliver(std::move(request));
-  const bool in_time = answered_.wait_for(lock, std::chrono::duration<double>(limit_s_),
-                                          [&] { return failure_ || answers_.contains(number); });
+  handle(std::move(request));
+  const bool is_answered = changed_.wait_for(lock, std::chrono::duration<double>(limit_s_),
+                                             [&] { return failure_ || replies_.contains(number); });
   if (failure_) throw JobAborted();
-  if (in_time) return value_of(answers_.extract(number).mapped());
-  StoreRequest missing{StoreRequest::Op::missing, next_number_++, original.key, {}, 0, 0};
+  if (is_answered) return require_value(replies_.extract(number).mapped());
+  StoreRequest missing{.op = StoreRequest::Op::missing, .number = next_number_++, .key = original.key};
   const std::uint32_t missing_number = missing.number;
-  deliver(std::move(missing));
-  throw wait_timeout_error(original, value_of(answers_.extract(missing_number).mapped()), limit_s_);
+  handle(std::move(missing));
+  throw wait_timeout_error(original, require_value(replies_.extract(missing_number).mapped()), limit_s_);
 }
 
 void MemoryStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
-  ask({StoreRequest::Op::set, 0, key, {value.begin(), value.end()}, reads, 0});
+  send_and_wait({.op = StoreRequest::Op::set, .key = key, .value = {value.begin(), value.end()}, .amount = reads});
 }
 
-Bytes MemoryStore::get(const std::string& key) { return ask({StoreRequest::Op::get, 0, key, {}, 0, 0}); }
+Bytes MemoryStore::get(const std::string& key) { return send_and_wait({.op = StoreRequest::Op::get, .key = key}); }
 
 std::vector<Bytes> MemoryStore::get_all(std::span<const std::string> keys) {
   std::vector<Bytes> values;
@@ -42,17 +43,17 @@ std::vector<Bytes> MemoryStore::get_all(std::span<const std::string> keys) {
 }
 
 std::int64_t MemoryStore::add(const std::string& key, std::int64_t amount) {
-  return sum_of(ask({StoreRequest::Op::add, 0, key, {}, amount, 0}));
+  return decode_sum(send_and_wait({.op = StoreRequest::Op::add, .key = key, .amount = amount}));
 }
 
 void MemoryStore::barrier(const std::string& key, int member, int members) {
-  ask({StoreRequest::Op::barrier, 0, key, {}, members, member});
+  send_and_wait({.op = StoreRequest::Op::barrier, .key = key, .amount = members, .member = member});
 }
 
 void MemoryStore::abort(const Failure& failure) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!failure_) failure_ = failure;
-  answered_.notify_all();
+  changed_.notify_all();
 }
 
 std::optional<Failure> MemoryStore::failure() {

@@ -1,5 +1,5 @@
 #pragma once
-// A store in this process's memory, for ranks that are threads.
+// A rendezvous store in this process's memory, for members that are threads.
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -12,7 +12,7 @@ namespace busbw {
 /// One object is shared by all members and called from their threads.
 class MemoryStore final : public Store {
  public:
-  /// `limit_s`: longest wait.
+  /// `limit_s`: longest wait in seconds.
   explicit MemoryStore(double limit_s) : limit_s_(limit_s) {}
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
@@ -24,12 +24,13 @@ class MemoryStore final : public Store {
   std::optional<Failure> failure() override;
 
  private:
-  Bytes ask(StoreRequest request);
+  /// Executes a request and waits for its reply, at most `limit_s`. Returns the value in the reply.
+  Bytes send_and_wait(StoreRequest request);
 
   std::mutex mutex_;
-  std::condition_variable answered_;
+  std::condition_variable changed_;  // a reply was added, or the job was aborted
   StoreState state_;
-  std::map<std::uint32_t, StoreReply> answers_;  // by request number
+  std::map<std::uint32_t, StoreReply> replies_;  // by request number
   std::uint32_t next_number_ = 0;
   std::optional<Failure> failure_;
   double limit_s_;

@@ -38,22 +38,23 @@ std::vector<int> ProcessTracker::missing() const {
 
 RankProgress ProcessTracker::progress(int rank) const {
   const std::scoped_lock lock(mutex_);
-  return at(rank / ranks_per_process_).ranks[static_cast<std::size_t>(rank % ranks_per_process_)];
+  return process_at(rank / ranks_per_process_).ranks[static_cast<std::size_t>(rank % ranks_per_process_)];
 }
 
 /// Returns the name for messages: "rank 3 (process 3, pid 123 on n2)".
-std::string ProcessTracker::name_of(int process) const {
-  const Process& entry = at(process);
-  const int first = process * ranks_per_process_;
-  const int last = first + ranks_per_process_ - 1;
-  const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
+std::string ProcessTracker::process_name(int process) const {
+  const Process& entry = process_at(process);
+  const int first_rank = process * ranks_per_process_;
+  const int last_rank = first_rank + ranks_per_process_ - 1;
+  const std::string ranks = first_rank == last_rank ? fmt::format("rank {}", first_rank)
+                                                    : fmt::format("ranks {} to {}", first_rank, last_rank);
   if (entry.host.empty()) return fmt::format("{} (process {})", ranks, process);
   return fmt::format("{} (process {}, pid {} on {})", ranks, process, entry.pid, entry.host);
 }
 
 std::string ProcessTracker::host_of_process(int process) const {
   const std::scoped_lock lock(mutex_);
-  return at(process).host;
+  return process_at(process).host;
 }
 
 std::optional<Failure> ProcessTracker::failure() const {
@@ -99,8 +100,8 @@ bool ProcessTracker::fail(const Failure& failure) {
 
 bool ProcessTracker::report_token_mismatch(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
-  if (!is_of_job(client.process)) return true;
-  Process& process = at(client.process);
+  if (!is_process_number(client.process)) return true;
+  Process& process = process_at(client.process);
   if (process.state != Process::State::absent) return true;
   if (!process.other_token.empty()) return false;
   process.other_token = fmt::format(
@@ -119,7 +120,7 @@ bool ProcessTracker::report_version_mismatch(const std::string& address, char ve
   return true;
 }
 
-std::optional<Failure> ProcessTracker::refusal(const ClientInfo& client) const {
+std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) const {
   const std::string name = fmt::format("process {} on {}", client.process, printable_value(client.host));
   const int processes = static_cast<int>(processes_.size());
   if (client.processes != processes)
@@ -129,25 +130,25 @@ std::optional<Failure> ProcessTracker::refusal(const ClientInfo& client) const {
   if (client.ranks_per_process != ranks_per_process_)
     return Failure{ExitCode::usage, fmt::format("{} has {} ranks, process 0 has {}; use the same -t and -g everywhere",
                                                 name, client.ranks_per_process, ranks_per_process_)};
-  if (!is_of_job(client.process))
+  if (!is_process_number(client.process))
     return Failure{ExitCode::environment, fmt::format("no process {} in a job of {}; number the processes from 0 "
                                                       "(BUSBW_RANK)",
                                                       client.process, processes)};
-  if (!client.is_process || at(client.process).state == Process::State::absent) return std::nullopt;
+  if (!client.is_process || process_at(client.process).state == Process::State::absent) return std::nullopt;
   return Failure{ExitCode::environment,
                  fmt::format("{} has already joined, and {} has the same number; set a different "
                              "BUSBW_RANK for each",
-                             name_of(client.process), name)};
+                             process_name(client.process), name)};
 }
 
 std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
-  if (const auto failure = refusal(client)) {
+  if (const auto failure = join_refusal(client)) {
     if (!first_refusal_) first_refusal_ = failure;
-    if (is_of_job(client.process)) at(client.process).is_refused = true;
+    if (is_process_number(client.process)) process_at(client.process).is_refused = true;
     return failure;
   }
-  Process& process = at(client.process);
+  Process& process = process_at(client.process);
   if (!client.is_process) {
     ++process.rank_connections;
     return std::nullopt;
@@ -161,7 +162,7 @@ std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) 
 
 void ProcessTracker::record_heartbeat(int process_number, MessageReader& reader) {
   const std::scoped_lock lock(mutex_);
-  Process& process = at(process_number);
+  Process& process = process_at(process_number);
   for (RankProgress& rank : process.ranks) {
     const Phase phase = take_phase_from(reader);
     const auto steps = reader.take<std::uint64_t>();
@@ -175,22 +176,22 @@ void ProcessTracker::record_phase(int process, MessageReader& reader) {
   const auto index = reader.take<std::uint32_t>();
   const Phase phase = take_phase_from(reader);
   const std::scoped_lock lock(mutex_);
-  auto& ranks = at(process).ranks;
+  auto& ranks = process_at(process).ranks;
   if (index >= ranks.size()) throw BrokenMessage();
   ranks[index].phase = phase;
 }
 
 void ProcessTracker::mark_left(int process) {
   const std::scoped_lock lock(mutex_);
-  at(process).state = Process::State::left;
+  process_at(process).state = Process::State::left;
   changed_.notify_all();
 }
 
 bool ProcessTracker::connection_closed(int process_number, bool is_process) {
   const std::scoped_lock lock(mutex_);
-  Process& process = at(process_number);
+  Process& process = process_at(process_number);
   if (!is_process && process.rank_connections-- > ranks_per_process_)
-    return false;  // a surplus connection, which is not needed
+    return false;  // a surplus connection of a rank that retried, which is not needed
   if (process.state != Process::State::joined) return false;
   mark_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
                                         "kernel log of {} for a cause such as lack of memory",
@@ -199,7 +200,7 @@ bool ProcessTracker::connection_closed(int process_number, bool is_process) {
 }
 
 bool ProcessTracker::tick() {
-  bool lost = false;
+  bool is_any_lost = false;
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
@@ -207,18 +208,19 @@ bool ProcessTracker::tick() {
     mark_lost(static_cast<int>(i),
               fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
                           silence_ticks_ * kTickMs * 1e-3));
-    lost = true;
+    is_any_lost = true;
   }
-  return lost;
+  return is_any_lost;
 }
 
 /// Marks a process as lost. Call it with the mutex locked.
 void ProcessTracker::mark_lost(int process, const std::string& cause) {
-  at(process).state = Process::State::lost;
-  const Phase phase = std::ranges::min(at(process).ranks, {}, &RankProgress::steps).phase;
+  process_at(process).state = Process::State::lost;
+  // The rank with the fewest steps shows where the process stopped.
+  const Phase phase = std::ranges::min(process_at(process).ranks, {}, &RankProgress::steps).phase;
   if (!failure_)
-    failure_ =
-        Failure{ExitCode::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), cause)};
+    failure_ = Failure{ExitCode::rank_lost,
+                       fmt::format("{} was lost in phase {}: {}", process_name(process), name(phase), cause)};
   changed_.notify_all();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Tracks in process 0 which processes have joined, their progress, which are lost, and the job's failure.
+// Tracks, in process 0, which processes have joined, left or are lost, the progress of their ranks, and the job's
+// failure. TcpStoreServer updates it, and LaunchedJob queries it.
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -14,7 +15,7 @@ namespace busbw {
 /// Written by the server thread, read by other threads of process 0. Thread-safe.
 class ProcessTracker {
  public:
-  /// `silence_ticks`: ticks without a heartbeat after which a process is lost.
+  /// `silence_ticks`: ticks (0.1 s) without a heartbeat after which a process is lost.
   ProcessTracker(int processes, int ranks_per_process, int silence_ticks);
 
   // ---- queries of process 0 ----
@@ -26,14 +27,15 @@ class ProcessTracker {
   /// Returns the job's failure, or nothing.
   std::optional<Failure> failure() const;
   /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
-  /// for absent processes, except refused ones, to join and leave.
+  /// until the absent processes, except refused ones, have joined and left.
   bool wait_until_all_left(int ticks, bool also_absent = false);
   /// Message about a missing process with a token mismatch, or empty. It is used only in messages, because the client
   /// is not authenticated.
   std::string other_token() const;
   /// Message about a client of another protocol version, or empty. Used only in messages as well.
   std::string other_version() const;
-  /// Failure sent to the first client that knows the token but does not fit into the job.
+  /// Failure sent to the first client that has the job's token but other settings, for example another number of
+  /// processes. Nothing if there was no such client.
   std::optional<Failure> first_refusal() const;
 
   // ---- updates by the server thread ----
@@ -43,8 +45,8 @@ class ProcessTracker {
   bool report_token_mismatch(const ClientInfo& client);
   /// Records a client of another version at `address`. Returns false if one was reported before.
   bool report_version_mismatch(const std::string& address, char version);
-  /// Adds the connection of a process or of one of its ranks. Returns a failure if the client does not fit into the
-  /// job.
+  /// Adds the connection of a process or of one of its ranks. Returns the failure to send if the client's settings do
+  /// not match the job.
   std::optional<Failure> add_connection(const ClientInfo& client);
   /// Records the progress of all ranks of a process. Throws BrokenMessage.
   void record_heartbeat(int process, MessageReader& reader);
@@ -59,6 +61,7 @@ class ProcessTracker {
 
  private:
   struct Process {
+    /// absent: has not joined yet; left: ended and said so; lost: ended or went silent without a message.
     enum class State { absent, joined, left, lost };
     State state = State::absent;
     bool is_refused = false;  // the process received a refusal
@@ -70,17 +73,18 @@ class ProcessTracker {
     std::vector<RankProgress> ranks;
   };
 
-  std::optional<Failure> refusal(const ClientInfo& client) const;
-  bool is_of_job(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
+  /// Returns the failure to send to a client that cannot join, or nothing if it can. Call it with the mutex locked.
+  std::optional<Failure> join_refusal(const ClientInfo& client) const;
+  bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
   void mark_lost(int process, const std::string& cause);
-  std::string name_of(int process) const;
-  Process& at(int process) { return processes_[static_cast<std::size_t>(process)]; }
-  const Process& at(int process) const { return processes_[static_cast<std::size_t>(process)]; }
+  std::string process_name(int process) const;
+  Process& process_at(int process) { return processes_[static_cast<std::size_t>(process)]; }
+  const Process& process_at(int process) const { return processes_[static_cast<std::size_t>(process)]; }
 
   int ranks_per_process_;
   int silence_ticks_;
   mutable std::mutex mutex_;  // guards the following members
-  std::condition_variable changed_;
+  std::condition_variable changed_;  // the state of a process changed
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
   std::optional<Failure> first_refusal_;

@@ -1,5 +1,6 @@
 #pragma once
-// Key-value store for the processes of a job before and besides the measurement.
+// Interface of the rendezvous store: a key-value store with which the members of a job communicate before and besides
+// the measurement. StoreTeam uses it.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,9 +12,9 @@
 
 namespace busbw {
 
-/// Keys and values shared by all members of a job. Calls block until they are answered, at most for the store's limit.
-/// Then they throw Error (ExitCode::rank_lost) with the missing key or members. After an abort every call throws
-/// JobAborted.
+/// Keys and values shared by all members of a job; a member is a process or a rank. A call waits for its reply. After
+/// the store's time limit, it throws Error (ExitCode::rank_lost) with the missing key or members. After an abort every
+/// call throws JobAborted.
 class Store {
  public:
   static constexpr std::size_t kMaxKeyBytes = 256;
@@ -28,7 +29,8 @@ class Store {
   virtual std::vector<Bytes> get_all(std::span<const std::string> keys) = 0;
   /// Adds to the number of `key`, initially 0, and returns the sum.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
-  /// Returns when all of `members` have called it with this key; `member` is this one, from 0 on. A key is usable once.
+  /// Returns when `members` members have called it with this key. `member` is the index of the caller, from 0 on. A key
+  /// is usable once.
   virtual void barrier(const std::string& key, int member, int members) = 0;
   /// Ends the waits of all members. The first failure is kept.
   virtual void abort(const Failure& failure) noexcept = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Contents and waiting clients of a store, without threads, sockets or clocks. The stores in memory and over TCP are
-// interfaces to it.
+// Contents and waiting clients of a rendezvous store, without threads, sockets or clocks. MemoryStore and
+// TcpStoreServer pass requests to it and deliver its replies.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,14 +15,16 @@ namespace busbw {
 
 /// Request of a member to a store.
 struct StoreRequest {
+  /// `missing` asks for the members that have not arrived at a barrier. The others are the functions of Store.
   enum class Op : std::uint8_t { set, get, add, barrier, missing };
   Op op = Op::get;
   std::uint32_t number = 0;  // request number, chosen by the member
-  std::string key;
-  Bytes value;               // for set
+  std::string key = {};
+  Bytes value = {};          // for set
   std::int64_t amount = 0;   // set: reads; add: summand; barrier: number of members
   std::int32_t member = 0;   // for barrier
 
+  /// Encodes the request for `unpack`.
   Bytes packed() const;
   /// Throws BrokenMessage if the bytes are not a request.
   static StoreRequest unpack(std::span<const std::byte> bytes);
@@ -45,14 +47,16 @@ class StoreState {
   /// `max_members`: maximum number of members of a barrier.
   explicit StoreState(std::int64_t max_members = 1 << 24) : max_members_(max_members) {}
 
-  /// Processes a request. Returns all replies that it makes possible: none, one to the client, or several to waiting
-  /// clients.
-  std::vector<StoreReply> take(std::uint64_t client, StoreRequest request);
+  /// Executes a request. Returns all replies that it makes possible: none, one to `client`, or several to clients that
+  /// waited for it. `client` is any number that identifies the client's connection.
+  std::vector<StoreReply> handle_request(std::uint64_t client, StoreRequest request);
   /// Drops the waits of a client that has disconnected.
-  void forget(std::uint64_t client);
+  void drop_client(std::uint64_t client);
+  /// Returns the estimated memory of all keys, values and waits.
   std::size_t bytes() const { return bytes_; }
 
  private:
+  /// A client that waits for the reply to its request `number`.
   struct Waiter {
     std::uint64_t client;
     std::uint32_t number;
@@ -64,17 +68,17 @@ class StoreState {
   struct BarrierState {
     std::vector<bool> has_arrived;
     int arrived = 0;
-    std::vector<Waiter> waiting;
+    std::vector<Waiter> waiters;
   };
 
-  void set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& answers);
-  void get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& answers);
-  void arrive(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& answers);
-  std::string refusal(const StoreRequest& request) const;
+  void set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& replies);
+  void get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies);
+  void arrive_at_barrier(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& replies);
+  std::string refusal_reason(const StoreRequest& request) const;
 
   std::unordered_map<std::string, Entry> entries_;
   std::unordered_map<std::string, std::int64_t> sums_;
-  std::unordered_map<std::string, std::vector<Waiter>> waiting_;
+  std::unordered_map<std::string, std::vector<Waiter>> waiters_;
   std::unordered_map<std::string, BarrierState> barriers_;
   std::int64_t max_members_;
   std::size_t bytes_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// A connection of a process or rank to the store in process 0.
+// Client side of a connection between a process or rank and the store of process 0.
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// Frames over a socket. Not thread-safe.
+/// Sends and receives frames over a socket. Not thread-safe.
 class TcpChannel {
  public:
   struct ReceivedFrame {
@@ -21,9 +21,9 @@ class TcpChannel {
 
   /// Queues a frame and sends as much as possible without blocking.
   void send(FrameKind kind, std::span<const std::byte> body);
-  /// Returns the next frame, waiting at most `wait_ms`. Nothing on timeout, and always nothing after `ended`.
+  /// Returns the next frame, waiting at most `wait_ms`. Nothing on timeout, and nothing once `ended` is true.
   std::optional<ReceivedFrame> receive(int wait_ms);
-  /// True if the other side closed the connection or sent an invalid frame.
+  /// True if the store closed the connection or sent an invalid frame.
   bool ended() const { return ended_; }
   /// True if the last `receive` timed out without receiving any bytes.
   bool idle() const { return idle_; }
@@ -32,12 +32,13 @@ class TcpChannel {
 
  private:
   void flush();
-  std::optional<ReceivedFrame> next();
+  /// Returns the next frame of the bytes that were already received.
+  std::optional<ReceivedFrame> next_frame();
 
   Descriptor socket_;
-  FrameReader in_;
-  Bytes out_;
-  std::size_t sent_ = 0;
+  FrameReader received_;
+  Bytes output_;
+  std::size_t sent_bytes_ = 0;  // the first bytes of `output_`, which are already sent
   bool ended_ = false;
   bool idle_ = false;
 };

@@ -15,7 +15,7 @@ std::uint32_t TcpStore::send(StoreRequest request) {
   return request.number;
 }
 
-StoreReply TcpStore::wait(const StoreRequest& request) {
+StoreReply TcpStore::wait_for_reply(const StoreRequest& request) {
   for (double waited_s = 0;;) {
     // Replies sent before the abort still count, because they may complete the last row.
     const bool aborted = callbacks_.aborted();
@@ -29,11 +29,11 @@ StoreReply TcpStore::wait(const StoreRequest& request) {
       if (channel_.idle()) waited_s += kTickMs * 1e-3;
       if (waited_s < limit_s_) continue;
       if (request.op == StoreRequest::Op::missing) throw wait_timeout_error(request, {}, limit_s_);
-      const Bytes missing = ask({StoreRequest::Op::missing, 0, request.key, {}, 0, 0});
+      const Bytes missing = send_and_wait({.op = StoreRequest::Op::missing, .key = request.key});
       throw wait_timeout_error(request, missing, limit_s_);
     }
     try {
-      if (auto answer = answer_in(*received)) return std::move(*answer);
+      if (auto reply = decode_reply(*received)) return std::move(*reply);
     } catch (const BrokenMessage&) {
       callbacks_.on_lost_store("it sent an invalid message");
       throw JobAborted();
@@ -41,55 +41,55 @@ StoreReply TcpStore::wait(const StoreRequest& request) {
   }
 }
 
-std::optional<StoreReply> TcpStore::answer_in(const TcpChannel::ReceivedFrame& received) {
+std::optional<StoreReply> TcpStore::decode_reply(const TcpChannel::ReceivedFrame& received) {
   MessageReader reader(received.body);
   if (received.kind == FrameKind::failure) {
     failure_ = unpack_failure(reader);
     callbacks_.on_failure(*failure_);
     throw JobAborted();
   }
-  if (received.kind != FrameKind::answer) return std::nullopt;
-  StoreReply answer;
-  answer.number = reader.take<std::uint32_t>();
-  answer.kind = reader.take<StoreReply::Kind>();
-  answer.value = reader.take_bytes();
-  return answer;
+  if (received.kind != FrameKind::reply) return std::nullopt;
+  StoreReply reply;
+  reply.number = reader.take<std::uint32_t>();
+  reply.kind = reader.take<StoreReply::Kind>();
+  reply.value = reader.take_bytes();
+  return reply;
 }
 
-Bytes TcpStore::ask(StoreRequest request) {
+Bytes TcpStore::send_and_wait(StoreRequest request) {
   const std::uint32_t number = send(request);
   for (;;) {
-    StoreReply answer = wait(request);
-    if (answer.number == number) return value_of(std::move(answer));
+    StoreReply reply = wait_for_reply(request);
+    if (reply.number == number) return require_value(std::move(reply));
   }
 }
 
 void TcpStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
-  ask({StoreRequest::Op::set, 0, key, {value.begin(), value.end()}, reads, 0});
+  send_and_wait({.op = StoreRequest::Op::set, .key = key, .value = {value.begin(), value.end()}, .amount = reads});
 }
 
-Bytes TcpStore::get(const std::string& key) { return ask({StoreRequest::Op::get, 0, key, {}, 0, 0}); }
+Bytes TcpStore::get(const std::string& key) { return send_and_wait({.op = StoreRequest::Op::get, .key = key}); }
 
 std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
-  std::map<std::uint32_t, std::size_t> pending;
-  for (std::size_t i = 0; i < keys.size(); ++i) pending[send({StoreRequest::Op::get, 0, keys[i], {}, 0, 0})] = i;
+  std::map<std::uint32_t, std::size_t> pending;  // request number -> index of its key
+  for (std::size_t i = 0; i < keys.size(); ++i) pending[send({.op = StoreRequest::Op::get, .key = keys[i]})] = i;
   std::vector<Bytes> values(keys.size());
   while (!pending.empty()) {
-    StoreReply answer = wait({StoreRequest::Op::get, 0, keys[pending.begin()->second], {}, 0, 0});
-    const auto found = pending.find(answer.number);
-    if (found == pending.end()) continue;
-    values[found->second] = value_of(std::move(answer));
-    pending.erase(found);
+    StoreReply reply = wait_for_reply({.op = StoreRequest::Op::get, .key = keys[pending.begin()->second]});
+    const auto answered = pending.find(reply.number);
+    if (answered == pending.end()) continue;
+    values[answered->second] = require_value(std::move(reply));
+    pending.erase(answered);
   }
   return values;
 }
 
 std::int64_t TcpStore::add(const std::string& key, std::int64_t amount) {
-  return sum_of(ask({StoreRequest::Op::add, 0, key, {}, amount, 0}));
+  return decode_sum(send_and_wait({.op = StoreRequest::Op::add, .key = key, .amount = amount}));
 }
 
 void TcpStore::barrier(const std::string& key, int member, int members) {
-  ask({StoreRequest::Op::barrier, 0, key, {}, members, member});
+  send_and_wait({.op = StoreRequest::Op::barrier, .key = key, .amount = members, .member = member});
 }
 
 void TcpStore::report_phase(int index, Phase phase) {

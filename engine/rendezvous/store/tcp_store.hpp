@@ -1,24 +1,25 @@
 #pragma once
-// The rendezvous store of a job, accessed over TCP.
+// Client of the rendezvous store over TCP. Each rank of a launched job has one, with its own connection.
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/store/store_state.hpp"
 #include "rendezvous/store/tcp_channel.hpp"
 
 namespace busbw {
 
-/// State and callbacks of the job during waits.
+/// Functions of the job that the store calls during waits.
 struct StoreCallbacks {
+  /// Returns true if the job is aborted.
   std::function<bool()> aborted;
-  /// The store reported the job's failure.
+  /// Receives the job's failure when the store reports it.
   std::function<void(const Failure&)> on_failure;
-  /// The connection to the store is lost, with the cause. Must abort the job before it returns.
+  /// Receives the cause when the connection to the store is lost. Must abort the job before it returns.
   std::function<void(const std::string&)> on_lost_store;
 };
 
-/// For use by one thread.
+/// Not thread-safe.
 class TcpStore final : public Store {
  public:
-  /// `channel` has completed the handshake. `limit_s`: longest wait.
+  /// `channel` has completed the handshake. `limit_s`: longest wait in seconds.
   TcpStore(TcpChannel channel, StoreCallbacks callbacks, double limit_s)
       : channel_(std::move(channel)), callbacks_(std::move(callbacks)), limit_s_(limit_s) {}
 
@@ -30,19 +31,21 @@ class TcpStore final : public Store {
   void barrier(const std::string& key, int member, int members) override;
   void abort(const Failure& failure) noexcept override;
   std::optional<Failure> failure() override { return failure_; }
-  /// Sets the longest wait for later calls.
-  void limit(double limit_s) { limit_s_ = limit_s; }
+  /// Sets the longest wait of later calls.
+  void set_limit_s(double limit_s) { limit_s_ = limit_s; }
   /// Reports the phase of local rank `index` at once, so that a crash is attributed to that phase.
   void report_phase(int index, Phase phase);
 
  private:
+  /// Sends a request and returns its number.
   std::uint32_t send(StoreRequest request);
-  Bytes ask(StoreRequest request);
-  /// Waits for the next reply. At the limit, throws an error that names `request`.
-  StoreReply wait(const StoreRequest& request);
-  /// Returns the reply in a frame, or nothing for other frames. Throws JobAborted on a failure frame, and
-  /// BrokenMessage.
-  std::optional<StoreReply> answer_in(const TcpChannel::ReceivedFrame& received);
+  /// Sends a request and returns the value in its reply.
+  Bytes send_and_wait(StoreRequest request);
+  /// Waits for the next reply to any request. At the limit, throws an error that names `request`.
+  StoreReply wait_for_reply(const StoreRequest& request);
+  /// Returns the reply in a frame, or nothing for other frames. Throws JobAborted for a failure frame, and
+  /// BrokenMessage for an invalid frame.
+  std::optional<StoreReply> decode_reply(const TcpChannel::ReceivedFrame& received);
 
   TcpChannel channel_;
   StoreCallbacks callbacks_;

@@ -17,17 +17,19 @@
 namespace busbw {
 namespace {
 
-constexpr int kGreetingTicks = 10 * kTicksPerS;
+/// Time for a client to authenticate after it has connected.
+constexpr int kMaxGreetingTicks = 10 * kTicksPerS;
 /// Additional connections for clients that are not authenticated yet, and for reconnecting members.
 constexpr std::size_t kSpareConnections = 256;
 /// Bound for unread replies. A client beyond it is disconnected.
-constexpr std::size_t kMaxOutBytes = StoreState::kMaxBytes + (std::size_t{16} << 20);
+constexpr std::size_t kMaxUnsentBytes = StoreState::kMaxBytes + (std::size_t{16} << 20);
 /// Connections accepted before other clients are served again, so that a flood of connections cannot block them.
 constexpr int kMaxAcceptedAtOnce = 64;
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
-constexpr std::uint64_t kTimer = 0;
-constexpr std::uint64_t kWake = 1;
-constexpr std::uint64_t kFirstListener = 2;
+// epoll ids: the timer, the wake-up event, the listeners, then the connections.
+constexpr std::uint64_t kTimerId = 0;
+constexpr std::uint64_t kWakeId = 1;
+constexpr std::uint64_t kFirstListenerId = 2;
 
 }  // namespace
 
@@ -37,27 +39,28 @@ TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSe
       poller_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       buffer_(kBufferBytes),
-      next_id_(kFirstListener + listeners_.size()),
+      next_id_(kFirstListenerId + listeners_.size()),
       state_(std::int64_t{settings.processes} * settings.ranks_per_process),
       tracker_(settings.processes, settings.ranks_per_process, settings.silence_ticks) {
   const auto members =
       static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
-  const std::size_t needed = members + kSpareConnections + 64;
+  constexpr std::size_t kOtherFiles = 64;  // outputs, libraries and devices of this process
+  const std::size_t needed = members + kSpareConnections + kOtherFiles;
   if (const std::size_t allowed = raise_open_file_limit(needed); allowed < needed)
     throw EnvironmentError(
         fmt::format("process 0 needs {} open files for the connections of the job, and {} are "
                     "allowed; raise the limit (ulimit -n) where process 0 starts",
                     needed, allowed));
-  const auto add = [this](int descriptor, std::uint64_t id) {
+  const auto watch_input = [this](int descriptor, std::uint64_t id) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = id;
     epoll_ctl(poller_.number(), EPOLL_CTL_ADD, descriptor, &event);
   };
-  add(ticker_.number(), kTimer);
-  add(wake_.number(), kWake);
-  for (std::size_t i = 0; i < listeners_.size(); ++i) add(listeners_[i].number(), kFirstListener + i);
-  thread_ = std::thread([this] { serve(); });
+  watch_input(ticker_.number(), kTimerId);
+  watch_input(wake_.number(), kWakeId);
+  for (std::size_t i = 0; i < listeners_.size(); ++i) watch_input(listeners_[i].number(), kFirstListenerId + i);
+  thread_ = std::thread([this] { run_server_thread(); });
 }
 
 TcpStoreServer::~TcpStoreServer() {
@@ -74,43 +77,43 @@ void TcpStoreServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
 
 // ---- server thread --------------------------------------------------------------------------------------------------
 
-void TcpStoreServer::serve() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // the monitoring thread handles signals
+void TcpStoreServer::run_server_thread() {
+  sigset_t all_signals;
+  sigfillset(&all_signals);
+  pthread_sigmask(SIG_BLOCK, &all_signals, nullptr);  // the main thread handles signals
   try {
-    answer_all();
+    handle_events();
   } catch (const std::exception& error) {
     abort({ExitCode::environment, fmt::format("the store of process 0 failed: {}", error.what())});
   }
   connections_.clear();  // clients without a failure frame notice the closed connection
 }
 
-void TcpStoreServer::answer_all() {
+void TcpStoreServer::handle_events() {
   std::array<epoll_event, 256> events;
   while (!stops_) {
     const int ready = epoll_wait(poller_.number(), events.data(), events.size(), -1);
     for (int i = 0; i < ready; ++i) {
       const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
       const std::uint32_t flags = events[static_cast<std::size_t>(i)].events;
-      if (id == kTimer) {
+      if (id == kTimerId) {
         tick();
-      } else if (id == kWake) {
+      } else if (id == kWakeId) {
         eventfd_t count = 0;
         eventfd_read(wake_.number(), &count);
         broadcast_failure();
-      } else if (id < kFirstListener + listeners_.size()) {
-        accept_all(listeners_[id - kFirstListener]);
+      } else if (id < kFirstListenerId + listeners_.size()) {
+        accept_connections(listeners_[id - kFirstListenerId]);
       } else {
         if ((flags & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(id);
         if ((flags & EPOLLOUT) != 0) write(id);
       }
-      report_closed();
+      report_closed_connections();
     }
   }
 }
 
-void TcpStoreServer::accept_all(const Descriptor& listener) {
+void TcpStoreServer::accept_connections(const Descriptor& listener) {
   const auto members =
       static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
   for (int i = 0; i < kMaxAcceptedAtOnce; ++i) {  // epoll reports remaining connections again
@@ -119,10 +122,10 @@ void TcpStoreServer::accept_all(const Descriptor& listener) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       const bool is_out_of_resources = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (!is_out_of_resources) return;
-      if (reject_oldest_unknown()) continue;
+      if (reject_oldest_unauthenticated()) continue;
       return set_accepting(false);  // otherwise the waiting connection would wake this thread without end
     }
-    if (connections_.size() >= members + kSpareConnections && !reject_oldest_unknown()) continue;
+    if (connections_.size() >= members + kSpareConnections && !reject_oldest_unauthenticated()) continue;
     set_nonblocking_nodelay(socket);
     const std::uint64_t id = next_id_++;
     epoll_event event{};
@@ -130,23 +133,25 @@ void TcpStoreServer::accept_all(const Descriptor& listener) {
     event.data.u64 = id;
     if (epoll_ctl(poller_.number(), EPOLL_CTL_ADD, socket.number(), &event) != 0) continue;
     connections_[id].socket = std::move(socket);
-    unknown_.insert(id);
+    unauthenticated_.insert(id);
   }
 }
 
-/// Rejects the oldest connection that is not authenticated. Members authenticate soon after they connect.
-bool TcpStoreServer::reject_oldest_unknown() {
-  if (unknown_.empty()) return false;
-  reject(*unknown_.begin());
+/// Rejects the oldest connection that is not authenticated, because members authenticate soon after they connect. False
+/// if every connection is authenticated.
+bool TcpStoreServer::reject_oldest_unauthenticated() {
+  if (unauthenticated_.empty()) return false;
+  reject(*unauthenticated_.begin());
   return true;
 }
 
+/// Enables or disables events of the listening sockets.
 void TcpStoreServer::set_accepting(bool accepting) {
   if (std::exchange(accepts_, accepting) == accepting) return;
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     epoll_event event{};
     event.events = accepting ? EPOLLIN : 0U;
-    event.data.u64 = kFirstListener + i;
+    event.data.u64 = kFirstListenerId + i;
     epoll_ctl(poller_.number(), EPOLL_CTL_MOD, listeners_[i].number(), &event);
   }
 }
@@ -154,10 +159,10 @@ void TcpStoreServer::set_accepting(bool accepting) {
 void TcpStoreServer::tick() {
   // Ticks missed while this process was stopped count as one, because other processes were not silent then.
   static_cast<void>(ticker_.take_elapsed());
-  std::vector<std::uint64_t> late;
-  for (const std::uint64_t id : unknown_)
-    if (++connections_[id].silent_ticks > kGreetingTicks) late.push_back(id);
-  for (const std::uint64_t id : late) reject(id);
+  std::vector<std::uint64_t> late_ids;
+  for (const std::uint64_t id : unauthenticated_)
+    if (++connections_[id].silent_ticks > kMaxGreetingTicks) late_ids.push_back(id);
+  for (const std::uint64_t id : late_ids) reject(id);
   set_accepting(true);
   if (tracker_.tick()) wake();
 }
@@ -165,31 +170,34 @@ void TcpStoreServer::tick() {
 void TcpStoreServer::broadcast_failure() {
   const std::optional<Failure> failure = tracker_.failure();
   if (!failure) return;
-  std::vector<std::uint64_t> all;
+  std::vector<std::uint64_t> ids;
   for (const auto& [id, connection] : connections_)
-    if (connection.is_known && !connection.knows_failure) all.push_back(id);
-  for (const std::uint64_t id : all) {
-    const auto found = connections_.find(id);
-    if (found == connections_.end()) continue;  // closed together with an earlier connection of the list
-    found->second.knows_failure = true;
+    if (connection.is_authenticated && !connection.knows_failure) ids.push_back(id);
+  for (const std::uint64_t id : ids) {
+    const auto entry = connections_.find(id);
+    if (entry == connections_.end()) continue;  // closed together with an earlier connection of the list
+    entry->second.knows_failure = true;
     send(id, FrameKind::failure, packed(*failure));
   }
 }
 
+/// Receives the available bytes of a connection and handles the complete frames in them.
 void TcpStoreServer::read(std::uint64_t id) {
   for (;;) {
-    const auto found = connections_.find(id);
-    if (found == connections_.end()) return;
-    const ssize_t got = recv(found->second.socket.number(), buffer_.data(), buffer_.size(), 0);
+    const auto entry = connections_.find(id);
+    if (entry == connections_.end()) return;
+    const ssize_t got = recv(entry->second.socket.number(), buffer_.data(), buffer_.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got <= 0) return close(id);
-    found->second.in.append(std::span(buffer_).first(static_cast<std::size_t>(got)));
+    entry->second.received.append(std::span(buffer_).first(static_cast<std::size_t>(got)));
     try {
       std::span<const std::byte> body;
-      for (auto at = connections_.find(id); at != connections_.end(); at = connections_.find(id)) {
-        if (!at->second.in.next(body, at->second.is_known ? kMaxFrameBytes : kMaxGreetingBytes)) break;
-        take_frame(id, body);
+      // Handling a frame may close the connection, so it is looked up again each time.
+      for (auto current = connections_.find(id); current != connections_.end(); current = connections_.find(id)) {
+        const std::size_t max_bytes = current->second.is_authenticated ? kMaxFrameBytes : kMaxGreetingBytes;
+        if (!current->second.received.next(body, max_bytes)) break;
+        handle_frame(id, body);
       }
     } catch (const BrokenMessage&) {
       return reject(id);
@@ -198,11 +206,11 @@ void TcpStoreServer::read(std::uint64_t id) {
   }
 }
 
-/// Reads the remaining frames of a process's ranks.
-void TcpStoreServer::read_all_of(int process) {
+/// Reads the remaining frames of a process, from all its connections.
+void TcpStoreServer::read_from_process(int process) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, connection] : connections_)
-    if (connection.is_known && connection.process == process) ids.push_back(id);
+    if (connection.is_authenticated && connection.process == process) ids.push_back(id);
   for (const std::uint64_t id : ids) read(id);
 }
 
@@ -212,33 +220,33 @@ void TcpStoreServer::reject(std::uint64_t id) {
 }
 
 void TcpStoreServer::close(std::uint64_t id) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
-  if (found->second.is_known) closed_.push_back({found->second.process, found->second.is_process});
-  connections_.erase(found);
-  unknown_.erase(id);
-  state_.forget(id);
+  const auto entry = connections_.find(id);
+  if (entry == connections_.end()) return;
+  if (entry->second.is_authenticated) closed_connections_.push_back({entry->second.process, entry->second.is_process});
+  connections_.erase(entry);
+  unauthenticated_.erase(id);
+  state_.drop_client(id);
 }
 
 /// Reports closed connections to the tracker, after reading the remaining frames of their processes. Reading may close
 /// more connections, which are appended to the list instead of handled recursively.
-void TcpStoreServer::report_closed() {
-  for (std::size_t i = 0; i < closed_.size(); ++i) read_all_of(closed_[i].process);
-  for (const auto& [process, is_process] : std::exchange(closed_, {}))
+void TcpStoreServer::report_closed_connections() {
+  for (std::size_t i = 0; i < closed_connections_.size(); ++i) read_from_process(closed_connections_[i].process);
+  for (const auto& [process, is_process] : std::exchange(closed_connections_, {}))
     if (tracker_.connection_closed(process, is_process)) wake();
 }
 
-void TcpStoreServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
+void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> body) {
   MessageReader reader(body);
   const auto kind = reader.take<FrameKind>();
   Connection& connection = connections_[id];
-  if (!connection.is_known) return take_handshake_frame(id, kind, body.subspan(1));
+  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, body.subspan(1));
   switch (kind) {
     case FrameKind::request: {
       if (connection.knows_failure) return;
-      for (const StoreReply& answer : state_.take(id, StoreRequest::unpack(body.subspan(1))))
-        send(answer.client, FrameKind::answer,
-             MessageWriter().add(answer.number).add(answer.kind).add(std::span<const std::byte>(answer.value)).bytes());
+      for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(body.subspan(1))))
+        send(reply.client, FrameKind::reply,
+             MessageWriter().add(reply.number).add(reply.kind).add(std::span<const std::byte>(reply.value)).bytes());
       return;
     }
     case FrameKind::phase: return tracker_.record_phase(connection.process, reader);
@@ -257,9 +265,9 @@ void TcpStoreServer::take_frame(std::uint64_t id, std::span<const std::byte> bod
   }
 }
 
-void TcpStoreServer::take_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body) {
+void TcpStoreServer::handle_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body) {
   auto& handshake = connections_[id].handshake;
-  if (handshake && kind == FrameKind::greeting) return take_greeting(id, ServerHandshake(*handshake), body);
+  if (handshake && kind == FrameKind::greeting) return handle_greeting(id, ServerHandshake(*handshake), body);
   if (handshake || kind != FrameKind::hello) throw BrokenMessage();
   if (const char version = version_of_hello(body); version != kWireVersion) return reject_version(id, version);
   handshake.emplace(body);
@@ -275,8 +283,9 @@ void TcpStoreServer::reject_version(std::uint64_t id, char version) {
   send(id, FrameKind::hello, version_mismatch_hello());
 }
 
-void TcpStoreServer::take_greeting(std::uint64_t id, const ServerHandshake& handshake,
-                                   std::span<const std::byte> body) {
+/// Authenticates a client and lets it join, or sends it the reason why it cannot join.
+void TcpStoreServer::handle_greeting(std::uint64_t id, const ServerHandshake& handshake,
+                                     std::span<const std::byte> body) {
   const auto [client, knows_token] = handshake.read_greeting(settings_.token, body);
   Connection& connection = connections_[id];
   if (!knows_token) {
@@ -288,8 +297,8 @@ void TcpStoreServer::take_greeting(std::uint64_t id, const ServerHandshake& hand
     connection.closes_when_sent = true;
     return send(id, FrameKind::refused, handshake.refused(settings_.token, *failure));
   }
-  connection.is_known = true;
-  unknown_.erase(id);
+  connection.is_authenticated = true;
+  unauthenticated_.erase(id);
   connection.handshake.reset();
   connection.is_process = client.is_process;
   connection.process = client.process;
@@ -297,33 +306,35 @@ void TcpStoreServer::take_greeting(std::uint64_t id, const ServerHandshake& hand
   broadcast_failure();
 }
 
+/// Queues a frame and sends as much as possible without blocking.
 void TcpStoreServer::send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
-  append_frame(found->second.out, kind, body);
-  if (found->second.out.size() - found->second.sent > kMaxOutBytes) return close(id);
+  const auto entry = connections_.find(id);
+  if (entry == connections_.end()) return;
+  append_frame(entry->second.output, kind, body);
+  if (entry->second.output.size() - entry->second.sent_bytes > kMaxUnsentBytes) return close(id);
   write(id);
 }
 
 void TcpStoreServer::write(std::uint64_t id) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
-  Connection& connection = found->second;
-  while (connection.sent < connection.out.size()) {
-    const ssize_t sent = ::send(connection.socket.number(), connection.out.data() + connection.sent,
-                                connection.out.size() - connection.sent, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return watch(connection, id, true);
-    if (sent <= 0) return close(id);
-    connection.sent += static_cast<std::size_t>(sent);
+  const auto entry = connections_.find(id);
+  if (entry == connections_.end()) return;
+  Connection& connection = entry->second;
+  while (connection.sent_bytes < connection.output.size()) {
+    const ssize_t written = ::send(connection.socket.number(), connection.output.data() + connection.sent_bytes,
+                                   connection.output.size() - connection.sent_bytes, MSG_NOSIGNAL);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return set_write_interest(connection, id, true);
+    if (written <= 0) return close(id);
+    connection.sent_bytes += static_cast<std::size_t>(written);
   }
-  connection.out.clear();
-  connection.sent = 0;
-  if (connection.closes_when_sent && !connection.is_known) return close(id);
-  watch(connection, id, false);
+  connection.output.clear();
+  connection.sent_bytes = 0;
+  if (connection.closes_when_sent && !connection.is_authenticated) return close(id);
+  set_write_interest(connection, id, false);
 }
 
-void TcpStoreServer::watch(Connection& connection, std::uint64_t id, bool also_writable) {
+/// Adds or removes the event that the connection is writable.
+void TcpStoreServer::set_write_interest(Connection& connection, std::uint64_t id, bool also_writable) {
   if (std::exchange(connection.waits_to_write, also_writable) == also_writable) return;
   epoll_event event{};
   event.events = also_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;

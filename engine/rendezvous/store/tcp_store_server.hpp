@@ -1,6 +1,6 @@
 #pragma once
-// TCP server for the rendezvous store of process 0. Its thread answers requests, tracks joined and lost processes, and
-// broadcasts the job's failure. It rejects connections without the job's token.
+// TCP server of process 0 for the rendezvous store, run by LaunchedJob. Its thread answers requests, tracks joined and
+// lost processes, and broadcasts the job's failure. It rejects connections without the job's token.
 #include <atomic>
 #include <map>
 #include <optional>
@@ -20,9 +20,10 @@ struct ServerSettings {
   std::string token;
   int processes = 1;
   int ranks_per_process = 1;
-  /// Ticks of this process without a heartbeat after which a process is lost.
+  /// Ticks (0.1 s) without a heartbeat after which a process is lost. Time in which process 0 is stopped does not
+  /// count.
   int silence_ticks = 30 * kTicksPerS;
-  /// Host of process 0, sent to every client.
+  /// Host of process 0, sent_bytes to every client.
   std::string host;
 };
 
@@ -49,52 +50,52 @@ class TcpStoreServer {
  private:
   struct Connection {
     Descriptor socket;
-    FrameReader in;
-    Bytes out;
-    std::size_t sent = 0;      // bytes of `out`
-    int silent_ticks = 0;      // before authentication
+    FrameReader received;
+    Bytes output;
+    std::size_t sent_bytes = 0;  // the first bytes of `output`, which are already sent
+    int silent_ticks = 0;        // ticks until authentication
     std::optional<ServerHandshake> handshake;
-    bool is_known = false;
-    bool is_process = false;
+    bool is_authenticated = false;
+    bool is_process = false;        // control connection of a process, else connection of one of its ranks
     int process = 0;
     bool knows_failure = false;     // the failure was sent to this client
-    bool closes_when_sent = false;  // rejected client: close when `out` is sent
-    bool waits_to_write = false;
+    bool closes_when_sent = false;  // rejected client: close when `output` is sent
+    bool waits_to_write = false;    // epoll reports when the connection is writable
   };
   struct ClosedConnection {
     int process = 0;
     bool is_process = false;
   };
-  void serve();
-  void answer_all();
-  void accept_all(const Descriptor& listener);
-  bool reject_oldest_unknown();
+  void run_server_thread();
+  void handle_events();
+  void accept_connections(const Descriptor& listener);
+  bool reject_oldest_unauthenticated();
   void set_accepting(bool accepting);
   void tick();
   void read(std::uint64_t id);
-  void read_all_of(int process);
+  void read_from_process(int process);
   void write(std::uint64_t id);
   void close(std::uint64_t id);
-  void report_closed();
+  void report_closed_connections();
   void reject(std::uint64_t id);
-  void take_frame(std::uint64_t id, std::span<const std::byte> body);
-  void take_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
+  void handle_frame(std::uint64_t id, std::span<const std::byte> body);
+  void handle_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void reject_version(std::uint64_t id, char version);
-  void take_greeting(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
+  void handle_greeting(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
   void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void broadcast_failure();
   void wake() noexcept;
-  void watch(Connection& connection, std::uint64_t id, bool also_writable);
+  void set_write_interest(Connection& connection, std::uint64_t id, bool also_writable);
 
   ServerSettings settings_;
   std::vector<Descriptor> listeners_;
   Descriptor poller_;
   Ticker ticker_;
-  Descriptor wake_;
+  Descriptor wake_;  // event that other threads signal after they have changed `tracker_` or `stops_`
   Bytes buffer_;  // receive buffer; this and the following members belong to the thread
   std::map<std::uint64_t, Connection> connections_;
-  std::set<std::uint64_t> unknown_;  // connections that are not authenticated
-  std::vector<ClosedConnection> closed_;  // closed, not reported to the tracker yet
+  std::set<std::uint64_t> unauthenticated_;  // connections that are not authenticated
+  std::vector<ClosedConnection> closed_connections_;  // closed, not reported to the tracker yet
   std::uint64_t next_id_;
   StoreState state_;
   bool accepts_ = true;  // false while no more files can be opened

@@ -1,6 +1,7 @@
 #pragma once
-// Wire format between processes and the store in process 0. Each frame is a length and a body. A connection starts with
-// the handshake (handshake.hpp), and other frames are rejected before it.
+// Wire format between the clients, which are processes and their ranks, and the TCP store of process 0. Each frame is a
+// length and a body, and the body starts with the frame's kind. A connection starts with the handshake (handshake.hpp),
+// and other frames are rejected before it.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,7 +22,7 @@ enum class FrameKind : std::uint8_t {
   welcome,    // server: proof, host of process 0
   refused,    // server: proof, exit code and message; or empty, if the greeting's proof was wrong
   request,    // client: StoreRequest
-  answer,     // server: request number, kind, value
+  reply,      // server: request number, kind and value of a StoreReply
   phase,      // client: local rank and its new phase
   heartbeat,  // client: progress of each local rank; server: empty reply
   abort,      // client: exit code and message
@@ -29,6 +30,7 @@ enum class FrameKind : std::uint8_t {
   leave,      // client: its ranks have ended; server: empty reply
 };
 
+/// A value of Store::kMaxValueBytes, with its key and the other fields.
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
 /// Bound for frames of clients that are not authenticated. It limits the memory that they can use.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;
@@ -36,7 +38,7 @@ inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 /// Identity of a client. A process has one control connection for heartbeats and one connection for each of its ranks.
 struct ClientInfo {
-  bool is_process = false;
+  bool is_process = false;  // the control connection of a process, else the connection of one of its ranks
   std::int32_t process = 0;
   std::int32_t processes = 1;
   std::int32_t ranks_per_process = 1;
@@ -66,7 +68,7 @@ struct ClientInfo {
   }
 };
 
-/// Appends a frame to `out`: length, kind, body.
+/// Appends a frame to `out`: its length without this field, its kind, and `body`.
 inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> body) {
   const auto length = static_cast<std::uint32_t>(body.size() + 1);
   const auto* first = reinterpret_cast<const std::byte*>(&length);
@@ -93,32 +95,32 @@ inline Failure unpack_failure(MessageReader& reader) {
   throw BrokenMessage();
 }
 
-/// Received bytes of a connection, read frame by frame.
+/// Splits the received bytes of a connection into frames.
 class FrameReader {
  public:
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  /// Sets `body` to the next complete frame, valid until the next append. False if it is not complete yet. Throws
-  /// BrokenMessage if a frame is empty or longer than `max_bytes`.
+  /// Sets `body` to the next frame without its length; it is valid until the next call. False if no frame is complete.
+  /// Throws BrokenMessage if a frame is empty or longer than `max_bytes`.
   bool next(std::span<const std::byte>& body, std::size_t max_bytes) {
-    const auto left = std::span<const std::byte>(bytes_).subspan(taken_);
+    const auto unread = std::span<const std::byte>(bytes_).subspan(read_bytes_);
     std::uint32_t length = 0;
-    if (left.size() >= kLengthBytes) {
-      std::memcpy(&length, left.data(), sizeof(length));
+    if (unread.size() >= kLengthBytes) {
+      std::memcpy(&length, unread.data(), sizeof(length));
       if (length == 0 || length > max_bytes) throw BrokenMessage();
-      if (left.size() >= kLengthBytes + length) {
-        taken_ += kLengthBytes + length;
-        body = left.subspan(kLengthBytes, length);
+      if (unread.size() >= kLengthBytes + length) {
+        read_bytes_ += kLengthBytes + length;
+        body = unread.subspan(kLengthBytes, length);
         return true;
       }
     }
-    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(taken_));
-    taken_ = 0;
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(read_bytes_));
+    read_bytes_ = 0;
     return false;
   }
 
  private:
   Bytes bytes_;
-  std::size_t taken_ = 0;
+  std::size_t read_bytes_ = 0;  // the first bytes of `bytes_`, which `next` has returned
 };
 
 }  // namespace busbw

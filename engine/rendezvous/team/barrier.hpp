@@ -1,5 +1,5 @@
 #pragma once
-// A barrier in memory shared by threads and processes.
+// A barrier in memory that threads and processes share. LocalJob's teams use it.
 #include <atomic>
 #include <cstdint>
 
@@ -13,8 +13,9 @@ inline constexpr bool kUnderThreadSanitizer = true;
 inline constexpr bool kUnderThreadSanitizer = false;
 #endif
 
-/// Counts arrivals; the last arrival starts the next generation. Writes before an arrival are visible to all ranks
-/// after the barrier: each arrival releases to the next one, and the last arrival releases to all waiting ranks.
+/// Counts arrivals. The last arrival increments the generation, which is the number of completed uses of the barrier;
+/// the other ranks wait for that. Writes before an arrival are visible to all ranks after the barrier: each arrival
+/// releases to the next one, and the last arrival releases to all waiting ranks.
 class Barrier {
  public:
   /// Returns when `ranks` ranks have called it; all pass the same number. Throws JobAborted if the job is aborted
@@ -40,9 +41,9 @@ class Barrier {
   // On separate cache lines, so that arrivals do not invalidate the line that waiting ranks read.
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> generation_{0};
-  // ThreadSanitizer sees one process only. If the last rank arrives in another process, it misses that release of
-  // generation_ and reports a race between threads of this process. So arrivals are released and acquired here as well.
-  // Two counters alternate, because acquiring arrivals of the next generation would hide real races.
+  // ThreadSanitizer sees one process only. If the last rank arrives in another process, ThreadSanitizer misses the
+  // release of generation_ and reports a race between threads of this process. So arrivals are also released and
+  // acquired here. Two counters alternate, because acquiring arrivals of the next generation would hide real races.
   std::atomic<std::uint32_t> tsan_arrivals_[2] = {};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Counter of the operations that a rank has issued, read by the watchdog.
+// Counter of the operations that a rank has issued. The watchdog reads it to name the operation in which a rank hangs.
 #include <atomic>
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace busbw {
 /// Written only by the rank, in the timed loop. Read by any thread or process that shares the memory.
 class IssuedOperations {
  public:
-  /// Counts one more operation, of `bytes` bytes.
+  /// Counts one more operation. `bytes` is its size.
   void next(std::uint64_t bytes) noexcept {
     operations_.store(operations() + 1, std::memory_order_relaxed);
     bytes_.store(bytes, std::memory_order_relaxed);

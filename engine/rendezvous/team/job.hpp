@@ -1,5 +1,6 @@
 #pragma once
-// Interface of a job for the code that runs its ranks: teams, progress of the ranks, and the failure.
+// Interface of a job for the code that runs its ranks: teams, progress of the ranks, and the failure. LocalJob
+// implements it for one host, LaunchedJob for separately started processes.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@ struct Failure {
   bool timed_out = false;                 // -T ended the job; known only in the process that detected the stall
 };
 
-/// Progress of one rank. All ranks take the same steps, so the numbers are comparable.
+/// Progress of one rank. A step is one call of the rank's team, and all ranks make the same calls. So the rank with the
+/// fewest steps is the one that the others wait for.
 struct RankProgress {
   Phase phase = Phase::rendezvous;
   std::uint64_t steps = 0;
@@ -28,6 +30,7 @@ struct RankProgress {
   std::uint64_t operation_bytes = 0;  // size of the last operation
 };
 
+/// All processes that one launcher starts for one run, or one process if there is no launcher.
 class Job {
  public:
   virtual ~Job() = default;
@@ -38,7 +41,7 @@ class Job {
   /// Ends every wait in the job with JobAborted. Thread-safe; the first failure is kept.
   virtual void abort(ExitCode exit, const std::string& message) noexcept = 0;
   virtual bool aborted() const noexcept = 0;
-  /// Returns nothing while the job is not aborted.
+  /// Returns the reason for the abort, or nothing while the job is not aborted.
   virtual std::optional<Failure> failure() const = 0;
   virtual RankProgress progress(int rank) const = 0;
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.

@@ -15,34 +15,36 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t kMailboxBytes = 16384;
-constexpr std::size_t kMessageBytes = 4096;
+constexpr std::size_t kFailureMessageBytes = 4096;
 constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-/// Shared state of one rank. A team uses the barrier in the block of its first member.
+/// Shared state of one rank. A team uses the barrier in the block of its first member. The mailbox holds the part of a
+/// message that other members read next.
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
   IssuedOperations issued;
-  Barrier world_barrier;  // used only in rank 0's block
+  Barrier job_barrier;  // used only in rank 0's block
   Barrier group_barrier;
-  std::uint64_t message_bytes;
+  std::uint64_t message_bytes;  // size of the whole message; during `split`, the color
   std::array<std::byte, kMailboxBytes> mailbox;
 };
 
+/// State of the whole job. The rank that changes `running` to `aborting` writes the failure, then sets `aborted`.
 struct LocalJob::SharedState {
   enum State : int { running, aborting, aborted };
   alignas(kCacheLine) std::atomic<int> state;
   int exit;
-  std::array<char, kMessageBytes> message;
+  std::array<char, kFailureMessageBytes> message;
 };
 
 /// Team of some or all ranks of the job, for use by one of them.
 class LocalJob::LocalTeam final : public Team {
  public:
-  LocalTeam(LocalJob& job, std::vector<int> members, int own_index, bool world)
-      : job_(job), members_(std::move(members)), own_index_(own_index), world_(world) {}
+  LocalTeam(LocalJob& job, std::vector<int> members, int own_index, bool is_whole_job)
+      : job_(job), members_(std::move(members)), own_index_(own_index), is_whole_job_(is_whole_job) {}
 
   int rank() const override { return own_index_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -62,45 +64,47 @@ class LocalJob::LocalTeam final : public Team {
     job_.block(members_[own_index_]).steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
     // A complete barrier passes even after an abort, because a rank may be lost just after the last row.
-    (world_ ? first.world_barrier : first.group_barrier).arrive_and_wait(size(), *this);
+    (is_whole_job_ ? first.job_barrier : first.group_barrier).arrive_and_wait(size(), *this);
   }
 
   std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override {
-    std::vector<Bytes> all(own_index_ == 0 ? members_.size() : 0);
+    // The members exchange their messages in parts of kMailboxBytes, until the largest message is complete.
+    std::vector<Bytes> messages(own_index_ == 0 ? members_.size() : 0);
     RankBlock& own = job_.block(members_[own_index_]);
     own.message_bytes = own_bytes.size();
-    std::uint64_t longest = 0;
-    for (std::size_t done = 0; done == 0 || done < longest; done += kMailboxBytes) {
-      if (done < own_bytes.size())
-        std::ranges::copy(own_bytes.subspan(done, std::min(kMailboxBytes, own_bytes.size() - done)),
+    std::uint64_t max_bytes = 0;  // size of the largest message
+    for (std::size_t offset = 0; offset == 0 || offset < max_bytes; offset += kMailboxBytes) {
+      if (offset < own_bytes.size())
+        std::ranges::copy(own_bytes.subspan(offset, std::min(kMailboxBytes, own_bytes.size() - offset)),
                           own.mailbox.begin());
       barrier();
       for (std::size_t member = 0; member < members_.size(); ++member) {
-        const RankBlock& other = job_.block(members_[member]);
-        longest = std::max(longest, other.message_bytes);
-        if (own_index_ == 0 && done < other.message_bytes) {
-          const std::size_t part = std::min<std::size_t>(kMailboxBytes, other.message_bytes - done);
-          all[member].insert(all[member].end(), other.mailbox.begin(), other.mailbox.begin() + part);
+        const RankBlock& sender = job_.block(members_[member]);
+        max_bytes = std::max(max_bytes, sender.message_bytes);
+        if (own_index_ == 0 && offset < sender.message_bytes) {
+          const std::size_t part_bytes = std::min<std::size_t>(kMailboxBytes, sender.message_bytes - offset);
+          messages[member].insert(messages[member].end(), sender.mailbox.begin(), sender.mailbox.begin() + part_bytes);
         }
       }
       barrier();
     }
-    return all;
+    return messages;
   }
 
-  Bytes broadcast(std::span<const std::byte> from_first) override {
+  Bytes broadcast(std::span<const std::byte> own_bytes) override {
     RankBlock& first = job_.block(members_.front());
-    if (own_index_ == 0) first.message_bytes = from_first.size();
+    if (own_index_ == 0) first.message_bytes = own_bytes.size();
     Bytes received;
-    std::uint64_t total = 0;
-    for (std::size_t done = 0; done == 0 || done < total; done += kMailboxBytes) {
-      if (own_index_ == 0 && done < from_first.size())
-        std::ranges::copy(from_first.subspan(done, std::min(kMailboxBytes, from_first.size() - done)),
+    std::uint64_t total_bytes = 0;
+    for (std::size_t offset = 0; offset == 0 || offset < total_bytes; offset += kMailboxBytes) {
+      if (own_index_ == 0 && offset < own_bytes.size())
+        std::ranges::copy(own_bytes.subspan(offset, std::min(kMailboxBytes, own_bytes.size() - offset)),
                           first.mailbox.begin());
       barrier();
-      total = first.message_bytes;
-      const std::size_t part = done < total ? std::min<std::size_t>(kMailboxBytes, total - done) : 0;
-      received.insert(received.end(), first.mailbox.begin(), first.mailbox.begin() + part);
+      total_bytes = first.message_bytes;
+      const std::size_t part_bytes =
+          offset < total_bytes ? std::min<std::size_t>(kMailboxBytes, total_bytes - offset) : 0;
+      received.insert(received.end(), first.mailbox.begin(), first.mailbox.begin() + part_bytes);
       barrier();
     }
     return received;
@@ -109,22 +113,22 @@ class LocalJob::LocalTeam final : public Team {
   std::unique_ptr<Team> split(int color) override {
     job_.block(members_[own_index_]).message_bytes = static_cast<std::uint64_t>(color);
     barrier();
-    std::vector<int> same;
-    int position = 0;
+    std::vector<int> group_members;
+    int index_in_group = 0;
     for (std::size_t member = 0; member < members_.size(); ++member) {
       if (job_.block(members_[member]).message_bytes != static_cast<std::uint64_t>(color)) continue;
-      if (static_cast<int>(member) == own_index_) position = static_cast<int>(same.size());
-      same.push_back(members_[member]);
+      if (static_cast<int>(member) == own_index_) index_in_group = static_cast<int>(group_members.size());
+      group_members.push_back(members_[member]);
     }
     barrier();
-    return std::make_unique<LocalTeam>(job_, std::move(same), position, false);
+    return std::make_unique<LocalTeam>(job_, std::move(group_members), index_in_group, false);
   }
 
  private:
   LocalJob& job_;
   std::vector<int> members_;  // ranks in the job
   int own_index_;             // index into members_
-  bool world_;
+  bool is_whole_job_;
 };
 
 LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(SharedState) + ranks * sizeof(RankBlock)) {
@@ -152,7 +156,7 @@ void LocalJob::abort(ExitCode exit, const std::string& message) noexcept {
   int expected = SharedState::running;
   if (!shared_->state.compare_exchange_strong(expected, SharedState::aborting)) return;
   shared_->exit = static_cast<int>(exit);
-  message.copy(shared_->message.data(), kMessageBytes - 1);
+  message.copy(shared_->message.data(), kFailureMessageBytes - 1);
   shared_->state.store(SharedState::aborted, std::memory_order_release);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A job on one host. Threads and forked processes share its state in an anonymous shared mapping, which is created
-// before the first fork.
+// A job with ranks that are threads of this process and of forked processes. They share its state in an anonymous shared
+// mapping, which is created before the first fork.
 #include <atomic>
 #include <cstdint>
 #include <memory>

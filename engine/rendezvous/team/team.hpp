@@ -1,5 +1,5 @@
 #pragma once
-// Communication between ranks before and besides the measured collectives.
+// Interface for communication between ranks before and besides the measured collectives.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -11,19 +11,21 @@
 
 namespace busbw {
 
-/// The ranks of a job, or of one group of it, for use by one of them. All members must call the functions in the same
-/// order, except `aborted`, `enter` and `issued`. Waits throw JobAborted after any rank has aborted the job.
+/// One member's handle to a team: the ranks of a job, or of one group of it. All members must call the functions in the
+/// same order, except `aborted`, `enter` and `issued`. Waits throw JobAborted after any rank has aborted the job.
 class Team {
  public:
   virtual ~Team() = default;
+  /// Returns this member's index in the team, from 0.
   virtual int rank() const = 0;
+  /// Returns the number of members.
   virtual int size() const = 0;
   /// Returns when all members have called it.
   virtual void barrier() = 0;
   /// Returns every member's bytes in rank order at member 0. Empty at other members.
   virtual std::vector<Bytes> gather(std::span<const std::byte> own_bytes) = 0;
-  /// Returns member 0's bytes at every member.
-  virtual Bytes broadcast(std::span<const std::byte> from_first) = 0;
+  /// Returns member 0's bytes at every member. `own_bytes` of other members are ignored.
+  virtual Bytes broadcast(std::span<const std::byte> own_bytes) = 0;
   /// Returns the team of members with the same color, ordered by rank.
   virtual std::unique_ptr<Team> split(int color) = 0;
   /// True after a rank or the watchdog has aborted the job.

@@ -1,5 +1,5 @@
 #pragma once
-// Busy waiting between ranks.
+// Busy waiting for another rank of a team, in shared memory.
 #include <sched.h>
 
 #include "common/support/error.hpp"
@@ -9,7 +9,7 @@ namespace busbw {
 
 /// Number of polls before a waiting rank yields the core. There are often more ranks than cores, and the awaited rank
 /// may need this core.
-inline constexpr int kSpins = 128;
+inline constexpr int kPollsBeforeYield = 128;
 
 inline void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -19,17 +19,17 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Returns when `ready()` is true. Throws JobAborted if the team is aborted first.
-template <class Ready>
-void wait_until(const Team& team, Ready ready) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (ready()) return;
+/// Polls `is_ready` and returns when it returns true. Throws JobAborted if the team is aborted first.
+template <class Condition>
+void wait_until(const Team& team, Condition is_ready) {
+  for (int poll = 0; poll < kPollsBeforeYield; ++poll) {
+    if (is_ready()) return;
     pause_briefly();
   }
-  while (!ready()) {
+  while (!is_ready()) {
     if (team.aborted()) {
       // The condition may have become true between its last check and the abort.
-      if (ready()) return;
+      if (is_ready()) return;
       throw JobAborted{};
     }
     sched_yield();

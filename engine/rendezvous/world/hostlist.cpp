@@ -15,86 +15,95 @@ namespace {
 constexpr std::size_t kMaxNameBytes = 255;
 constexpr std::size_t kMaxDigits = 18;  // always fits into 64 bits
 
-[[noreturn]] void refuse(std::string_view list, std::string_view problem) {
+[[noreturn]] void throw_invalid(std::string_view hostlist, std::string_view problem) {
   throw UsageError(fmt::format("the list of hosts \"{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
-                               printable_value(list), problem));
+                               printable_value(hostlist), problem));
 }
 
-struct Number {
+/// A number of a range, with its digits counted because "07" and "7" are different hosts.
+struct PaddedNumber {
   std::uint64_t value;
-  std::size_t width;
+  std::size_t digits;
 };
 
-Number number(std::string_view text, std::string_view list) {
+PaddedNumber parse_number(std::string_view text, std::string_view hostlist) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.size() > kMaxDigits || error != std::errc{} || end != text.data() + text.size())
-    refuse(list, "has something other than numbers in brackets");
+    throw_invalid(hostlist, "has something other than numbers in brackets");
   return {value, text.size()};
 }
 
-/// Calls visit(part) for each comma-separated part of `text`. Commas in brackets do not separate.
+/// Calls visit(part) for each comma-separated part of `text`. Commas in brackets do not separate. `hostlist` is the
+/// whole list, for messages.
 template <class Visit>
-void for_each_part(std::string_view text, std::string_view list, Visit visit) {
-  bool inside = false;
-  std::size_t start = 0;
+void for_each_part(std::string_view text, std::string_view hostlist, Visit visit) {
+  bool in_brackets = false;
+  std::size_t part_start = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '[' && std::exchange(inside, true)) refuse(list, "has nested brackets");
-    if (i < text.size() && text[i] == ']' && !std::exchange(inside, false)) refuse(list, "has a ] without a [");
-    if (i < text.size() && (text[i] != ',' || inside)) continue;
-    if (inside) refuse(list, "has a [ without a ]");
-    if (i == start) refuse(list, "has an empty name");
-    visit(text.substr(start, i - start));
-    start = i + 1;
+    const bool is_end = i == text.size();
+    if (!is_end && text[i] == '[') {
+      if (in_brackets) throw_invalid(hostlist, "has nested brackets");
+      in_brackets = true;
+    }
+    if (!is_end && text[i] == ']') {
+      if (!in_brackets) throw_invalid(hostlist, "has a ] without a [");
+      in_brackets = false;
+    }
+    if (!is_end && (text[i] != ',' || in_brackets)) continue;
+    if (in_brackets) throw_invalid(hostlist, "has a [ without a ]");
+    if (i == part_start) throw_invalid(hostlist, "has an empty name");
+    visit(text.substr(part_start, i - part_start));
+    part_start = i + 1;
   }
 }
 
-/// Expands "1-3,07-09" to "1", "2", "3", "07", "08", "09".
-std::vector<std::string> numbers_of(std::string_view ranges, std::string_view list) {
-  std::vector<std::string> all;
-  for_each_part(ranges, list, [&](std::string_view range) {
+/// Expands the text in brackets: "1-3,07-09" becomes "1", "2", "3", "07", "08", "09".
+std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view hostlist) {
+  std::vector<std::string> numbers;
+  for_each_part(ranges, hostlist, [&](std::string_view range) {
     const std::size_t dash = range.find('-');
-    const Number first = number(range.substr(0, dash), list);
-    const Number last = dash == range.npos ? first : number(range.substr(dash + 1), list);
-    if (last.value < first.value) refuse(list, "has a descending range");
-    if (last.value - first.value >= kMaxHosts - all.size())
-      refuse(list, fmt::format("names more than {} hosts", kMaxHosts));
+    const PaddedNumber first = parse_number(range.substr(0, dash), hostlist);
+    const PaddedNumber last = dash == range.npos ? first : parse_number(range.substr(dash + 1), hostlist);
+    if (last.value < first.value) throw_invalid(hostlist, "has a descending range");
+    if (last.value - first.value >= kMaxHosts - numbers.size())
+      throw_invalid(hostlist, fmt::format("names more than {} hosts", kMaxHosts));
     for (std::uint64_t value = first.value; value <= last.value; ++value)
-      all.push_back(fmt::format("{:0{}}", value, first.width));
+      numbers.push_back(fmt::format("{:0{}}", value, first.digits));
   });
-  return all;
+  return numbers;
 }
 
-/// Expands one name and appends the results to `hosts`.
-void expand_name(std::string_view name, std::string_view list, std::vector<std::string>& hosts) {
-  std::vector<std::string> stems{""};
-  const auto extend = [&](const std::vector<std::string>& endings) {
-    if (stems.size() * endings.size() > kMaxHosts - hosts.size())
-      refuse(list, fmt::format("names more than {} hosts", kMaxHosts));
-    std::vector<std::string> longer;
-    for (const std::string& stem : stems)
-      for (const std::string& ending : endings) {
-        longer.push_back(stem + ending);
-        if (longer.back().size() > kMaxNameBytes) refuse(list, "has a name of more than 255 characters");
+/// Expands a name such as "r[1-2]n[1-2]" and appends its hosts to `hosts`: r1n1, r1n2, r2n1, r2n2.
+void expand_name(std::string_view name, std::string_view hostlist, std::vector<std::string>& hosts) {
+  std::vector<std::string> prefixes{""};  // all expansions of the text before `name`
+  const auto append_each = [&](const std::vector<std::string>& suffixes) {
+    if (prefixes.size() * suffixes.size() > kMaxHosts - hosts.size())
+      throw_invalid(hostlist, fmt::format("names more than {} hosts", kMaxHosts));
+    std::vector<std::string> combined;
+    for (const std::string& prefix : prefixes)
+      for (const std::string& suffix : suffixes) {
+        combined.push_back(prefix + suffix);
+        if (combined.back().size() > kMaxNameBytes) throw_invalid(hostlist, "has a name of more than 255 characters");
       }
-    stems = std::move(longer);
+    prefixes = std::move(combined);
   };
   while (!name.empty()) {
     const std::size_t open = name.find('[');
-    if (open != 0) extend({std::string(name.substr(0, open))});
+    if (open != 0) append_each({std::string(name.substr(0, open))});
     if (open == name.npos) break;
     const std::size_t close = name.find(']', open);
-    extend(numbers_of(name.substr(open + 1, close - open - 1), list));
+    append_each(expand_ranges(name.substr(open + 1, close - open - 1), hostlist));
     name.remove_prefix(close + 1);
   }
-  hosts.insert(hosts.end(), stems.begin(), stems.end());
+  hosts.insert(hosts.end(), prefixes.begin(), prefixes.end());
 }
 
 }  // namespace
 
 std::vector<std::string> expand_hostlist(std::string_view list) {
   for (const unsigned char letter : list)
-    if (letter <= ' ' || letter == 0x7f) refuse("", "has a blank or a control character");
+    if (letter <= ' ' || letter == 0x7f) throw_invalid("", "has a blank or a control character");
   std::vector<std::string> hosts;
   for_each_part(list, list, [&](std::string_view name) { expand_name(name, list, hosts); });
   return hosts;

@@ -9,15 +9,15 @@
 namespace busbw {
 namespace {
 
-/// Returns MASTER_PORT, or the next port if torchrun's agent listens there because its workers share its store.
+/// Returns MASTER_PORT. If torchrun's agent listens there with a store for its workers, returns the next port.
 int torchrun_port(Environment environment) {
-  const auto text = environment("MASTER_PORT");
-  if (!text)
+  const auto port_text = environment("MASTER_PORT");
+  if (!port_text)
     throw UsageError(
         "MASTER_PORT is not set, but RANK, WORLD_SIZE and MASTER_ADDR are; set it, or "
         "BUSBW_RENDEZVOUS=tcp://HOST:PORT");
   const bool agent_listens = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  const int port = parse_port(*text, "MASTER_PORT");
+  const int port = parse_port(*port_text, "MASTER_PORT");
   return agent_listens ? parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there")
                        : port;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Table of launchers and their environment variables. To support another launcher, add it here.
+// Table of launchers and the environment variables in which they tell each process its rank and the job's size.
+// world.cpp reads it. To support another launcher, add an entry in launcher_table.cpp.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,17 +13,18 @@ namespace busbw {
 /// Alternative names of one variable. The first one that is set counts.
 using VariableNames = std::vector<const char*>;
 
-/// One launcher. `title` and `start_remedy` are parts of messages: "... {title} ...; {start_remedy}".
+/// One launcher. A member without names means that the launcher sets no such variable.
 struct LauncherEntry {
   std::string_view name;          // value of BUSBW_LAUNCHER
-  std::string_view title;         // for example "Open MPI"
-  std::string_view start_remedy;  // remedy that starts the processes correctly
+  std::string_view title;         // for messages, for example "Open MPI"
+  std::string_view start_remedy;  // for messages: how to start the processes correctly
   /// The entry applies only if one of these is set, because other variables, such as RANK, have common names.
   VariableNames required_any;
   VariableNames rank;
   VariableNames size;
   VariableNames local_rank;
   VariableNames local_size;
+  /// Index of the node that runs the process.
   VariableNames node;
   /// Host of process 0.
   VariableNames host;
@@ -30,16 +32,20 @@ struct LauncherEntry {
   VariableNames identity;
   /// Commands of the launcher's daemons on a node. The daemon that is the nearest ancestor of the process counts.
   std::vector<std::string_view> daemons;
-  /// Functions for values that need more than plain variables. Null if not needed.
+  // Functions for values that need more than one variable. Null: use the variables above.
+  /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most variables.
   bool (*is_process)(Environment) = nullptr;
   std::optional<int> (*local_size_from)(Environment) = nullptr;
+  /// Candidates for the host of process 0.
   std::vector<std::string> (*hosts_from)(Environment) = nullptr;
+  /// Port at which process 0 listens.
   int (*port_from)(Environment) = nullptr;
-  /// Variable with the number of agents, if each process of another launcher may be an agent of this one.
+  /// Variable with the number of this launcher's agents, if another launcher may start one agent as each of its
+  /// processes.
   const char* agents = nullptr;
 };
 
-/// Returns all launchers. The first of several launchers that agree counts.
+/// Returns all launchers. If several give this process the same rank and size, the first one counts.
 const std::vector<LauncherEntry>& launcher_table();
 
 }  // namespace busbw

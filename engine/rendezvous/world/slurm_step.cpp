@@ -17,54 +17,56 @@
 namespace busbw {
 namespace {
 
-/// First of the special step numbers: batch, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
+/// First of the numbers of special steps: batch, extern and interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
-constexpr int kMaxTasks = 1 << 24;
+constexpr int kMaxTasksOrNodes = 1 << 24;  // far above any cluster, so that sums do not overflow
 constexpr std::uint64_t kMaxComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
 
-std::optional<std::uint64_t> whole_number(std::string_view text) {
+std::optional<std::uint64_t> parse_whole_number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-std::optional<std::uint64_t> number_of(Environment environment, std::initializer_list<const char*> variables) {
+/// Returns the number in the first variable that is set. Nothing if none is set, or if its text is not a number.
+std::optional<std::uint64_t> read_number(Environment environment, std::initializer_list<const char*> variables) {
   for (const char* variable : variables)
-    if (const auto text = environment(variable)) return whole_number(*text);
+    if (const auto text = environment(variable)) return parse_whole_number(*text);
   return std::nullopt;
 }
 
-/// Parses the tasks on node `node` from "2(x3),1": two on each of the first three nodes, one on the fourth.
-std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
-  std::uint64_t first = 0;
+/// Returns the number of tasks on the node with index `node`, or nothing if `text` is invalid. An example of `text` is
+/// "2(x3),1": two tasks on each of the first three nodes, one on the fourth.
+std::optional<int> parse_tasks_on_node(std::string_view text, std::uint64_t node) {
+  std::uint64_t end_node = 0;  // end of the nodes of the parts so far
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));
-    const std::size_t open = part.find("(x");
-    const auto tasks = whole_number(part.substr(0, open));
+    const std::size_t repeat_start = part.find("(x");
+    const auto tasks = parse_whole_number(part.substr(0, repeat_start));
     std::optional<std::uint64_t> nodes = 1;
-    if (open != part.npos) {
+    if (repeat_start != part.npos) {
       if (!part.ends_with(')')) return std::nullopt;
-      nodes = whole_number(part.substr(open + 2, part.size() - open - 3));
+      nodes = parse_whole_number(part.substr(repeat_start + 2, part.size() - repeat_start - 3));
     }
-    if (!tasks || !nodes || *tasks > kMaxTasks || *nodes > kMaxTasks) return std::nullopt;
-    first += *nodes;
-    if (node < first) return static_cast<int>(*tasks);
+    if (!tasks || !nodes || *tasks > kMaxTasksOrNodes || *nodes > kMaxTasksOrNodes) return std::nullopt;
+    end_node += *nodes;
+    if (node < end_node) return static_cast<int>(*tasks);
   }
   return std::nullopt;
 }
 
 /// Throws if a step spans several components of a heterogeneous job. Its node list is sorted over all components, so
 /// the first node need not run task 0.
-void refuse_several_components(Environment environment, const std::vector<std::string>& nodes) {
-  const std::uint64_t components = number_of(environment, {"SLURM_HET_SIZE"}).value_or(1);
+void require_one_component(Environment environment, const std::vector<std::string>& nodes) {
+  const std::uint64_t components = read_number(environment, {"SLURM_HET_SIZE"}).value_or(1);
   if (components < 2) return;
   for (std::uint64_t i = 0; i < std::min(components, kMaxComponents); ++i) {
     const auto list = environment(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i).c_str());
     if (!list) continue;
-    const std::vector<std::string> all = expand_hostlist(*list);
-    const std::set<std::string> component_nodes(all.begin(), all.end());
+    const std::vector<std::string> expanded = expand_hostlist(*list);
+    const std::set<std::string> component_nodes(expanded.begin(), expanded.end());
     if (std::ranges::all_of(nodes, [&](const std::string& node) { return component_nodes.contains(node); })) return;
   }
   throw UsageError(fmt::format(
@@ -77,15 +79,15 @@ void refuse_several_components(Environment environment, const std::vector<std::s
 }  // namespace
 
 bool is_slurm_task(Environment environment) {
-  const auto step = number_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
+  const auto step = read_number(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
   return step && *step < kFirstSpecialStep;
 }
 
 std::optional<int> slurm_local_size(Environment environment) {
   const auto tasks = environment("SLURM_STEP_TASKS_PER_NODE");
   if (!tasks) return std::nullopt;
-  const auto node = number_of(environment, {"SLURM_NODEID"});
-  const auto local_tasks = node ? tasks_on_node(*tasks, *node) : std::nullopt;
+  const auto node = read_number(environment, {"SLURM_NODEID"});
+  const auto local_tasks = node ? parse_tasks_on_node(*tasks, *node) : std::nullopt;
   if (!local_tasks)
     throw UsageError(
         fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: not the tasks of each node of "
@@ -98,7 +100,7 @@ std::vector<std::string> slurm_first_hosts(Environment environment) {
   std::vector<std::string> hosts;
   if (const auto list = environment("SLURM_STEP_NODELIST")) {
     const std::vector<std::string> nodes = expand_hostlist(*list);
-    refuse_several_components(environment, nodes);
+    require_one_component(environment, nodes);
     hosts.push_back(nodes.front());
   }
   if (const auto launcher = environment("SLURM_LAUNCH_NODE_IPADDR"))
@@ -109,10 +111,11 @@ std::vector<std::string> slurm_first_hosts(Environment environment) {
 int slurm_port(Environment environment) {
   if (const auto ports = environment("SLURM_STEP_RESV_PORTS"))
     return parse_port(std::string_view(*ports).substr(0, ports->find_first_of("-,")), "SLURM_STEP_RESV_PORTS");
-  // The factor gives steps of one job and consecutive jobs different ports.
-  constexpr std::uint64_t kStepsApart = 16;
-  return derived_port(number_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).value_or(0) * kStepsApart +
-                      number_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(0));
+  // Gives each job a range of ports, so that its first steps do not share a port with the next job.
+  constexpr std::uint64_t kPortsPerJob = 16;
+  const std::uint64_t job = read_number(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).value_or(0);
+  const std::uint64_t step = read_number(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(0);
+  return derived_port(job * kPortsPerJob + step);
 }
 
 }  // namespace busbw

@@ -13,18 +13,18 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kTcp = "tcp://";
-constexpr std::string_view kFile = "file://";
+constexpr std::string_view kTcpScheme = "tcp://";
+constexpr std::string_view kFileScheme = "file://";
 constexpr std::string_view kVariable = "BUSBW_RENDEZVOUS";
 constexpr std::size_t kMaxHostBytes = 255;
 
-UsageError refuse(std::string_view text) {
+UsageError invalid_address_error(std::string_view text) {
   return UsageError(fmt::format(
       "{}={}: allowed is tcp://HOST:PORT, HOST being the host of process 0, or file:///FOLDER on a shared file system",
       kVariable, printable_value(text)));
 }
 
-bool is_v6(const std::string& text) {
+bool is_ipv6_address(const std::string& text) {
   in6_addr address{};
   // A zone ("fe80::1%eth0") is valid only on its own host, so inet_pton's rejection is correct.
   return inet_pton(AF_INET6, text.c_str(), &address) == 1;
@@ -47,30 +47,31 @@ std::string require_host(std::string_view host, std::string_view variable) {
     return std::isalnum(letter) || letter == '-' || letter == '.' || letter == '_';
   };
   const std::string text(host);
-  if (text.empty() || text.size() > kMaxHostBytes || !(std::ranges::all_of(text, is_name_character) || is_v6(text)))
+  if (text.empty() || text.size() > kMaxHostBytes ||
+      !(std::ranges::all_of(text, is_name_character) || is_ipv6_address(text)))
     throw UsageError(fmt::format("{}: \"{}\" is not a host; allowed is a host's name or its IPv4 or IPv6 address",
                                  variable, printable_value(text)));
   return text;
 }
 
 StoreAddress parse_store_address(std::string_view text) {
-  if (text.starts_with(kFile)) {
-    const std::string_view folder = text.substr(kFile.size());
-    if (!folder.starts_with('/')) throw refuse(text);
+  if (text.starts_with(kFileScheme)) {
+    const std::string_view folder = text.substr(kFileScheme.size());
+    if (!folder.starts_with('/')) throw invalid_address_error(text);
     return FileStoreAddress{std::string(folder)};
   }
-  if (!text.starts_with(kTcp)) throw refuse(text);
-  std::string_view host = text.substr(kTcp.size());
+  if (!text.starts_with(kTcpScheme)) throw invalid_address_error(text);
+  std::string_view host = text.substr(kTcpScheme.size());
   const std::size_t colon = host.rfind(':');
-  if (colon == host.npos) throw refuse(text);
+  if (colon == host.npos) throw invalid_address_error(text);
   const std::string_view port = host.substr(colon + 1);
   host = host.substr(0, colon);
-  const bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() >= 2;
-  if (bracketed) host = host.substr(1, host.size() - 2);
+  const bool has_brackets = host.starts_with('[') && host.ends_with(']') && host.size() >= 2;
+  if (has_brackets) host = host.substr(1, host.size() - 2);
   // Without brackets, the end of an IPv6 address is ambiguous.
-  if (bracketed != (host.find(':') != host.npos)) throw refuse(text);
-  const std::string where = fmt::format("{}={}", kVariable, printable_value(text));
-  return TcpStoreAddress{{require_host(host, where)}, parse_port(port, where)};
+  if (has_brackets != (host.find(':') != host.npos)) throw invalid_address_error(text);
+  const std::string setting = fmt::format("{}={}", kVariable, printable_value(text));
+  return TcpStoreAddress{{require_host(host, setting)}, parse_port(port, setting)};
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// Address of the rendezvous store, as given in BUSBW_RENDEZVOUS.
+// Address of the rendezvous store, the key-value store of process 0. BUSBW_RENDEZVOUS sets it, or world.cpp derives it.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -11,8 +11,8 @@ namespace busbw {
 struct NoStore {
   bool operator==(const NoStore&) const = default;
 };
-/// Process 0 listens at this port of one of the hosts, which are tried in order. A host is a name, possibly with
-/// several addresses, or an address. IPv6 addresses have no brackets here.
+/// Process 0 listens at this port of one of the hosts, which are tried in order. A host is an address, or a name that
+/// may have several addresses. IPv6 addresses have no brackets here.
 struct TcpStoreAddress {
   std::vector<std::string> hosts;
   int port = 0;
@@ -28,10 +28,10 @@ using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress>;
 /// Parses "tcp://host:port", "tcp://[v6]:port" or "file:///folder". Throws UsageError on anything else.
 StoreAddress parse_store_address(std::string_view text);
 
-/// Parses a port from 1 to 65535. Throws UsageError with `variable` and the allowed values.
+/// Parses a port from 1 to 65535. Throws UsageError that begins with `variable`, the name of the setting.
 int parse_port(std::string_view text, std::string_view variable);
 
-/// Returns `host` if it can be a host name or an IP address, else throws UsageError.
+/// Returns `host` if it can be a host name or an IP address, else throws UsageError that begins with `variable`.
 std::string require_host(std::string_view host, std::string_view variable);
 
 }  // namespace busbw

@@ -23,47 +23,50 @@ constexpr const char* kTokenFile = "BUSBW_TOKEN_FILE";
 constexpr std::size_t kMaxTokenBytes = 1024;
 constexpr std::string_view kBlanks = " \t\r\n";
 
-std::string require_token(std::string_view text, std::string_view where) {
+/// Returns the token in `text` without surrounding blanks. `source` names the variable or file in messages.
+std::string require_token(std::string_view text, std::string_view source) {
   const std::size_t first = text.find_first_not_of(kBlanks);
   if (first == text.npos)
     throw UsageError(
         fmt::format("{} holds no token; allowed is a word such as one made by "
                     "`openssl rand -hex 16`",
-                    where));
+                    source));
   const std::string_view token = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
   const bool printable = std::ranges::all_of(token, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
   if (token.size() > kMaxTokenBytes || !printable)
     throw UsageError(fmt::format("{} holds no token: allowed is one word of at most {} ASCII letters, digits and signs",
-                                 where, kMaxTokenBytes));
+                                 source, kMaxTokenBytes));
   return std::string(token);
 }
 
-std::string read_token(const std::string& path) {
-  const std::string where = fmt::format("{}={}", kTokenFile, printable_value(path));
+std::string read_token_file(const std::string& path) {
+  const std::string source = fmt::format("{}={}", kTokenFile, printable_value(path));
   // Non-blocking, because opening a named pipe would wait for a writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file.is_open() || fstat(file.number(), &status) != 0)
-    throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", where, strerror(errno)));
+    throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", source, strerror(errno)));
+  constexpr mode_t kOtherUsersMask = 077;  // permissions of group and others
   if (!S_ISREG(status.st_mode))
-    throw UsageError(fmt::format("{} is not a regular file; allowed is one with the job's token", where));
-  if ((status.st_mode & 077) != 0)
-    throw UsageError(fmt::format("{} is accessible to other users (mode {:04o}); run chmod 600 {}", where,
+    throw UsageError(fmt::format("{} is not a regular file; allowed is one with the job's token", source));
+  if ((status.st_mode & kOtherUsersMask) != 0)
+    throw UsageError(fmt::format("{} is accessible to other users (mode {:04o}); run chmod 600 {}", source,
                                  static_cast<unsigned>(status.st_mode & 07777), printable_value(path)));
-  // Accepts a few line breaks after a token of maximum length. A full buffer means that the file is too long.
-  std::array<char, kMaxTokenBytes + 8> text;
+  // A token of maximum length may end with a few line breaks. A full buffer means that the file is too long.
+  constexpr std::size_t kMaxLineBreakBytes = 8;
+  std::array<char, kMaxTokenBytes + kMaxLineBreakBytes> text;
   std::size_t length = 0;
   while (length < text.size()) {
-    const ssize_t got = read(file.number(), text.data() + length, text.size() - length);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", where, strerror(errno)));
-    if (got == 0) break;
-    length += static_cast<std::size_t>(got);
+    const ssize_t read_bytes = read(file.number(), text.data() + length, text.size() - length);
+    if (read_bytes < 0 && errno == EINTR) continue;
+    if (read_bytes < 0)
+      throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", source, strerror(errno)));
+    if (read_bytes == 0) break;
+    length += static_cast<std::size_t>(read_bytes);
   }
   if (length == text.size())
-    throw UsageError(fmt::format("{} is too long for a token; allowed are {} bytes", where, kMaxTokenBytes));
-  return require_token({text.data(), length}, where);
+    throw UsageError(fmt::format("{} is too long for a token; allowed are {} bytes", source, kMaxTokenBytes));
+  return require_token({text.data(), length}, source);
 }
 
 }  // namespace
@@ -75,13 +78,13 @@ std::optional<std::string> find_token(Environment environment) {
     throw UsageError(
         fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, printable_value(*path)));
   if (token) return require_token(*token, kToken);
-  if (path) return read_token(*path);
+  if (path) return read_token_file(*path);
   return std::nullopt;
 }
 
 std::string random_token() {
   std::string token;
-  for (const std::byte one : random_bytes<16>()) token += fmt::format("{:02x}", one);
+  for (const std::byte random_byte : random_bytes<16>()) token += fmt::format("{:02x}", random_byte);
   return token;
 }
 

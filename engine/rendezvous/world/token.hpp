@@ -1,5 +1,5 @@
 #pragma once
-// Shared secret of a job's processes.
+// Token: the shared secret with which the processes of a job authenticate each other (store/handshake.hpp).
 #include <optional>
 #include <string>
 

@@ -18,14 +18,14 @@ namespace busbw {
 namespace {
 
 constexpr const char* kLauncher = "BUSBW_LAUNCHER";
-constexpr const char* kStore = "BUSBW_RENDEZVOUS";
+constexpr const char* kRendezvous = "BUSBW_RENDEZVOUS";
 constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
 constexpr std::string_view kNone = "none";
 constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
-/// A variable that is set and not empty.
+/// An environment variable that is set and not empty.
 struct SetVariable {
-  std::string variable;
+  std::string variable;  // its name
   std::string text;
 };
 
@@ -33,7 +33,8 @@ std::string to_text(const SetVariable& setting) {
   return fmt::format("{}={}", setting.variable, printable_value(setting.text));
 }
 
-std::optional<SetVariable> first_set(Environment environment, const VariableNames& variables) {
+/// Returns the first of `variables` that is set.
+std::optional<SetVariable> find_first_set(Environment environment, const VariableNames& variables) {
   for (const char* variable : variables)
     if (auto text = environment(variable); text && !text->empty()) return SetVariable{variable, *std::move(text)};
   return std::nullopt;
@@ -43,8 +44,10 @@ struct NumericVariable : SetVariable {
   int value = 0;
 };
 
-std::optional<NumericVariable> number_in(Environment environment, const VariableNames& variables, int min = 0) {
-  const auto setting = first_set(environment, variables);
+/// Returns the first of `variables` that is set, as a number. Throws UsageError if it is not a whole number from `min`
+/// on.
+std::optional<NumericVariable> read_number(Environment environment, const VariableNames& variables, int min = 0) {
+  const auto setting = find_first_set(environment, variables);
   if (!setting) return std::nullopt;
   int value = 0;
   const char* const end = setting->text.data() + setting->text.size();
@@ -57,14 +60,16 @@ std::optional<NumericVariable> number_in(Environment environment, const Variable
   return NumericVariable{*setting, value};
 }
 
-/// Rank and size of this process according to one launcher's variables.
+/// Rank and size of this process according to one launcher's variables. With nested launchers there are several claims,
+/// and at most one counts.
 struct LauncherClaim {
   const LauncherEntry* launcher;
   std::optional<NumericVariable> rank;
   std::optional<NumericVariable> size;
 
-  bool complete() const { return rank && size; }
-  bool several() const { return size && size->value > 1; }
+  bool is_complete() const { return rank && size; }
+  bool has_several_processes() const { return size && size->value > 1; }
+  /// Both claims must be complete.
   bool agrees_with(const LauncherClaim& other) const {
     return rank->value == other.rank->value && size->value == other.size->value;
   }
@@ -74,22 +79,24 @@ std::string to_text(const LauncherClaim& claim) {
   return fmt::format("{} {} ({})", to_text(*claim.rank), to_text(*claim.size), claim.launcher->title);
 }
 
+/// Returns the claim of a launcher. Rank and size are missing if the launcher did not start this process.
 LauncherClaim read_claim(Environment environment, const LauncherEntry& launcher) {
   LauncherClaim claim{&launcher, {}, {}};
-  if (!first_set(environment, launcher.required_any)) return claim;
+  if (!find_first_set(environment, launcher.required_any)) return claim;
   if (launcher.is_process && !launcher.is_process(environment)) return claim;
-  claim.rank = number_in(environment, launcher.rank);
-  claim.size = number_in(environment, launcher.size, 1);
-  if (claim.complete() && claim.rank->value >= claim.size->value)
+  claim.rank = read_number(environment, launcher.rank);
+  claim.size = read_number(environment, launcher.size, 1);
+  if (claim.is_complete() && claim.rank->value >= claim.size->value)
     throw UsageError(fmt::format("{} with {}: allowed is a number from 0 to {}", to_text(*claim.rank),
                                  to_text(*claim.size), claim.size->value - 1));
   return claim;
 }
 
-const LauncherEntry* launcher_named(std::string_view name) {
+/// Returns the launcher with the name in BUSBW_LAUNCHER. Throws UsageError if it is unknown.
+const LauncherEntry* find_launcher(std::string_view name) {
   const auto& table = launcher_table();
-  const auto found = std::ranges::find(table, name, &LauncherEntry::name);
-  if (found != table.end()) return &*found;
+  const auto launcher = std::ranges::find(table, name, &LauncherEntry::name);
+  if (launcher != table.end()) return &*launcher;
   std::string names;
   for (const LauncherEntry& entry : table) names += fmt::format("{}, ", entry.name);
   throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, printable_value(name), names, kNone));
@@ -98,7 +105,7 @@ const LauncherEntry* launcher_named(std::string_view name) {
 /// Throws if the launcher's variables mean several processes, but rank or size is missing.
 void require_complete(const LauncherClaim& claim) {
   const LauncherEntry& launcher = *claim.launcher;
-  if (claim.several() && !claim.rank)
+  if (claim.has_several_processes() && !claim.rank)
     throw UsageError(fmt::format(
         "{} means {} processes, but {} is not set, so this process would "
         "run alone; {}, {}",
@@ -110,32 +117,33 @@ void require_complete(const LauncherClaim& claim) {
                     to_text(*claim.rank), launcher.size.front(), launcher.start_remedy, kAloneRemedy));
 }
 
-/// Throws for a batch script or an allocation's shell with several tasks or nodes, because only one process runs there.
-void refuse_alone_in_allocation(Environment environment, const LauncherEntry& slurm) {
-  const auto job = first_set(environment, slurm.required_any);
-  if (!job || slurm.is_process(environment)) return;
-  auto count = number_in(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
+/// Throws if this process is a batch script or an allocation's shell with several tasks or nodes. Only one process runs
+/// there, although the user probably wants one for each task.
+void reject_lone_process_in_allocation(Environment environment, const LauncherEntry& slurm) {
+  const auto job_id = find_first_set(environment, slurm.required_any);
+  if (!job_id || slurm.is_process(environment)) return;
+  auto count = read_number(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
   std::string_view unit = "tasks";
   if (!count) {
-    count = number_in(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}, 1);
+    count = read_number(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}, 1);
     unit = "nodes";
   }
   if (!count || count->value == 1) return;
-  throw UsageError(
-      fmt::format("{} means that the Slurm job {} has {} {}, but srun did not start this process, so it would "
-                  "run alone; {}, {}",
-                  to_text(*count), printable_value(job->text), count->value, unit, slurm.start_remedy, kAloneRemedy));
+  throw UsageError(fmt::format(
+      "{} means that the Slurm job {} has {} {}, but srun did not start this process, so it would "
+      "run alone; {}, {}",
+      to_text(*count), printable_value(job_id->text), count->value, unit, slurm.start_remedy, kAloneRemedy));
 }
 
-/// Removes launchers that only started another launcher's agents or daemons. For example, a Slurm task may be an agent
-/// of torchrun or a daemon of mpirun. The inner launcher counts.
+/// Removes claims of outer launchers, which started only the agents or daemons of an inner launcher. For example, a
+/// Slurm task may be an agent of torchrun or a daemon of mpirun.
 void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<LauncherClaim>& claims,
                           std::vector<std::string>& notes) {
-  const auto keep_only = [&](const LauncherEntry* launcher, const auto& is_outer) {
-    const LauncherClaim inner = *std::ranges::find(claims, launcher, &LauncherClaim::launcher);
+  const auto drop_outside_of = [&](const LauncherEntry* launcher, const auto& is_outer) {
+    const LauncherClaim inner_claim = *std::ranges::find(claims, launcher, &LauncherClaim::launcher);
     std::erase_if(claims, [&](const LauncherClaim& claim) {
       if (claim.launcher == launcher || !is_outer(claim)) return false;
-      if (!claim.agrees_with(inner))
+      if (!claim.agrees_with(inner_claim))
         notes.push_back(
             fmt::format("{} started these processes within {}; the variables of the outer launcher count its daemons "
                         "and are ignored",
@@ -143,80 +151,95 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
       return true;
     });
   };
+  // If an outer launcher has as many processes as torchrun has agents, these processes are the agents.
   for (const LauncherEntry& entry : launcher_table()) {
     if (!entry.agents || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
-    const auto agents = number_in(environment, {entry.agents}, 1);
-    if (agents) keep_only(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
+    const auto agents = read_number(environment, {entry.agents}, 1);
+    if (agents) drop_outside_of(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
+  // Of several launchers with daemons, such as mpirun in a Slurm step, the one with the nearest daemon started this
+  // process.
   const auto has_daemon = [](const LauncherClaim& claim) { return !claim.launcher->daemons.empty(); };
   if (std::ranges::count_if(claims, has_daemon) < 2) return;
   for (const Ancestor& ancestor : ancestors())
     for (const LauncherClaim& claim : claims)
       if (std::ranges::find(claim.launcher->daemons, ancestor.command) != claim.launcher->daemons.end())
-        return keep_only(claim.launcher, has_daemon);
+        return drop_outside_of(claim.launcher, has_daemon);
+}
+
+/// Returns the claim of the launcher that BUSBW_LAUNCHER names. Throws UsageError if that launcher gives no rank and
+/// size.
+LauncherClaim require_claim_of(Environment environment, std::string_view launcher_name) {
+  const LauncherEntry& launcher = *find_launcher(launcher_name);
+  const LauncherClaim claim = read_claim(environment, launcher);
+  if (claim.is_complete()) return claim;
+  require_complete(claim);
+  if (launcher.is_process) reject_lone_process_in_allocation(environment, launcher);
+  throw UsageError(fmt::format("{}={}, but {} and {} do not give the rank and size of this process; {}, {}", kLauncher,
+                               printable_value(launcher_name), launcher.rank.front(), launcher.size.front(),
+                               launcher.start_remedy, kAloneRemedy));
+}
+
+/// Throws UsageError if two of `claims`, or BUSBW_SIZE and the claims, contradict each other.
+void require_agreement(Environment environment, const std::vector<LauncherClaim>& claims) {
+  const LauncherClaim& first = claims.front();
+  for (const LauncherClaim& claim : claims)
+    if (!claim.agrees_with(first))
+      throw UsageError(
+          fmt::format("{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
+                      "started this process, {}",
+                      to_text(first), to_text(claim), first.launcher->name, claim.launcher->name, kAloneRemedy));
+  // BUSBW_SIZE without BUSBW_RANK is not used, but a contradiction is probably a mistake.
+  if (const auto size = read_number(environment, {"BUSBW_SIZE"}, 1); size && size->value != first.size->value)
+    throw UsageError(fmt::format("{} and {} contradict each other; unset BUSBW_SIZE, or also set BUSBW_RANK",
+                                 to_text(*size), to_text(first)));
 }
 
 /// Returns the claim that counts, or nothing if this process is alone.
-std::optional<LauncherClaim> choose_claim(Environment environment, Ancestors (*ancestors)(),
+std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*ancestors)(),
                                           std::vector<std::string>& notes) {
-  if (const auto named = environment(kLauncher)) {
-    if (*named == kNone) return std::nullopt;
-    const LauncherEntry* const launcher = launcher_named(*named);
-    const LauncherClaim claim = read_claim(environment, *launcher);
-    if (claim.complete()) return claim;
-    require_complete(claim);
-    if (launcher->is_process) refuse_alone_in_allocation(environment, *launcher);
-    throw UsageError(fmt::format("{}={}, but {} and {} do not give the rank and size of this process; {}, {}",
-                                 kLauncher, printable_value(*named), launcher->rank.front(), launcher->size.front(),
-                                 launcher->start_remedy, kAloneRemedy));
+  if (const auto launcher_name = environment(kLauncher)) {
+    if (*launcher_name == kNone) return std::nullopt;
+    return require_claim_of(environment, *launcher_name);
   }
   std::vector<LauncherClaim> complete;
   std::vector<LauncherClaim> partial;
   for (const LauncherEntry& entry : launcher_table()) {
     const LauncherClaim claim = read_claim(environment, entry);
-    (claim.complete() ? complete : partial).push_back(claim);
+    (claim.is_complete() ? complete : partial).push_back(claim);
   }
   // BUSBW_ variables are meant for this program, so they override those of other launchers.
   if (!complete.empty() && complete.front().launcher->name == "busbw") return complete.front();
 
-  std::vector<LauncherClaim> several;
-  std::ranges::copy_if(complete, std::back_inserter(several), &LauncherClaim::several);
-  if (several.empty()) {
+  std::vector<LauncherClaim> candidates;
+  std::ranges::copy_if(complete, std::back_inserter(candidates), &LauncherClaim::has_several_processes);
+  if (candidates.empty()) {
     if (!complete.empty()) return complete.front();
     for (const LauncherClaim& claim : partial) {
       require_complete(claim);
-      if (claim.launcher->is_process) refuse_alone_in_allocation(environment, *claim.launcher);
+      if (claim.launcher->is_process) reject_lone_process_in_allocation(environment, *claim.launcher);
     }
     return std::nullopt;
   }
-  drop_outer_launchers(environment, ancestors, several, notes);
-  for (const LauncherClaim& other : several)
-    if (!other.agrees_with(several.front()))
-      throw UsageError(
-          fmt::format("{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
-                      "started this process, {}",
-                      to_text(several.front()), to_text(other), several.front().launcher->name, other.launcher->name,
-                      kAloneRemedy));
-  // BUSBW_SIZE without BUSBW_RANK is not used, but a contradiction is probably a mistake.
-  if (const auto size = number_in(environment, {"BUSBW_SIZE"}, 1); size && size->value != several.front().size->value)
-    throw UsageError(fmt::format("{} and {} contradict each other; unset BUSBW_SIZE, or also set BUSBW_RANK",
-                                 to_text(*size), to_text(several.front())));
-  return several.front();
+  drop_outer_launchers(environment, ancestors, candidates, notes);
+  require_agreement(environment, candidates);
+  return candidates.front();
 }
 
 /// Returns a text that identifies the job among the launcher's jobs. Empty if the launcher has no name for it.
-std::string identity_of(Environment environment, const LauncherEntry& launcher) {
+std::string job_identity(Environment environment, const LauncherEntry& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
     // torchrun calls a job without a name "none".
-    if (const auto setting = first_set(environment, {variable}); setting && setting->text != kNone)
+    if (const auto setting = find_first_set(environment, {variable}); setting && setting->text != kNone)
       identity += fmt::format("-{}", setting->text);
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
 
-/// Returns the loopback address of process 0 for a job on one node, or nothing if no unique port can be derived.
-std::optional<StoreAddress> store_on_this_node(Environment environment, const LauncherEntry& launcher,
-                                               Ancestors (*ancestors)(), std::string& identity) {
+/// Returns the loopback address of process 0 for a job on one node, or nothing if no unique port can be derived. If
+/// `identity`, the job's name, is empty, sets it from the pid of the launcher's daemon.
+std::optional<StoreAddress> loopback_store_address(Environment environment, const LauncherEntry& launcher,
+                                                   Ancestors (*ancestors)(), std::string& identity) {
   if (identity.empty()) {
     for (const Ancestor& ancestor : ancestors())
       if (std::ranges::find(launcher.daemons, ancestor.command) != launcher.daemons.end()) {
@@ -229,25 +252,27 @@ std::optional<StoreAddress> store_on_this_node(Environment environment, const La
   return TcpStoreAddress{{"127.0.0.1"}, port};
 }
 
-StoreAddress find_store(Environment environment, const LauncherClaim& claim,
-                        const std::optional<NumericVariable>& local_size, Ancestors (*ancestors)(),
-                        std::string& identity) {
+/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. May set `identity`, see above. Throws
+/// UsageError if no address is known.
+StoreAddress find_store_address(Environment environment, const LauncherClaim& claim,
+                                const std::optional<NumericVariable>& local_size, Ancestors (*ancestors)(),
+                                std::string& identity) {
   const LauncherEntry& launcher = *claim.launcher;
-  if (const auto text = environment(kStore)) return parse_store_address(*text);
+  if (const auto text = environment(kRendezvous)) return parse_store_address(*text);
 
   TcpStoreAddress address;
   if (launcher.hosts_from) {
     address.hosts = launcher.hosts_from(environment);
-  } else if (const auto host = first_set(environment, launcher.host)) {
+  } else if (const auto host = find_first_set(environment, launcher.host)) {
     address.hosts = {require_host(host->text, host->variable)};
   }
   const bool on_one_node = local_size && local_size->value == claim.size->value;
   // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
   const bool is_loopback = address.hosts == std::vector<std::string>{"localhost"};
-  const bool has_others_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
-  if (is_loopback && has_others_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
+  const bool has_processes_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
+  if (is_loopback && has_processes_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
   if (on_one_node && !launcher.daemons.empty()) {
-    if (auto store = store_on_this_node(environment, launcher, ancestors, identity)) return *std::move(store);
+    if (auto store = loopback_store_address(environment, launcher, ancestors, identity)) return *std::move(store);
   }
   if (!address.hosts.empty() && launcher.port_from) {
     address.port = launcher.port_from(environment);
@@ -257,13 +282,14 @@ StoreAddress find_store(Environment environment, const LauncherClaim& claim,
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
 
+/// Returns the number of processes on this node, if the launcher gives it.
 std::optional<NumericVariable> find_local_size(Environment environment, const LauncherEntry& launcher) {
   if (launcher.local_size_from) {
     const auto size = launcher.local_size_from(environment);
     if (!size) return std::nullopt;
     return NumericVariable{{}, *size};
   }
-  return number_in(environment, launcher.local_size, 1);
+  return read_number(environment, launcher.local_size, 1);
 }
 
 /// Sets rank, size and node of this process. Returns the number of processes on this node, if the launcher gives it.
@@ -274,7 +300,7 @@ std::optional<NumericVariable> read_process(Environment environment, const Launc
   world.size = claim.size->value;
   if (world.size == 1) return std::nullopt;
   const auto local_size = find_local_size(environment, launcher);
-  const auto local_rank = number_in(environment, launcher.local_rank);
+  const auto local_rank = read_number(environment, launcher.local_rank);
   world.local_rank = local_rank ? local_rank->value : 0;
   world.local_size = local_size ? local_size->value : world.local_rank + 1;
   if (world.local_rank >= world.local_size || world.local_size > world.size)
@@ -282,7 +308,7 @@ std::optional<NumericVariable> read_process(Environment environment, const Launc
         fmt::format("{} of {} processes on this node and {} in the job ({}): allowed are at most as many "
                     "processes on a node as in the job, counted from 0",
                     local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size, launcher.title));
-  if (const auto node = number_in(environment, launcher.node)) world.node = node->value;
+  if (const auto node = read_number(environment, launcher.node)) world.node = node->value;
   world.join_limit_s = find_join_limit_s(environment);
   return local_size;
 }
@@ -306,28 +332,28 @@ double find_join_limit_s(Environment environment) {
 
 World detect_process(Environment environment, Ancestors (*ancestors)()) {
   World world;
-  if (const auto claim = choose_claim(environment, ancestors, world.notes)) read_process(environment, *claim, world);
+  if (const auto claim = select_claim(environment, ancestors, world.notes)) read_process(environment, *claim, world);
   return world;
 }
 
 World detect_world(Environment environment, Ancestors (*ancestors)()) {
   World world;
-  const auto claim = choose_claim(environment, ancestors, world.notes);
+  const auto claim = select_claim(environment, ancestors, world.notes);
   if (!claim) {
-    const auto store = environment(kStore);
+    const auto store = environment(kRendezvous);
     if (store && environment(kLauncher) != kNone)
       throw UsageError(
           fmt::format("{}={} is set, but the rank and the number of processes are not, so this process "
                       "would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
-                      kStore, printable_value(*store), kAloneRemedy));
+                      kRendezvous, printable_value(*store), kAloneRemedy));
     return world;
   }
   const auto local_size = read_process(environment, *claim, world);
   if (world.size == 1) return world;
 
   const LauncherEntry& launcher = *claim->launcher;
-  std::string identity = identity_of(environment, launcher);
-  world.store = find_store(environment, *claim, local_size, ancestors, identity);
+  std::string identity = job_identity(environment, launcher);
+  world.store = find_store_address(environment, *claim, local_size, ancestors, identity);
   if (auto token = find_token(environment)) {
     world.token = *std::move(token);
   } else if (!identity.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
-// Rank and size of this process among the processes of a job, from the launcher's environment variables.
+// Determines which process of its job this one is, and the address of the job's rendezvous store, from the launcher's
+// environment variables (launcher_table.hpp).
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,13 +11,12 @@
 
 namespace busbw {
 
-/// Position of this process in the job. Ranks are process numbers here, counted from 0.
+/// This process's position in its job. `rank` and `size` count processes here, as launchers do, not GPUs.
 struct World {
   int rank = 0;
   int size = 1;
-  /// Without information from the launcher, local_rank is 0 and local_size is local_rank + 1.
-  int local_rank = 0;
-  int local_size = 1;
+  int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
+  int local_size = 1;                // processes on this node; local_rank + 1 if unknown
   std::optional<int> node;           // index of the node, if the launcher gives it
   std::string launcher = "none";     // "slurm", "openmpi", "mpich", "torchrun", "kubernetes", "busbw"
   StoreAddress store;                // NoStore if `size` is 1
@@ -29,7 +29,7 @@ struct World {
 /// Throws UsageError if variables are invalid or contradictory, or if one of several processes would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
-/// Like detect_world, but without `store` and `token`, for processes with another way to find each other (MPI).
+/// Like detect_world, but leaves `store` and `token` empty, for processes that find each other in another way (MPI).
 World detect_process(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
 /// Returns BUSBW_JOIN_TIMEOUT_S, or the default of 60 s (600 s in a Kubernetes pod). Throws UsageError if it is

@@ -14,7 +14,7 @@ from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import (
-    LARGEST,
+    MAX_INTEGER,
     Filter,
     Index,
     RunRow,
@@ -34,7 +34,7 @@ from busbw.units import count_text, size_text
 @click.option("--rows", "lists_rows", is_flag=True, help="List measurements instead of runs.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=0, max=LARGEST),
+    type=click.IntRange(min=0, max=MAX_INTEGER),
     default=40,
     show_default=True,
     metavar="N",

@@ -26,10 +26,10 @@ from busbw.store.query import (
     list_points,
     list_runs,
 )
-from busbw.store.rows import LARGEST
+from busbw.store.rows import MAX_INTEGER
 
 __all__ = [
-    "LARGEST",
+    "MAX_INTEGER",
     "RECORDS",
     "RUN_FILE",
     "STORE_VARIABLE",

@@ -1,4 +1,4 @@
-"""SQLite index of a store's runs, which filters a million rows quickly.
+"""SQLite index of the runs in a store, so that `busbw runs` and `busbw history` need not read all logs.
 
 The index contains only data from the logs. It is updated before each use: a log with a changed size or time is read
 again, and the entry of a removed log is deleted. So the index can be deleted at any time, and it is rebuilt if it is
@@ -23,7 +23,7 @@ from busbw import readers
 from busbw.errors import BusbwError
 from busbw.logs import Log
 from busbw.store.layout import StoreEntry, entries
-from busbw.store.rows import LARGEST, insert
+from busbw.store.rows import MAX_INTEGER, insert_log
 
 VERSION = 3
 """Version of the tables below and their content. An index with another version is rebuilt."""
@@ -54,10 +54,12 @@ CREATE INDEX runs_by_time ON runs(time_s);
 CREATE INDEX series_by_run ON series(run);
 CREATE INDEX series_by_kind ON series(collective, dtype);
 """
+"""files: one row per log; runs: one per table of a log; series: one per configuration of a run; points: one per
+measurement. `series.member` is the group of ranks, `Row.group`."""
 
 _LOCK_LIMIT_S = 60
 _POLL_S = 0.05
-_BATCH = 200
+_LOGS_PER_COMMIT = 200
 """Number of logs per commit. If the first indexing of a large store is killed, at most these are lost."""
 
 _Result = TypeVar("_Result")
@@ -108,36 +110,37 @@ class Index:
 
     def problems(self) -> list[tuple[str, str]]:
         """Returns the unreadable files in the store with the reasons, sorted by name."""
-        wanted = "SELECT name, problem FROM files WHERE problem IS NOT NULL ORDER BY name"
-        return self.query(lambda connection: connection.execute(wanted).fetchall())
+        sql = "SELECT name, problem FROM files WHERE problem IS NOT NULL ORDER BY name"
+        return self.query(lambda connection: connection.execute(sql).fetchall())
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
         if not self.store.is_dir():
-            return self._updated_connection(_connect(":memory:"))
+            return self._update_connection(_connect(":memory:"))
         try:
-            with _locked(self.store / LOCK):
-                return self._open_file(rebuild=rebuild)
+            with _hold_lock(self.store / LOCK):
+                return self._open_index_file(rebuild=rebuild)
         except (OSError, sqlite3.OperationalError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.messages.append(f"the index cannot be stored in {self.store} ({reason}); it was built in memory")
-            return self._updated_connection(_connect(":memory:"))
+            return self._update_connection(_connect(":memory:"))
 
-    def _open_file(self, *, rebuild: bool) -> sqlite3.Connection:
+    def _open_index_file(self, *, rebuild: bool) -> sqlite3.Connection:
         path = self.store / INDEX
         if rebuild:
-            _remove(path)
+            _remove_index(path)
         try:
-            return self._updated_connection(_connect(str(path)))
+            return self._update_connection(_connect(str(path)))
         except sqlite3.OperationalError:
-            raise
+            raise  # not damage: for example, the file is locked or read-only
         except sqlite3.DatabaseError as error:
             self.messages.append(f"the index was damaged ({error}) and has been rebuilt")
-            _remove(path)
-            return self._updated_connection(_connect(str(path)))
+            _remove_index(path)
+            return self._update_connection(_connect(str(path)))
 
-    def _updated_connection(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _update_connection(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """Brings the connected index up to date and returns `connection`; closes it if that fails."""
         try:
-            if _version(connection) != VERSION:
+            if _read_version(connection) != VERSION:
                 _make_tables(connection)
             _update(connection, {entry.name: entry for entry in entries(self.store)})
         except BaseException:
@@ -147,17 +150,17 @@ class Index:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Holds a lock for one process. The kernel releases it when the process ends, even if it is killed."""
     # O_NONBLOCK: if the path is a pipe, open must not wait for its other end.
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), "rb") as lock:
-        end_s = time.monotonic() + _LOCK_LIMIT_S
+        deadline_s = time.monotonic() + _LOCK_LIMIT_S
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > end_s:
+                if time.monotonic() > deadline_s:
                     raise OSError(
                         errno.EWOULDBLOCK, f"another process has held {path.name} for {_LOCK_LIMIT_S} s"
                     ) from None
@@ -171,19 +174,19 @@ def _connect(path: str) -> sqlite3.Connection:
         # An index that is lost in a power failure is rebuilt, so writes need not wait for the disk.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA cache_size = -65536")  # in KiB if negative: 64 MiB
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _remove(path: Path) -> None:
-    for leftover in (path, path.with_name(f"{path.name}-journal")):
-        leftover.unlink(missing_ok=True)
+def _remove_index(path: Path) -> None:
+    for path_to_remove in (path, path.with_name(f"{path.name}-journal")):
+        path_to_remove.unlink(missing_ok=True)
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _read_version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
@@ -211,41 +214,44 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _update(connection: sqlite3.Connection, current: dict[str, StoreEntry]) -> None:
-    known = {
+def _update(connection: sqlite3.Connection, stored: dict[str, StoreEntry]) -> None:
+    """Removes the logs that are not in `stored`, the entries by name, and indexes the new and changed ones."""
+    indexed = {
         name: (size_bytes, mtime_ns)
         for name, size_bytes, mtime_ns in connection.execute("SELECT name, size_bytes, mtime_ns FROM files")
     }
-    removed = known.keys() - current.keys()
-    changed = [entry for name, entry in current.items() if known.get(name) != (entry.size_bytes, _changed_ns(entry))]
+    removed = indexed.keys() - stored.keys()
+    changed = [
+        entry for name, entry in stored.items() if indexed.get(name) != (entry.size_bytes, _indexed_mtime_ns(entry))
+    ]
     if removed:
         with _transaction(connection):
             connection.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in removed])
-    for first in range(0, len(changed), _BATCH):
+    for first in range(0, len(changed), _LOGS_PER_COMMIT):
         with _transaction(connection):
-            for entry in changed[first : first + _BATCH]:
+            for entry in changed[first : first + _LOGS_PER_COMMIT]:
                 _index_log(connection, entry)
 
 
 def _index_log(connection: sqlite3.Connection, entry: StoreEntry) -> None:
     """Replaces the entry of a log by its current content."""
     connection.execute("DELETE FROM files WHERE name = ?", (entry.name,))
-    log, problem = _read(entry)
-    values = (entry.name, entry.size_bytes, _changed_ns(entry), problem)
+    log, problem = _read_log(entry)
+    values = (entry.name, entry.size_bytes, _indexed_mtime_ns(entry), problem)
     with closing(connection.cursor()) as cursor:
         cursor.execute("INSERT INTO files(name, size_bytes, mtime_ns, problem) VALUES (?, ?, ?, ?)", values)
-        file = cursor.lastrowid
-        assert file is not None
+        file_id = cursor.lastrowid
+        assert file_id is not None
         if log:
-            insert(cursor, file, log, changed_s=_changed_ns(entry) / 1e9)
+            insert_log(cursor, file_id, log, changed_s=_indexed_mtime_ns(entry) / 1e9)
 
 
-def _changed_ns(entry: StoreEntry) -> int:
+def _indexed_mtime_ns(entry: StoreEntry) -> int:
     """Returns the log's time of change, limited to SQLite's range, because a file may have any time."""
-    return min(max(entry.mtime_ns, 0), LARGEST)
+    return min(max(entry.mtime_ns, 0), MAX_INTEGER)
 
 
-def _read(entry: StoreEntry) -> tuple[Log | None, str | None]:
+def _read_log(entry: StoreEntry) -> tuple[Log | None, str | None]:
     """Returns the log, or the reason if it cannot be read. One unreadable file must not hide the others."""
     try:
         log = readers.read(entry.log)

@@ -29,8 +29,9 @@ RUN_FILE = "run.json"
 """File with facts that the engine does not know: the typed command, and how the engine's process ended."""
 
 _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
-_TIMED = re.compile(r"\d{8}T\d{6}Z-")
-_LAST = re.compile(r"last(?:~(\d+))?")
+_TIMED_NAME = re.compile(r"\d{8}T\d{6}Z-")
+"""Beginning of a name from `run_name`."""
+_LAST_TEXT = re.compile(r"last(?:~(\d+))?")
 _MAX_SAME_NAMES = 1000
 
 
@@ -60,7 +61,7 @@ class StoreEntry:
 
 
 def default_folder() -> Path:
-    """Returns the default store."""
+    """Returns the folder of the store that $BUSBW_STORE sets, or the default folder."""
     return Path(os.environ.get(STORE_VARIABLE) or "busbw-records")
 
 
@@ -98,19 +99,23 @@ def write_run_file(folder: Path, run: RunFile) -> None:
 
 
 def entries(store: Path) -> Iterator[StoreEntry]:
-    """Yields every run in the store, unordered; nothing if the store does not exist."""
+    """Yields every run in the store, unordered; nothing if the store does not exist.
+
+    Raises:
+        UsageError: The folder cannot be read.
+    """
     try:
-        found = list(os.scandir(store))
+        directory_entries = list(os.scandir(store))
     except FileNotFoundError:
         return
     except OSError as error:
         raise UsageError(
             f"cannot read the store {store}: {error.strerror}", remedy=f"set {STORE_VARIABLE} to a readable folder"
         ) from error
-    for item in found:
-        is_folder = item.is_dir()
-        path = Path(item.path)
-        if item.name.startswith(".") or not (is_folder or path.suffix in _LOG_SUFFIXES):
+    for directory_entry in directory_entries:
+        is_folder = directory_entry.is_dir()
+        path = Path(directory_entry.path)
+        if directory_entry.name.startswith(".") or not (is_folder or path.suffix in _LOG_SUFFIXES):
             continue
         with suppress(OSError):  # a folder without records is not a run; a file may have been removed meanwhile
             log = path / RECORDS if is_folder else path
@@ -118,7 +123,7 @@ def entries(store: Path) -> Iterator[StoreEntry]:
             if not stat.S_ISREG(status.st_mode):
                 continue
             # Names must be valid text for the index and for output.
-            name = os.fsencode(item.name).decode(errors="backslashreplace")
+            name = os.fsencode(directory_entry.name).decode(errors="backslashreplace")
             yield StoreEntry(name, log, status.st_size, status.st_mtime_ns)
 
 
@@ -135,24 +140,28 @@ def find(text: str, store: Path | None = None) -> Path:
         return path
     store = default_folder() if store is None else store
     runs = {entry.name: entry.log for entry in entries(store)}
-    if last := _LAST.fullmatch(text):
-        return _last(runs, int(last[1] or 0), store)
+    if last := _LAST_TEXT.fullmatch(text):
+        return _find_last(runs, int(last[1] or 0), store)
     matches = [text] if text in runs else sorted(name for name in runs if name.startswith(text))
     if len(matches) == 1:
         return runs[matches[0]]
     if matches:
-        shown = ", ".join(matches[:3]) + (f" and {len(matches) - 3} more" if len(matches) > 3 else "")
-        raise UsageError(f'"{text}" begins the names of {len(matches)} runs: {shown}', remedy="type more of the name")
+        names_text = ", ".join(matches[:3]) + (f" and {len(matches) - 3} more" if len(matches) > 3 else "")
+        raise UsageError(
+            f'"{text}" begins the names of {len(matches)} runs: {names_text}', remedy="type more of the name"
+        )
     raise UsageError(
         f'"{text}" is neither a file nor a run in {store}',
         remedy="use a name from `busbw runs`, or last for the newest",
     )
 
 
-def _last(runs: dict[str, Path], back: int, store: Path) -> Path:
-    """Finds a run by its position from the end. Logs without a time in their name are not counted."""
-    timed = sorted(name for name in runs if _TIMED.match(name))
-    if back >= len(timed):
-        has = f"has {len(timed)}" if timed else "has none"
-        raise UsageError(f"run last~{back} does not exist: {store} {has}", remedy="create a run with `busbw run`")
-    return runs[timed[-1 - back]]
+def _find_last(runs: dict[str, Path], runs_back: int, store: Path) -> Path:
+    """Returns the run `runs_back` runs before the newest one. Logs without a time in their name do not count."""
+    timed = sorted(name for name in runs if _TIMED_NAME.match(name))
+    if runs_back >= len(timed):
+        count_text = f"has {len(timed)}" if timed else "has none"
+        raise UsageError(
+            f"run last~{runs_back} does not exist: {store} {count_text}", remedy="create a run with `busbw run`"
+        )
+    return runs[timed[-1 - runs_back]]

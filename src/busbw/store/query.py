@@ -1,4 +1,7 @@
-"""Queries of the index: runs that match a filter, and their points."""
+"""Queries of the index: runs that match a filter, and their points.
+
+A run here is one table of a log, a series one configuration of a run, and a point one measurement (see rows.py).
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from busbw.logs import Placement
-from busbw.store.rows import LARGEST
+from busbw.store.rows import MAX_INTEGER
 
 _RUN_COLUMNS = (
     "name, number, time_s, time_source, program, backend, library, hosts, host_count, device, runs.ranks, complete,"
@@ -34,6 +37,7 @@ class Filter(Struct, kw_only=True, frozen=True):
     host_or_device: str | None = None
     """Part of a host's or the device's name, case-insensitive."""
     since_s: float | None = None
+    """Seconds since 1970; `until_s` is exclusive."""
     until_s: float | None = None
     placement: Placement | None = None
     min_bytes: int | None = None
@@ -74,7 +78,7 @@ class RunRow(Struct, kw_only=True, frozen=True):
 
 
 class StoredPoint(Struct, frozen=True):
-    """One measurement in the index."""
+    """One measurement in the index. `name` and `number` identify its run as in RunRow."""
 
     name: str
     number: int
@@ -90,6 +94,7 @@ class StoredPoint(Struct, frozen=True):
     placement: Placement
     cycle: int
     line: int
+    """Number of the row's line in the log."""
     time_us: float | None
     algbw_gbps: float | None
     busbw_gbps: float | None
@@ -107,6 +112,7 @@ class MeasuredSeries(NamedTuple):
     host_count: int
     device: str | None
     method: str
+    """Non-default settings that change the meaning of a time, such as "graph_launches 10"."""
     circumstances: str
     """JSON object with possible explanations of a change."""
     collective: str | None
@@ -123,7 +129,7 @@ class MeasuredSeries(NamedTuple):
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
     """Returns the matching runs, newest first, with the values of their matching configurations only."""
-    where, values = _where(wanted)
+    where, values = _where_clause(wanted)
     rows = connection.execute(
         f"SELECT {_RUN_COLUMNS},"
         " group_concat(DISTINCT collective), group_concat(DISTINCT dtype), group_concat(DISTINCT redop),"
@@ -132,12 +138,12 @@ def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | No
         f"{where} GROUP BY runs.id ORDER BY time_s DESC, name DESC, number DESC LIMIT ?",
         (*values, -1 if limit is None else limit),
     )
-    return [_run_row(row) for row in rows]
+    return [_decode_run_row(row) for row in rows]
 
 
 def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
     """Returns the number of matching runs."""
-    where, values = _where(wanted)
+    where, values = _where_clause(wanted)
     sql = f"SELECT count(DISTINCT runs.id) FROM runs LEFT JOIN series ON series.run = runs.id{where}"
     count: int = connection.execute(sql, values).fetchone()[0]
     return count
@@ -149,33 +155,33 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
     Without a placement in the filter, out-of-place and unstated placements are used. Measurements with wrong data are
     omitted; `count_wrong` counts them.
     """
-    text, values = _where(wanted)
-    series_of = {
+    where, values = _where_clause(wanted)
+    series_columns = {
         row[0]: row[1:]
         for row in connection.execute(
             "SELECT series.id, name, number, time_s, runs.backend, runs.hosts, host_count, device, method,"
             " circumstances, collective, dtype, redop, root, series.ranks, member, variant"
-            " FROM runs JOIN files ON files.id = runs.file JOIN series ON series.run = runs.id" + text,
+            " FROM runs JOIN files ON files.id = runs.file JOIN series ON series.run = runs.id" + where,
             values,
         )
     }
-    condition, values = _timed(wanted)
+    condition, values = _timed_points_clause(wanted)
     rows = connection.execute(
         f"SELECT series, placement, size_bytes, avg(time_us) FROM points{condition} AND coalesce(wrong, 0) = 0"
         " GROUP BY series, size_bytes, placement",
         values,
     )
-    for series, points in groupby(rows, key=itemgetter(0)):
-        by_placement: dict[Placement, dict[int, float]] = {}
+    for series_id, points in groupby(rows, key=itemgetter(0)):
+        times_by_placement: dict[Placement, dict[int, float]] = {}
         for _, placement, size_bytes, time_us in points:
-            by_placement.setdefault(placement, {})[size_bytes] = time_us
-        for placement, times_us in by_placement.items():
-            yield MeasuredSeries._make((*series_of[series], placement, times_us))
+            times_by_placement.setdefault(placement, {})[size_bytes] = time_us
+        for placement, times_us in times_by_placement.items():
+            yield MeasuredSeries._make((*series_columns[series_id], placement, times_us))
 
 
 def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, int]:
     """Returns how many measurements `list_measured` omits because of wrong data, and in how many runs."""
-    condition, values = _timed(wanted)
+    condition, values = _timed_points_clause(wanted)
     counts: tuple[int, int] = connection.execute(
         f"SELECT count(*), count(DISTINCT series.run) FROM points JOIN series ON series.id = points.series{condition}"
         " AND wrong > 0",
@@ -184,22 +190,22 @@ def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, in
     return counts
 
 
-def _timed(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
-    """Returns the SQL condition for matching points with a time, and its values."""
-    text, values = _where(wanted)
+def _timed_points_clause(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
+    """Returns the SQL WHERE clause for matching points with a time, and its values."""
+    where, values = _where_clause(wanted)
     placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
-    low = 0 if wanted.min_bytes is None else wanted.min_bytes
-    high = LARGEST if wanted.max_bytes is None else wanted.max_bytes
+    min_bytes = 0 if wanted.min_bytes is None else wanted.min_bytes
+    max_bytes = MAX_INTEGER if wanted.max_bytes is None else wanted.max_bytes
     return (
-        f" WHERE points.series IN (SELECT series.id FROM runs JOIN series ON series.run = runs.id{text})"
+        f" WHERE points.series IN (SELECT series.id FROM runs JOIN series ON series.run = runs.id{where})"
         f" AND placement IN ({', '.join('?' * len(placements))}) AND time_us > 0 AND size_bytes BETWEEN ? AND ?",
-        (*values, *placements, low, high),
+        (*values, *placements, min_bytes, max_bytes),
     )
 
 
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[StoredPoint]:
     """Yields the matching points, newest run first, within a run by configuration and size."""
-    where, values = _where(wanted, points=True)
+    where, values = _where_clause(wanted, points=True)
     rows = connection.execute(
         "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant,"
         " points.size_bytes, placement, cycle, line, time_us, algbw_gbps, busbw_gbps, points.wrong"
@@ -215,7 +221,7 @@ def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | 
 
 def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
     """Returns the number of matching points."""
-    where, values = _where(wanted, points=True)
+    where, values = _where_clause(wanted, points=True)
     sql = (
         f"SELECT count(*) FROM runs JOIN series ON series.run = runs.id JOIN points ON points.series = series.id{where}"
     )
@@ -223,14 +229,17 @@ def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
     return count
 
 
-def _run_row(row: tuple[Any, ...]) -> RunRow:
-    line = dict(zip(RunRow.__struct_fields__, row, strict=True))
-    line["complete"] = None if line["complete"] is None else bool(line["complete"])
-    return RunRow(**line)
+def _decode_run_row(row: tuple[Any, ...]) -> RunRow:
+    fields = dict(zip(RunRow.__struct_fields__, row, strict=True))
+    fields["complete"] = None if fields["complete"] is None else bool(fields["complete"])  # SQLite has 0 and 1
+    return RunRow(**fields)
 
 
-def _where(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """Returns the filter as an SQL condition and its values. Without `points`, sizes select series that cover them."""
+def _where_clause(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:
+    """Returns the filter as an SQL WHERE clause and its values.
+
+    With `points`, sizes and placement select points; without, sizes select the series that cover them.
+    """
     conditions: list[tuple[str, Any]] = [
         ("series.collective = ?", wanted.collective),
         ("series.dtype = ?", wanted.dtype),
@@ -248,6 +257,6 @@ def _where(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...
     ]
     if points:
         conditions.append(("points.placement = ?", wanted.placement))
-    used = [(text, value) for text, value in conditions if value is not None]
-    joined = " AND ".join(text for text, _ in used)
-    return (f" WHERE {joined}" if joined else ""), tuple(value for _, value in used)
+    active_conditions = [(condition, value) for condition, value in conditions if value is not None]
+    clause = " AND ".join(condition for condition, _ in active_conditions)
+    return (f" WHERE {clause}" if clause else ""), tuple(value for _, value in active_conditions)

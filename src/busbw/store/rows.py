@@ -1,4 +1,7 @@
-"""Converts a log to rows of the index: runs, series (one configuration each), and points of a series."""
+"""Inserts a log into the index: one row per run, per series (one configuration of a run), and per point of a series.
+
+A point is one measurement: one placement of one size.
+"""
 
 import re
 import sqlite3
@@ -10,10 +13,10 @@ import msgspec
 
 from busbw.logs import Log, Row, Table
 
-LARGEST = (1 << 63) - 1
-"""Largest integer that SQLite can store."""
+MAX_INTEGER = (1 << 63) - 1
+"""Maximum integer that SQLite can store."""
 
-_METHOD = {
+_METHOD_SETTINGS = {
     "aggregated_iterations": ("aggregated_iterations", "1"),
     "agg iters": ("aggregated_iterations", "1"),
     "graph_launches": ("graph_launches", "0"),
@@ -23,53 +26,53 @@ _METHOD = {
     "blocking": ("blocking", "0"),
     "average": ("average", "1"),
 }
-"""Settings that change the meaning of a time: the name in a log, to the name in the index and the default value."""
+"""Settings that change the meaning of a time: name in a log -> (name in the index, default value)."""
 
-_TIME_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
+_TIME_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
-_CIRCUMSTANCE = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
-"""Settings that may explain a change."""
+_CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
+"""Names of settings that may explain a change."""
 
 
-def insert(cursor: sqlite3.Cursor, file: int, log: Log, *, changed_s: float) -> None:
+def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
     """Inserts the log's tables into the index.
 
     Args:
         cursor: Cursor within a transaction.
-        file: Row of the log in `files`.
+        file_id: Id of the log in `files`.
         log: The log.
-        changed_s: Time of change of the file. It is used for tables without a start time.
+        changed_s: Time of change of the file in seconds since 1970, used for tables without a start time.
     """
     for number, table in enumerate(log.tables, start=1):
-        stated_s = seconds(table.start_time)
+        stated_s = parse_time_s(table.start_time)
         figures = [figure for row in table.rows for figure in row.figures.values()]
         values = {
-            "file": file,
+            "file": file_id,
             "number": number,
             "time_s": changed_s if stated_s is None else stated_s,
             "time_source": "file" if stated_s is None else "log",
             "program": table.program,
             "program_version": table.program_version,
-            "backend": backend_of(table),
+            "backend": _backend_name(table),
             "library": table.library,
             "hosts": " ".join(sorted(table.hosts)),
             "host_count": len(table.hosts),
             "device": ", ".join(sorted(table.devices)) or None,
             "ranks": table.ranks,
-            "method": method_of(table),
+            "method": _method_text(table),
             "circumstances": msgspec.json.encode(_circumstances(table)).decode(),
             "complete": table.complete,
             "rows": len(table.rows),
             "wrong": sum(1 for figure in figures if figure.wrong_elements),
             "checked": sum(1 for figure in figures if figure.check == "checked"),
         }
-        places = ", ".join("?" * len(values))
-        cursor.execute(f"INSERT INTO runs({', '.join(values)}) VALUES ({places})", tuple(values.values()))
+        placeholders = ", ".join("?" * len(values))
+        cursor.execute(f"INSERT INTO runs({', '.join(values)}) VALUES ({placeholders})", tuple(values.values()))
         assert cursor.lastrowid is not None
         _insert_series(cursor, cursor.lastrowid, table)
 
 
-def seconds(time: str | None) -> float | None:
+def parse_time_s(time: str | None) -> float | None:
     """Converts a time in a log to seconds since 1970. A time without a zone is UTC. None if the text is not a time."""
     if not time:
         return None
@@ -77,75 +80,84 @@ def seconds(time: str | None) -> float | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        found = (_parsed(text, form) for form in _TIME_FORMS)
-        known = next((moment for moment in found if moment), None)
-        if known is None:
+        parsed_times = (_parse_format(text, time_format) for time_format in _TIME_FORMATS)
+        first_parsed = next((parsed for parsed in parsed_times if parsed), None)
+        if first_parsed is None:
             return None
-        moment = known
+        moment = first_parsed
     try:
-        found_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-        datetime.fromtimestamp(found_s, timezone.utc)  # fails for a time that cannot be printed
+        time_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+        datetime.fromtimestamp(time_s, timezone.utc)  # raises for a time that cannot be printed
     except (ValueError, OverflowError):
         return None
-    return found_s
+    return time_s
 
 
-def _parsed(text: str, form: str) -> datetime | None:
+def _parse_format(text: str, time_format: str) -> datetime | None:
     try:
-        return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+        return datetime.strptime(text, time_format).replace(tzinfo=timezone.utc)
     except ValueError:
         return None
 
 
-def backend_of(table: Table) -> str | None:
+def _backend_name(table: Table) -> str | None:
     """Returns the backend that the log states, or the first word of its library."""
     if stated := table.settings.get("backend"):
         return stated
     return table.library.split()[0].lower() if table.library else None
 
 
-def method_of(table: Table) -> str:
+def _method_text(table: Table) -> str:
     """Returns the non-default settings that change the meaning of a time: 'graph_launches 10'."""
-    found = ((*_METHOD[name], value) for name, value in table.settings.items() if name in _METHOD)
-    return ", ".join(sorted(f"{name} {value}" for name, usual, value in found if value != usual))
+    non_default = []
+    for log_name, value in table.settings.items():
+        if log_name not in _METHOD_SETTINGS:
+            continue
+        index_name, default = _METHOD_SETTINGS[log_name]
+        if value != default:
+            non_default.append(f"{index_name} {value}")
+    return ", ".join(sorted(non_default))
 
 
 def _circumstances(table: Table) -> dict[str, str]:
     """Returns properties that may explain a change between runs."""
     versions = {"library": table.library, "program": table.program_version}
-    settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE.search(name)}
+    settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE_NAME.search(name)}
     return {name: value for name, value in versions.items() if value} | settings | table.environment
 
 
 def _configuration(table: Table, row: Row) -> tuple[object, ...]:
+    """Returns the columns `collective` to `variant` of the row's series."""
     ranks = table.ranks_of(row)
     return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 
 
-def _insert_series(cursor: sqlite3.Cursor, run: int, table: Table) -> None:
-    by_configuration: dict[tuple[object, ...], list[Row]] = {}
+def _insert_series(cursor: sqlite3.Cursor, run_id: int, table: Table) -> None:
+    rows_by_configuration: dict[tuple[object, ...], list[Row]] = {}
     for configuration, rows in groupby(table.rows, key=lambda row: _configuration(table, row)):
-        by_configuration.setdefault(configuration, []).extend(rows)
-    for configuration, members in by_configuration.items():
-        sizes = [row.size_bytes for row in members]
-        figures = [figure for row in members for figure in row.figures.values()]
-        peak = max((figure.busbw_gbps for figure in figures if figure.busbw_gbps is not None), default=None)
+        rows_by_configuration.setdefault(configuration, []).extend(rows)
+    for configuration, configuration_rows in rows_by_configuration.items():
+        sizes = [row.size_bytes for row in configuration_rows]
+        figures = [figure for row in configuration_rows for figure in row.figures.values()]
+        peak_busbw_gbps = max((figure.busbw_gbps for figure in figures if figure.busbw_gbps is not None), default=None)
         cursor.execute(
             "INSERT INTO series(run, collective, dtype, redop, root, ranks, member, variant, min_bytes, max_bytes,"
             " peak_busbw_gbps, rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (run, *configuration, min(sizes), max(sizes), peak, len(members)),
+            (run_id, *configuration, min(sizes), max(sizes), peak_busbw_gbps, len(configuration_rows)),
         )
         assert cursor.lastrowid is not None
         cursor.executemany(
-            "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _points(cursor.lastrowid, members)
+            "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _point_values(cursor.lastrowid, configuration_rows),
         )
 
 
-def _points(series: int, rows: list[Row]) -> Iterable[tuple[object, ...]]:
+def _point_values(series_id: int, rows: list[Row]) -> Iterable[tuple[object, ...]]:
+    """Yields the columns of `points` for each measurement."""
     for row in rows:
         for placement, figure in row.figures.items():
             yield (
-                series,
+                series_id,
                 row.size_bytes,
                 placement,
                 row.cycle,

@@ -1,4 +1,4 @@
-"""ADD A SYSTEM HERE: capacities of the links in a machine. A new system is a *.toml file with a source per constant.
+"""ADD A SYSTEM HERE: hardware of node types, as the expectation needs it. A new system is a *.toml file in this folder.
 
 `find` returns the description for a name or a file, `find_in_text` that for text of a log. The module `detect` inspects
 this machine.
@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from busbw.catalog import Catalog
 
 Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
-"""Determines the available protocols of NCCL and their efficiency."""
+"""Architecture of the GPUs. It determines NCCL's protocols and their efficiency."""
 
 
 class SourcedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -25,7 +25,7 @@ class SourcedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Links of one rank to the other ranks of its domain."""
+    """Links of one rank to the other ranks of its domain, the ranks that it reaches over these links."""
 
     kind: Literal["NVLink", "Infinity Fabric", "PCIe", "host memory"]
     layout: Literal["switch", "mesh", "shared"]
@@ -35,9 +35,9 @@ class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     links: Annotated[int, Meta(ge=1)]
     """Number of links of one rank. In a mesh: links to one other rank."""
     link_gbps: SourcedValue
-    """Rate of one link for a collective's data, one way."""
+    """Rate of one link for a collective's data in GB/s, one way. It is lower than the specification."""
     spec_gbps: SourcedValue
-    """Sum of all links of one rank by the vendor's specification, one way."""
+    """Sum of all links of one rank by the vendor's specification in GB/s, one way."""
 
 
 class Nvls(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +71,7 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     title: str
     generation: Generation
     devices: list[str]
-    """Parts of the device's name in logs. Empty if the name does not identify the system."""
+    """Texts that identify the system in a device's name or a log, such as "H100 NVL". Empty if no text does."""
     ranks_per_node: Annotated[int, Meta(ge=1)]
     fabrics: list[Fabric] = []
     """Fabrics, fastest first. The first that connects all ranks of a node is used. Empty if unknown."""
@@ -84,9 +84,10 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     @property
     def rack_ranks(self) -> int | None:
         """Number of ranks that NVLink connects beyond the node (NVL72); None if NVLink ends at the node."""
-        first = self.fabrics[0] if self.fabrics else None
-        leaves = first is not None and first.kind == "NVLink" and first.most_ranks > self.ranks_per_node
-        return first.most_ranks if first is not None and leaves else None
+        fastest = self.fabrics[0] if self.fabrics else None
+        if fastest is None or fastest.kind != "NVLink" or fastest.most_ranks <= self.ranks_per_node:
+            return None
+        return fastest.most_ranks
 
 
 _CATALOG = Catalog(
@@ -115,22 +116,31 @@ def find(name: str) -> System:
 
 @lru_cache(maxsize=256)
 def find_in_text(text: str) -> System | None:
-    """Returns the system with the device named in a text, such as a device list or a table's title; None if unknown."""
-    found = [
+    """Returns the system with the device named in a text, such as a device list or a table's title; None if unknown.
+
+    The longest device name counts: a text with "H100 NVL" also contains "H100".
+    """
+    matches = [
         (len(device), system)
         for system in systems().values()
         for device in system.devices
         if re.search(rf"(?<![a-z0-9]){re.escape(device.lower())}(?![a-z0-9])", text.lower())
     ]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
-_NICS = re.compile(r"(\d{1,3})\s*x\s*(\d{2,4})\s*(?:g(?:b(?:ps|it/s|/s)?|bit)?)?(?![\w])", re.IGNORECASE)
+_NIC_COUNT_AND_RATE = re.compile(r"(\d{1,3})\s*x\s*(\d{2,4})\s*(?:g(?:b(?:ps|it/s|/s)?|bit)?)?(?![\w])", re.IGNORECASE)
+_MIN_NIC_GBIT = 10
 
 
 def nics_from_text(text: str, source: str) -> Nics | None:
-    """Parses NICs in texts such as "8x400" or "8x 400Gbps IB". None if the text has no such form."""
-    found = [match for match in _NICS.finditer(text) if float(match[2]) >= 10]
-    if not found or int(found[0][1]) < 1:
+    """Returns the NICs from text such as "8x400" or "8x 400Gbps IB"; None if it has no such part.
+
+    Args:
+        text: Any text about a system.
+        source: Origin of the text, stored in the result.
+    """
+    matches = [match for match in _NIC_COUNT_AND_RATE.finditer(text) if float(match[2]) >= _MIN_NIC_GBIT]
+    if not matches or int(matches[0][1]) < 1:
         return None
-    return Nics(count=int(found[0][1]), gbit=float(found[0][2]), source=source)
+    return Nics(count=int(matches[0][1]), gbit=float(matches[0][2]), source=source)

@@ -1,4 +1,4 @@
-"""Writes the JSON schema of a system to standard output: `python -m busbw.system`. schema/ contains a copy."""
+"""Prints the JSON schema of a system file: `python -m busbw.system >schema/system.schema.json`."""
 
 import json
 import sys

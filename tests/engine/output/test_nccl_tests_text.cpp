@@ -55,29 +55,29 @@ Row row_of_magnitude(double value) {
 }  // namespace
 
 TEST_CASE("numbers fit their columns as printf fits them, at every magnitude") {
-  CHECK(fitted(0, 7) == "   0.00");
-  CHECK(fitted(0.005, 7) == "   0.01");
-  CHECK(fitted(0.005, 6) == "  0.01");
-  CHECK(fitted(9.999, 6) == " 10.00");
-  CHECK(fitted(9999.994, 7) == "9999.99");
-  CHECK(fitted(9999.996, 7) == "10000.0");
-  CHECK(fitted(99999.99, 7) == " 100000");
-  CHECK(fitted(99999.99, 6) == "100000");
-  CHECK(fitted(999999.9, 7) == "1000000");
-  CHECK(fitted(999999.9, 6) == " 1e+06");
-  CHECK(fitted(1e7, 7) == "1.0e+07");
-  CHECK(fitted(1e13, 7) == "1.0e+13");
-  CHECK(fitted(1e13, 6) == " 1e+13");
+  CHECK(column_number_text(0, 7) == "   0.00");
+  CHECK(column_number_text(0.005, 7) == "   0.01");
+  CHECK(column_number_text(0.005, 6) == "  0.01");
+  CHECK(column_number_text(9.999, 6) == " 10.00");
+  CHECK(column_number_text(9999.994, 7) == "9999.99");
+  CHECK(column_number_text(9999.996, 7) == "10000.0");
+  CHECK(column_number_text(99999.99, 7) == " 100000");
+  CHECK(column_number_text(99999.99, 6) == "100000");
+  CHECK(column_number_text(999999.9, 7) == "1000000");
+  CHECK(column_number_text(999999.9, 6) == " 1e+06");
+  CHECK(column_number_text(1e7, 7) == "1.0e+07");
+  CHECK(column_number_text(1e13, 7) == "1.0e+13");
+  CHECK(column_number_text(1e13, 6) == " 1e+13");
 
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> exponent(-4, 15);
   for (int sample = 0; sample < 200000; ++sample) {
     double value = std::pow(10, exponent(random));
     if (sample % 2 == 0) value = std::round(value * 1000) / 1000;  // ties between two decimals
-    for (const int width : {6, 7}) REQUIRE(fitted(value, width) == fitted_by_printf(value, width));
+    for (const int width : {6, 7}) REQUIRE(column_number_text(value, width) == fitted_by_printf(value, width));
   }
   for (const double odd : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    CHECK(fitted(odd, 7) == fitted_by_printf(odd, 7));
+    CHECK(column_number_text(odd, 7) == fitted_by_printf(odd, 7));
   }
 }
 

@@ -147,7 +147,7 @@ class FakeServer {
       case FrameKind::request: {
         const auto number = StoreRequest::unpack(received.body).number;
         return channel.send(
-            FrameKind::answer,
+            FrameKind::reply,
             MessageWriter().add(number).add(StoreReply::Kind::done).add(std::span<const std::byte>()).bytes());
       }
       default: return;

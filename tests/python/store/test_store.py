@@ -36,7 +36,7 @@ from busbw.store import (
     write_run_file,
 )
 from busbw.store.index import INDEX, LOCK
-from busbw.store.rows import seconds
+from busbw.store.rows import parse_time_s
 
 GOLDEN_TEXT = GOLDEN_RECORD.parent / "nccl_tests_2_19_6_single.txt"
 MOMENT = datetime(2026, 10, 1, 12, 0, 5, tzinfo=timezone.utc)
@@ -233,7 +233,7 @@ def test_a_run_that_goes_on_is_read_again(store: Path) -> None:
 
 def test_what_did_not_change_is_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names(store)
-    monkeypatch.setattr("busbw.store.index._read", lambda entry: pytest.fail(f"{entry} was read again"))
+    monkeypatch.setattr("busbw.store.index._read_log", lambda entry: pytest.fail(f"{entry} was read again"))
     assert len(names(store)) == 3
 
 
@@ -345,7 +345,7 @@ def test_rebuilding_gives_the_same(store: Path) -> None:
     ],
 )
 def test_times(text: str | None, expected: float | None) -> None:
-    assert seconds(text) == expected
+    assert parse_time_s(text) == expected
 
 
 def test_other_files_do_not_block(store: Path) -> None:
@@ -364,7 +364,7 @@ def test_a_name_that_is_no_text_is_shown_in_another_way(store: Path) -> None:
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
 def test_an_invalid_time_is_replaced_by_that_of_the_file(store: Path, time: str) -> None:
-    assert seconds(time) is None
+    assert parse_time_s(time) is None
     path = add_run(store, "odd", start_time=time)
     os.utime(path, (1e9, 1e9))
     with Index(store) as index:

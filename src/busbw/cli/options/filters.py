@@ -11,7 +11,7 @@ from busbw.cli.options.deprecated import replaced_option
 from busbw.cli.options.param_types import NonEmptyPath, PlacementChoice
 from busbw.engine import collective_name
 from busbw.errors import UsageError
-from busbw.store import LARGEST, STORE_VARIABLE, Filter
+from busbw.store import MAX_INTEGER, STORE_VARIABLE, Filter
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -21,7 +21,7 @@ _UNIT_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _OPTIONS = (
     click.option("--dtype", "--datatype", metavar="TYPE", help="Element type: float, half, ..."),
     click.option("--redop", "--op", metavar="OP", help="Reduction operator: sum, max, ..."),
-    click.option("--ranks", type=click.IntRange(min=1, max=LARGEST), metavar="N", help="Number of ranks."),
+    click.option("--ranks", type=click.IntRange(min=1, max=MAX_INTEGER), metavar="N", help="Number of ranks."),
     click.option("--backend", metavar="NAME", help="Backend of the run: host, nccl, ..."),
     click.option("--library", metavar="TEXT", help="Part of the library's name and version: 2.28."),
     click.option("--host", metavar="NAME", help="Full name of one of the hosts."),

@@ -114,7 +114,7 @@ TEST_CASE("handshake: rejects short frames and frames of other kinds") {
     CHECK(handshake.client.result_of(FrameKind::welcome, std::span(welcome).first(length)).kind ==
           Kind::not_authenticated);
   for (const FrameKind kind :
-       {FrameKind::hello, FrameKind::challenge, FrameKind::greeting, FrameKind::answer, static_cast<FrameKind>(200)})
+       {FrameKind::hello, FrameKind::challenge, FrameKind::greeting, FrameKind::reply, static_cast<FrameKind>(200)})
     CHECK(handshake.client.result_of(kind, welcome).kind == Kind::not_authenticated);
 }
 

@@ -61,12 +61,12 @@ TEST_CASE("StoreRequest: packing and unpacking; rejects invalid bytes") {
 
 TEST_CASE("StoreState: a set answers the waiting gets in order, while reads are left") {
   StoreState state;
-  CHECK(state.take(1, request(Op::get, "k", 10)).empty());
-  CHECK(state.take(2, request(Op::get, "k", 20)).empty());
-  CHECK(state.take(3, request(Op::get, "k", 30)).empty());
-  CHECK(clients_of(state.take(4, set("k", "x", 2, 40))) == std::set<RequestId>{{4, 40}, {1, 10}, {2, 20}});
+  CHECK(state.handle_request(1, request(Op::get, "k", 10)).empty());
+  CHECK(state.handle_request(2, request(Op::get, "k", 20)).empty());
+  CHECK(state.handle_request(3, request(Op::get, "k", 30)).empty());
+  CHECK(clients_of(state.handle_request(4, set("k", "x", 2, 40))) == std::set<RequestId>{{4, 40}, {1, 10}, {2, 20}});
   CHECK(state.bytes() > 0);  // the third get still waits
-  CHECK(clients_of(state.take(4, set("k", "y", 1, 41))) == std::set<RequestId>{{4, 41}, {3, 30}});
+  CHECK(clients_of(state.handle_request(4, set("k", "y", 1, 41))) == std::set<RequestId>{{4, 41}, {3, 30}});
   CHECK(state.bytes() == 0);
 }
 
@@ -74,70 +74,70 @@ TEST_CASE("StoreState: a barrier cannot have more members than the job") {
   StoreState state(4);
   StoreRequest barrier = request(Op::barrier, "b", 1);
   barrier.amount = 5;
-  const auto answers = state.take(1, barrier);
+  const auto answers = state.handle_request(1, barrier);
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].kind == StoreReply::Kind::refused);
   CHECK(state.bytes() == 0);
   barrier.amount = 4;
-  CHECK(state.take(1, barrier).empty());
+  CHECK(state.handle_request(1, barrier).empty());
   CHECK(state.bytes() > 0);
 }
 
 TEST_CASE("StoreState: a disconnected client gets no reply and uses no reads") {
   StoreState state;
-  state.take(1, request(Op::get, "k", 1));
-  state.take(1, arrive("b", 0, 2, 2));
-  state.forget(1);
-  CHECK(clients_of(state.take(2, set("k", "x", 1, 1))) == std::set<RequestId>{{2, 1}});
-  CHECK(clients_of(state.take(2, request(Op::get, "k", 2))) == std::set<RequestId>{{2, 2}});
+  state.handle_request(1, request(Op::get, "k", 1));
+  state.handle_request(1, arrive("b", 0, 2, 2));
+  state.drop_client(1);
+  CHECK(clients_of(state.handle_request(2, set("k", "x", 1, 1))) == std::set<RequestId>{{2, 1}});
+  CHECK(clients_of(state.handle_request(2, request(Op::get, "k", 2))) == std::set<RequestId>{{2, 2}});
   // It arrived at the barrier before it disconnected.
-  CHECK(clients_of(state.take(2, arrive("b", 1, 2, 3))) == std::set<RequestId>{{2, 3}});
+  CHECK(clients_of(state.handle_request(2, arrive("b", 1, 2, 3))) == std::set<RequestId>{{2, 3}});
 }
 
 TEST_CASE("StoreState: the memory of all values is bounded") {
   StoreState state;
   const std::string big(Store::kMaxValueBytes, 'x');
   int kept = 0;
-  while (state.take(0, set("k" + std::to_string(kept), big))[0].kind == StoreReply::Kind::done) ++kept;
+  while (state.handle_request(0, set("k" + std::to_string(kept), big))[0].kind == StoreReply::Kind::done) ++kept;
   CHECK(kept <= static_cast<int>(StoreState::kMaxBytes / big.size()));
   CHECK(kept >= static_cast<int>(StoreState::kMaxBytes / big.size()) - 1);
   CHECK(state.bytes() <= StoreState::kMaxBytes);
-  CHECK(refusal_of(state.take(0, set("more", big))).find("full") != std::string::npos);
+  CHECK(refusal_of(state.handle_request(0, set("more", big))).find("full") != std::string::npos);
 }
 
 TEST_CASE("StoreState: keys without values count towards the memory bound") {
   StoreState state;
-  state.take(0, set("k", ""));
+  state.handle_request(0, set("k", ""));
   const std::size_t of_one = state.bytes();
   CHECK(of_one > 0);
-  state.take(0, set("l", "", 1));
+  state.handle_request(0, set("l", "", 1));
   CHECK(state.bytes() == 2 * of_one);
-  state.take(0, request(Op::get, "l"));
+  state.handle_request(0, request(Op::get, "l"));
   CHECK(state.bytes() == of_one);
 }
 
 TEST_CASE("StoreState: refuses invalid requests with a reason") {
   StoreState state;
-  CHECK(refusal_of(state.take(0, arrive("b", 0, 0))).find("b: invalid member 0 of 0") != std::string::npos);
-  CHECK(refusal_of(state.take(0, arrive("b", 0, std::int64_t{1} << 40))).find("member") != std::string::npos);
-  CHECK(refusal_of(state.take(0, arrive("b", 5, 5))).find("member 5 of 5") != std::string::npos);
-  CHECK(refusal_of(state.take(0, set("k", "x", -1))).find("reads") != std::string::npos);
-  state.take(0, arrive("b", 0, 3));
-  CHECK(refusal_of(state.take(0, arrive("b", 1, 4))).find("counts differ") != std::string::npos);
-  CHECK(refusal_of(state.take(0, arrive("b", 0, 3))).find("twice") != std::string::npos);
+  CHECK(refusal_of(state.handle_request(0, arrive("b", 0, 0))).find("b: invalid member 0 of 0") != std::string::npos);
+  CHECK(refusal_of(state.handle_request(0, arrive("b", 0, std::int64_t{1} << 40))).find("member") != std::string::npos);
+  CHECK(refusal_of(state.handle_request(0, arrive("b", 5, 5))).find("member 5 of 5") != std::string::npos);
+  CHECK(refusal_of(state.handle_request(0, set("k", "x", -1))).find("reads") != std::string::npos);
+  state.handle_request(0, arrive("b", 0, 3));
+  CHECK(refusal_of(state.handle_request(0, arrive("b", 1, 4))).find("counts differ") != std::string::npos);
+  CHECK(refusal_of(state.handle_request(0, arrive("b", 0, 3))).find("twice") != std::string::npos);
 }
 
 TEST_CASE("StoreState: lists the missing members of a barrier") {
   StoreState state;
-  state.take(0, arrive("b", 1, 4));
-  state.take(0, arrive("b", 3, 4));
-  auto answers = state.take(9, request(Op::missing, "b", 5));
+  state.handle_request(0, arrive("b", 1, 4));
+  state.handle_request(0, arrive("b", 3, 4));
+  auto answers = state.handle_request(9, request(Op::missing, "b", 5));
   REQUIRE(answers.size() == 1);
   MessageReader reader(answers[0].value);
   CHECK(answers[0].value.size() == 8);
   CHECK(reader.take<std::int32_t>() == 0);
   CHECK(reader.take<std::int32_t>() == 2);
-  CHECK(state.take(9, request(Op::missing, "unknown"))[0].value.empty());
+  CHECK(state.handle_request(9, request(Op::missing, "unknown"))[0].value.empty());
 }
 
 namespace {
@@ -187,7 +187,7 @@ class Model {
     }
     return {};
   }
-  void forget(std::uint64_t client) {
+  void drop_client(std::uint64_t client) {
     std::erase_if(waiting_, [&](const auto& entry) { return entry.second.first == client; });
     for (auto& [key, arrive] : barriers_)
       for (auto& [member, id] : arrive)
@@ -229,8 +229,8 @@ TEST_CASE("StoreState: behaves like the reference model for thousands of random 
     for (std::uint32_t number = 0; number < 3000; ++number) {
       const auto client = static_cast<std::uint64_t>(below(6));
       if (below(50) == 0) {
-        state.forget(client);
-        model.forget(client);
+        state.drop_client(client);
+        model.drop_client(client);
         continue;
       }
       StoreRequest asked = request(static_cast<Op>(below(5)), "k" + std::to_string(below(8)), number);
@@ -243,7 +243,7 @@ TEST_CASE("StoreState: behaves like the reference model for thousands of random 
         asked.amount = 3;
         asked.member = below(3);
       }
-      const auto answers = state.take(client, asked);
+      const auto answers = state.handle_request(client, asked);
       REQUIRE(clients_of(answers) == model.take(client, asked));
       if (asked.op == Op::add) REQUIRE(MessageReader(answers[0].value).take<std::int64_t>() == model.sum(asked.key));
     }

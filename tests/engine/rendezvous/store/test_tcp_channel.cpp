@@ -29,7 +29,7 @@ TEST_CASE("TcpChannel: frames arrive whole and in order, however they are split"
   ConnectedPair pair;
   Bytes frames;
   append_frame(frames, FrameKind::heartbeat, {});
-  append_frame(frames, FrameKind::answer, bytes_of("hello"));
+  append_frame(frames, FrameKind::reply, bytes_of("hello"));
   append_frame(frames, FrameKind::leave, bytes_of(std::string(100'000, 'x')));
   std::thread sender([&] {
     for (std::size_t i = 0; i < 30; ++i) pair.client.send(std::span(frames).subspan(i, 1));
@@ -41,7 +41,7 @@ TEST_CASE("TcpChannel: frames arrive whole and in order, however they are split"
   CHECK(received->body.empty());
   received = next_frame(pair.channel);
   REQUIRE(received);
-  CHECK(received->kind == FrameKind::answer);
+  CHECK(received->kind == FrameKind::reply);
   CHECK(text_of(received->body) == "hello");
   received = next_frame(pair.channel);
   REQUIRE(received);
@@ -82,7 +82,7 @@ TEST_CASE("TcpChannel: buffers frames for a slow reader") {
   ConnectedPair pair;
   const Bytes part(kMaxFrameBytes - 1);
   constexpr int kFrames = 16;
-  for (int i = 0; i < kFrames; ++i) pair.channel.send(FrameKind::answer, part);
+  for (int i = 0; i < kFrames; ++i) pair.channel.send(FrameKind::reply, part);
   std::thread flusher([&] {
     // Ends when the other side has read everything and closed the connection.
     while (!pair.channel.ended()) pair.channel.receive(100);

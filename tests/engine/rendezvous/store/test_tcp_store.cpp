@@ -36,11 +36,11 @@ class ManualStore {
     return StoreRequest::unpack(received->body);
   }
   void answer(std::uint32_t number, std::string_view value) {
-    server_->send(FrameKind::answer, MessageWriter()
-                                         .add(number)
-                                         .add(StoreReply::Kind::done)
-                                         .add(std::span<const std::byte>(bytes_of(value)))
-                                         .bytes());
+    server_->send(FrameKind::reply, MessageWriter()
+                                        .add(number)
+                                        .add(StoreReply::Kind::done)
+                                        .add(std::span<const std::byte>(bytes_of(value)))
+                                        .bytes());
   }
   TcpChannel& server() { return *server_; }
   void close() { server_.reset(); }
@@ -63,7 +63,7 @@ TEST_CASE("TcpStore: ignores a late reply to a request that timed out") {
   CHECK_THROWS_AS(manual.store->get("slow"), Error);
   const std::uint32_t slow = manual.next_request().number;
   manual.next_request();  // the request for missing members
-  manual.store->limit(kSafetyLimitS);
+  manual.store->set_limit_s(kSafetyLimitS);
   std::thread other([&] {
     const std::uint32_t quick = manual.next_request().number;
     manual.answer(slow, "too late");

@@ -347,7 +347,7 @@ TEST_CASE("TcpStoreServer: random frames of an authenticated client never distur
       {FrameKind::request, StoreRequest{StoreRequest::Op::get, 0, "a key", {}, 0, 0}.packed()},
       {FrameKind::request, StoreRequest{StoreRequest::Op::set, 0, "another key", bytes_of("value"), 1, 0}.packed()},
       {FrameKind::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{1}).bytes()},
-      {FrameKind::answer, bytes_of("it is not for a member to answer")},
+      {FrameKind::reply, bytes_of("it is not for a member to answer")},
       {FrameKind::welcome, bytes_of("nor to welcome")}};
   for (int round = 0; round < 300; ++round) {
     RawClient member(pair.where());
