@@ -10,17 +10,17 @@
 namespace busbw {
 namespace {
 
-/// Reads and range-checks the values of the GPU flags. The rest of this file handles their consequences.
+/// Reads and range-checks the values of the GPU flags.
 void read_values(const FlagValues& flags, Options& options) {
   RunSettings& settings = options.settings;
   settings.graph_launches = flags.integer("--cudagraph", 0, 0);
   settings.local_register = flags.integer("--local_register", 0, 0, 2);
   if (flags.has("--cta_policy")) settings.cta_policy = flags.integer("--cta_policy", 0, 0, 2);
-  options.null_stream = flags.on("--stream_null");
+  options.null_stream = flags.is_on("--stream_null");
   settings.device_implementation = flags.integer("--device_implementation", 0, 0, 4);
   const auto ctas = flags.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMaxDeviceCtas);
   if (settings.device_implementation > 0) settings.device_cta_count = ctas;
-  settings.report_memory = flags.on("--memory");
+  settings.report_memory = flags.is_on("--memory");
   settings.gpus_per_thread = flags.integer("--ngpus", 1, 1, kMaxHostRanks);
 }
 
@@ -42,24 +42,25 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
       GpuFlag{"--device_implementation", settings.device_implementation > 0, "runs kernels on the GPU"},
       GpuFlag{"--device_cta_count", flags.has("--device_cta_count"), "sets the CTAs of kernels on the GPU"},
       GpuFlag{"--memory", settings.report_memory, "reports GPU memory"}};
-  const auto set_if_empty = [](std::string& message, std::string reason) {
-    if (message.empty()) message = std::move(reason);
+  // The first error is kept.
+  const auto set_if_empty = [](std::string& message, std::string error) {
+    if (message.empty()) message = std::move(error);
   };
-  const char* const host = options.backend == "mpi" ? "MPI backend" : "host backend";
+  const char* const backend_name = options.backend == "mpi" ? "MPI backend" : "host backend";
   for (const GpuFlag& flag : gpu_flags) {
     if (!flag.needs_gpu) continue;
     const std::string request = fmt::format("{} {} {}", spelling(flag.name), flags.text(flag.name, ""), flag.purpose);
     set_if_empty(options.host_error,
-                 fmt::format("{}, which the {} cannot do; drop it, or measure on GPUs", request, host));
+                 fmt::format("{}, which the {} cannot do; drop it, or measure on GPUs", request, backend_name));
   }
   if (const int gpus = settings.gpus_per_thread; gpus > 1)
     set_if_empty(options.host_error,
                  fmt::format("-g {0} (--ngpus): the {1} has no GPUs; for {0} ranks on the host use -t {0} or "
                              "--processes {0}",
-                             gpus, host));
+                             gpus, backend_name));
   if (const auto device = nonempty_variable(environment, "NCCL_TESTS_DEVICE")) {
     set_if_empty(options.host_error, fmt::format("NCCL_TESTS_DEVICE={} selects a GPU, but the {} has none; unset it",
-                                                 printable_value(*device), host));
+                                                 printable_value(*device), backend_name));
     const auto number = parse_integer(*device);
     if (!number || *number < 0 || *number > kMaxInt)
       throw UsageError(
@@ -71,7 +72,7 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
     if (options.nccl_library.empty())
       throw flags.invalid_value("--library", "the path of a library with NCCL's interface");
     set_if_empty(options.host_error,
-                 fmt::format("--library {}: the {} uses no NCCL library; drop it", options.nccl_library, host));
+                 fmt::format("--library {}: the {} uses no NCCL library; drop it", options.nccl_library, backend_name));
   }
 }
 
