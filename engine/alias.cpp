@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
   memcpy(engine, self, directory_length);
   memcpy(engine + directory_length, kEngine, sizeof kEngine);
 
-  // The name of this file selects the collective, so a link of any name works. A called name that only extends it, as
-  // nccl-tests' NAME_SUFFIX does (all_reduce_perf_mpi), is kept for the table.
+  // The name of this file selects the collective, even if a link of another name was called. A called name that begins
+  // with it, as with nccl-tests' NAME_SUFFIX (all_reduce_perf_mpi), is kept for the table.
   char* name_only[] = {name, nullptr};  // a caller that passes no name passes no arguments either
   if (argc < 1) argv = name_only;
   if (char* const slash = strrchr(argv[0], '/')) argv[0] = slash + 1;

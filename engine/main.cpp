@@ -1,5 +1,5 @@
-// The main function of all programs. The called name selects the collective. Errors that end the program are printed
-// here.
+// The main function of all programs. The called name selects the collective: all_reduce_perf measures all_reduce.
+// Errors that end the program are printed here.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -29,8 +29,8 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kSuffix = "_perf";  // nccl-tests' NAME_SUFFIX may follow: all_reduce_perf_mpi
-constexpr std::string_view kEngine = "busbw-engine";
+constexpr std::string_view kProgramSuffix = "_perf";  // nccl-tests' NAME_SUFFIX may follow: all_reduce_perf_mpi
+constexpr std::string_view kEngineName = "busbw-engine";
 
 /// Program name, collective and arguments of this process.
 struct Invocation {
@@ -39,7 +39,8 @@ struct Invocation {
   std::vector<std::string> arguments;
 };
 
-std::string list_of_collectives() {
+/// " all_reduce all_gather ...", with a leading blank, for messages.
+std::string collectives_text() {
   std::string names;
   for (const auto& entry : all_collectives()) names += fmt::format(" {}", entry.name);
   return names;
@@ -56,22 +57,22 @@ std::string_view without_folder(std::string_view path) { return path.substr(path
 /// all_reduce -t 4`.
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
   const std::string name(without_folder(called_as));
-  if (const auto end = name.find(kSuffix); end != name.npos && is_collective(name.substr(0, end)))
+  if (const auto end = name.find(kProgramSuffix); end != name.npos && is_collective(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
     throw UsageError(
-        fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf", kEngine,
-                    arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
+        fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf",
+                    kEngineName, arguments.empty() ? "(nothing)" : arguments.front(), collectives_text()));
   if (arguments.front().starts_with('-')) {
-    constexpr std::array allowed{"--version", "--list-devices", "--help", "-h"};
-    if (std::ranges::find(allowed, arguments.front()) == allowed.end())
-      throw UsageError(fmt::format("{} {}: no collective before the options; name one of{}", kEngine, arguments.front(),
-                                   list_of_collectives()));
-    return {std::string(kEngine), "all_reduce", std::move(arguments)};
+    constexpr std::array information_flags{"--version", "--list-devices", "--help", "-h"};
+    if (std::ranges::find(information_flags, arguments.front()) == information_flags.end())
+      throw UsageError(fmt::format("{} {}: no collective before the options; name one of{}", kEngineName,
+                                   arguments.front(), collectives_text()));
+    return {std::string(kEngineName), "all_reduce", std::move(arguments)};
   }
   const std::string collective = arguments.front();
   arguments.erase(arguments.begin());
-  return {collective + std::string(kSuffix), collective, std::move(arguments)};
+  return {collective + std::string(kProgramSuffix), collective, std::move(arguments)};
 }
 
 std::string version_text() {
@@ -85,7 +86,7 @@ std::string version_text() {
 
 /// Prints one line per GPU: index, bus id, name. If there is no GPU, the reason goes to stderr; that is not an error.
 void list_devices(const std::string& program) {
-  const GpuSurvey survey = survey_gpus(false);
+  const GpuSurvey survey = survey_gpus(/*forks_follow=*/false);
   if (survey.gpus.empty()) print_stderr(program, "no GPU: " + survey.no_gpu_reason);
   for (std::size_t i = 0; i < survey.gpus.size(); ++i)
     fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
@@ -98,6 +99,7 @@ void occupy_standard_descriptors() {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
 }
 
+/// Runs the program and returns its exit code.
 int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
   World world;

@@ -1,3 +1,4 @@
+// Walks up the process tree through /proc/PID/stat.
 #include "common/os/ancestors.hpp"
 
 #include <unistd.h>
@@ -12,36 +13,38 @@ namespace {
 
 constexpr std::size_t kMaxAncestors = 64;  // real chains are much shorter; the bound ends a loop in a faulty /proc
 
-struct Status {
+struct ProcessStatus {
   std::string command;
-  long parent = 0;
+  long parent_pid = 0;
 };
 
-/// Reads /proc/PID/stat: "17 (a (strange) name) S 16 ...". The name may contain parentheses, so the last one ends it.
-std::optional<Status> status_of(long pid, const std::filesystem::path& proc) {
+/// Reads pid, command, state and parent from /proc/PID/stat: "17 (a (strange) name) S 16 ...". The command may contain
+/// parentheses, so the last one ends it. Returns nothing if the process is not visible.
+std::optional<ProcessStatus> read_status(long pid, const std::filesystem::path& proc) {
   std::ifstream file(proc / std::to_string(pid) / "stat");
   const std::string line{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const std::size_t open = line.find('(');
-  const std::size_t close = line.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  Status status{line.substr(open + 1, close - open - 1)};
-  std::istringstream rest(line.substr(close + 1));
+  const std::size_t command_start = line.find('(');
+  const std::size_t command_end = line.rfind(')');
+  if (command_start == std::string::npos || command_end == std::string::npos || command_end < command_start)
+    return std::nullopt;
+  ProcessStatus status{line.substr(command_start + 1, command_end - command_start - 1)};
+  std::istringstream after_command(line.substr(command_end + 1));
   std::string state;
-  if (!(rest >> state >> status.parent)) return std::nullopt;
+  if (!(after_command >> state >> status.parent_pid)) return std::nullopt;
   return status;
 }
 
 }  // namespace
 
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc) {
-  Ancestors found;
-  auto status = status_of(pid, proc);
-  while (status && status->parent > 0 && found.size() < kMaxAncestors) {
-    const long parent = status->parent;
-    status = status_of(parent, proc);
-    if (status) found.push_back({parent, status->command});
+  Ancestors ancestors;
+  auto status = read_status(pid, proc);
+  while (status && status->parent_pid > 0 && ancestors.size() < kMaxAncestors) {
+    const long parent_pid = status->parent_pid;
+    status = read_status(parent_pid, proc);
+    if (status) ancestors.push_back({parent_pid, status->command});
   }
-  return found;
+  return ancestors;
 }
 
 Ancestors process_ancestors() { return ancestors_of(getpid()); }

@@ -1,5 +1,5 @@
 #pragma once
-// Ancestors of a process: its parent, the parent's parent, and so on.
+// Ancestors of a process: its parent, the parent's parent, and so on. They tell which launcher started the process.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,6 +16,7 @@ using Ancestors = std::vector<Ancestor>;
 /// of a container. Only tests pass another `proc`.
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc = "/proc");
 
+/// Returns the ancestors of this process.
 Ancestors process_ancestors();
 
 }  // namespace busbw

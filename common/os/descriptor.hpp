@@ -6,6 +6,7 @@
 
 namespace busbw {
 
+/// Closes its file descriptor in the destructor. Can be moved, not copied. The number is -1 if nothing is open.
 class Descriptor {
  public:
   Descriptor() = default;

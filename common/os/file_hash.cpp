@@ -19,11 +19,11 @@ std::optional<std::string> hash_of_file(const std::string& path) {
   Sha256 hash;
   std::vector<std::byte> chunk(kChunkBytes);
   for (;;) {
-    const ssize_t got = read(file.number(), chunk.data(), chunk.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) return hexadecimal(hash.digest());
-    hash.add(std::span(chunk).first(static_cast<std::size_t>(got)));
+    const ssize_t read_bytes = read(file.number(), chunk.data(), chunk.size());
+    if (read_bytes < 0 && errno == EINTR) continue;
+    if (read_bytes < 0) return std::nullopt;
+    if (read_bytes == 0) return hexadecimal(hash.digest());
+    hash.add(std::span(chunk).first(static_cast<std::size_t>(read_bytes)));
   }
 }
 

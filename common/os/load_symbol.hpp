@@ -1,4 +1,5 @@
 #pragma once
+// Typed wrapper of dlsym, for libraries that are opened at run time.
 #include <dlfcn.h>
 
 namespace busbw {

@@ -1,3 +1,5 @@
+// Wrappers of the socket API. Sockets are non-blocking, and a wait lasts at most one tick before the caller can stop
+// it.
 #include "common/os/network.hpp"
 
 #include <arpa/inet.h>
@@ -22,19 +24,21 @@
 namespace busbw {
 namespace {
 
-constexpr int kBacklog = 4096;
+constexpr int kBacklog = 4096;  // connections waiting for accept: all ranks of a large job connect at once
 
 const sockaddr* as_sockaddr(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr*>(&endpoint.address); }
+/// Views of the address as IPv4 or IPv6; ss_family decides which one is valid.
 const sockaddr_in& v4(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr_in&>(endpoint.address); }
 const sockaddr_in6& v6(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr_in6&>(endpoint.address); }
 
-Endpoint copy_of(const sockaddr* address) {
+Endpoint make_endpoint(const sockaddr* address) {
   Endpoint endpoint;
   endpoint.length = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::memcpy(&endpoint.address, address, endpoint.length);
   return endpoint;
 }
 
+/// True for an IPv4 or IPv6 address of an interface that is up, except IPv6 link-local addresses.
 bool is_usable(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) return false;
   if (entry.ifa_addr->sa_family == AF_INET) return true;
@@ -44,6 +48,7 @@ bool is_usable(const ifaddrs& entry) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
+/// Calls getaddrinfo with `flags` (AI_...). Sets `error` to its result; 0 means success.
 AddressList look_up(const std::string& host, int port, int flags, int& error) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -53,7 +58,9 @@ AddressList look_up(const std::string& host, int port, int flags, int& error) {
   return {first, freeaddrinfo};
 }
 
-Descriptor listening_socket(const Endpoint& endpoint, bool both_families) {
+/// Creates a listening socket. `both_families`: an IPv6 socket also accepts IPv4. On failure the descriptor is closed
+/// and errno is set.
+Descriptor open_listening_socket(const Endpoint& endpoint, bool both_families) {
   Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return socket;
   const int on = 1;
@@ -69,7 +76,8 @@ Descriptor listening_socket(const Endpoint& endpoint, bool both_families) {
   return socket;
 }
 
-[[noreturn]] void refuse_listening(const std::string& endpoint) {
+/// Throws the error for a failed listen; errno is the reason.
+[[noreturn]] void throw_cannot_listen(const std::string& endpoint) {
   throw EnvironmentError(
       fmt::format("cannot listen at {}: {}; set another port (BUSBW_RENDEZVOUS=tcp://HOST:PORT), or stop "
                   "the program that uses it",
@@ -104,44 +112,45 @@ std::vector<Interface> interfaces() {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
-  std::vector<Interface> found;
+  std::vector<Interface> usable;
   for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next)
     if (is_usable(*entry) && entry->ifa_netmask != nullptr)
-      found.push_back({entry->ifa_name, copy_of(entry->ifa_addr), copy_of(entry->ifa_netmask)});
-  std::ranges::stable_partition(found, [](const Interface& one) { return !one.address.is_loopback(); });
-  return found;
+      usable.push_back({entry->ifa_name, make_endpoint(entry->ifa_addr), make_endpoint(entry->ifa_netmask)});
+  std::ranges::stable_partition(usable, [](const Interface& interface) { return !interface.address.is_loopback(); });
+  return usable;
 }
 
 std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& message) {
   int error = 0;
-  const AddressList found = look_up(host, port, 0, error);
+  const AddressList addresses = look_up(host, port, 0, error);
   std::vector<Endpoint> endpoints;
   if (error != 0) {
     message = fmt::format("{}: {}", host, gai_strerror(error));
     return endpoints;
   }
-  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next)
-    endpoints.push_back(copy_of(entry->ai_addr));
+  for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next)
+    endpoints.push_back(make_endpoint(entry->ai_addr));
   return endpoints;
 }
 
 Endpoint endpoint_of(const std::string& text, int port) {
   int error = 0;
-  const AddressList found = look_up(text, port, AI_NUMERICHOST, error);
+  const AddressList addresses = look_up(text, port, AI_NUMERICHOST, error);
   if (error != 0) throw EnvironmentError(fmt::format("{}: not a numeric IP address", text));
-  return copy_of(found->ai_addr);
+  return make_endpoint(addresses->ai_addr);
 }
 
 Descriptor listen_at(const Endpoint& endpoint) {
-  Descriptor socket = listening_socket(endpoint, false);
-  if (!socket.is_open()) refuse_listening(endpoint.text());
+  Descriptor socket = open_listening_socket(endpoint, /*both_families=*/false);
+  if (!socket.is_open()) throw_cannot_listen(endpoint.text());
   return socket;
 }
 
 Descriptor listen_everywhere(int port) {
-  Descriptor socket = listening_socket(endpoint_of("::", port), true);
-  if (!socket.is_open() && errno == EAFNOSUPPORT) socket = listening_socket(endpoint_of("0.0.0.0", port), false);
-  if (!socket.is_open()) refuse_listening(fmt::format("port {}", port));
+  Descriptor socket = open_listening_socket(endpoint_of("::", port), /*both_families=*/true);
+  if (!socket.is_open() && errno == EAFNOSUPPORT)
+    socket = open_listening_socket(endpoint_of("0.0.0.0", port), /*both_families=*/false);
+  if (!socket.is_open()) throw_cannot_listen(fmt::format("port {}", port));
   return socket;
 }
 
@@ -164,10 +173,10 @@ void set_nonblocking_nodelay(const Descriptor& socket) {
   const int on = 1;
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   // Without keep-alive, firewalls drop idle connections.
-  const int idle_s = 30;
+  const int probe_period_s = 30;
   setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-  setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+  setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &probe_period_s, sizeof(probe_period_s));
+  setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &probe_period_s, sizeof(probe_period_s));
   fcntl(socket.number(), F_SETFL, fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
 }
 
@@ -178,8 +187,8 @@ ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::functio
   if (connect(socket.number(), as_sockaddr(endpoint), endpoint.length) == 0) return {std::move(socket), {}};
   if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
   for (int tick = 0; tick < ticks && !should_stop(); ++tick) {
-    pollfd waiting{socket.number(), POLLOUT, 0};
-    if (poll(&waiting, 1, kTickMs) <= 0) continue;
+    pollfd writable{socket.number(), POLLOUT, 0};
+    if (poll(&writable, 1, kTickMs) <= 0) continue;
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);

@@ -32,18 +32,18 @@ struct Interface {
   Endpoint mask;
 };
 
-/// Returns the addresses of this host, loopback last, without link-local addresses.
+/// Returns the addresses of this host, loopback last, without IPv6 link-local addresses.
 std::vector<Interface> interfaces();
 /// Returns the addresses of `host`, a name or a numeric address. If the lookup fails, returns an empty list and sets
 /// `message` to the reason.
 std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& message);
-/// Parses a numeric address. Throws EnvironmentError if `text` is not one.
+/// Parses a numeric address such as "10.0.0.1". Throws EnvironmentError if `text` is anything else.
 Endpoint endpoint_of(const std::string& text, int port);
 
 /// Returns a non-blocking listening socket; port 0 means any free port. Throws EnvironmentError with endpoint and
 /// remedy.
 Descriptor listen_at(const Endpoint& endpoint);
-/// Listens on all addresses, with IPv6 if the host supports it.
+/// Like `listen_at`, on all addresses of this host, with IPv6 if the host supports it.
 Descriptor listen_everywhere(int port);
 /// Returns the local address of a socket.
 Endpoint local_endpoint(const Descriptor& socket);

@@ -7,14 +7,14 @@
 
 namespace busbw {
 
-std::size_t raise_open_file_limit(std::size_t needed) {
+std::size_t raise_open_file_limit(std::size_t needed_count) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return std::numeric_limits<std::size_t>::max();  // unknown: assume no limit
-  if (limit.rlim_cur >= needed) return limit.rlim_cur;
-  const rlim_t before = limit.rlim_cur;
-  limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
-  return limit.rlim_cur > before && setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+  if (limit.rlim_cur >= needed_count) return limit.rlim_cur;
+  const rlim_t soft_limit = limit.rlim_cur;
+  limit.rlim_cur = std::min<rlim_t>(needed_count, limit.rlim_max);
+  return limit.rlim_cur > soft_limit && setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : soft_limit;
 }
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// Reads the affinity mask of this thread.
 #include "common/os/processors.hpp"
 
 #include <fmt/format.h>
@@ -9,19 +10,19 @@
 namespace busbw {
 
 std::vector<int> allowed_processors() {
-  constexpr std::size_t kMax = std::size_t{1} << 20;
-  // The kernel rejects a set smaller than its own with EINVAL.
-  for (std::size_t count = CPU_SETSIZE; count <= kMax; count *= 2) {
+  constexpr std::size_t kMaxProcessors = std::size_t{1} << 20;
+  // The kernel rejects a set smaller than its own with EINVAL, so double the size until it fits.
+  for (std::size_t count = CPU_SETSIZE; count <= kMaxProcessors; count *= 2) {
     std::vector<cpu_set_t> set(count / CPU_SETSIZE);
     const std::size_t bytes = set.size() * sizeof set[0];
     if (sched_getaffinity(0, bytes, set.data()) != 0) {
       if (errno == EINVAL) continue;
       return {};
     }
-    std::vector<int> found;
+    std::vector<int> processors;
     for (std::size_t i = 0; i < count; ++i)
-      if (CPU_ISSET_S(i, bytes, set.data())) found.push_back(static_cast<int>(i));
-    return found;
+      if (CPU_ISSET_S(i, bytes, set.data())) processors.push_back(static_cast<int>(i));
+    return processors;
   }
   return {};
 }

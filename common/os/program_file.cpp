@@ -1,3 +1,4 @@
+// Reads the build id from the notes of the loaded program: ELF PT_NOTE segments with the owner "GNU".
 #include "common/os/program_file.hpp"
 
 #include <elf.h>
@@ -14,7 +15,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kOwner{"GNU", 4};  // including the terminating zero
+constexpr std::string_view kGnuOwner{"GNU", 4};  // including the terminating zero
 
 /// Callback of dl_iterate_phdr. Reads the build id of the first object, which is the program, and stops.
 int read_build_id(dl_phdr_info* object, std::size_t, void* result) {
@@ -35,18 +36,18 @@ std::optional<std::string> build_id_in_notes(std::span<const std::byte> notes, s
   ElfW(Nhdr) header;
   while (notes.size() >= sizeof header) {
     std::memcpy(&header, notes.data(), sizeof header);
-    const std::size_t owner_at = sizeof header;
-    const std::size_t text_at = padded(owner_at + header.n_namesz);
-    const std::size_t end = text_at + header.n_descsz;
-    if (end > notes.size()) break;
-    const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + owner_at, header.n_namesz);
-    if (header.n_type == NT_GNU_BUILD_ID && owner == kOwner && header.n_descsz > 0) {
-      std::string text;
-      for (const std::byte byte : notes.subspan(text_at, header.n_descsz))
-        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-      return text;
+    const std::size_t owner_offset = sizeof header;
+    const std::size_t content_offset = padded(owner_offset + header.n_namesz);
+    const std::size_t end_offset = content_offset + header.n_descsz;
+    if (end_offset > notes.size()) break;
+    const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + owner_offset, header.n_namesz);
+    if (header.n_type == NT_GNU_BUILD_ID && owner == kGnuOwner && header.n_descsz > 0) {
+      std::string build_id;
+      for (const std::byte byte : notes.subspan(content_offset, header.n_descsz))
+        build_id += fmt::format("{:02x}", static_cast<unsigned>(byte));
+      return build_id;
     }
-    notes = notes.subspan(std::min(padded(end), notes.size()));
+    notes = notes.subspan(std::min(padded(end_offset), notes.size()));
   }
   return std::nullopt;
 }

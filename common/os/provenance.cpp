@@ -1,3 +1,4 @@
+// Reads the environment, uname and /proc. An allow-list keeps variables that may hold secrets out of records.
 #include "common/os/provenance.hpp"
 
 #include <sys/utsname.h>
@@ -36,8 +37,8 @@ constexpr std::array<std::string_view, 20> kAllowedPrefixes{"NCCL_",
 constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN", "SECRET",     "PASSWORD", "PASSWD",
                                                        "_KEY",  "CREDENTIAL", "APIKEY"};
 
-bool allowed(std::string_view variable) {
-  // OMPI_MCA_ variables contain lower-case names.
+bool is_allowed(std::string_view variable) {
+  // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.
   std::string upper(variable);
   std::ranges::transform(upper, upper.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
@@ -62,7 +63,7 @@ NamedValues tuning_environment(char** environment) {
   for (char** entry = environment; *entry; ++entry) {
     const std::string_view text(*entry);
     const auto equals = text.find('=');
-    if (equals == text.npos || !allowed(text.substr(0, equals))) continue;
+    if (equals == text.npos || !is_allowed(text.substr(0, equals))) continue;
     values.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   std::ranges::sort(values);
@@ -89,16 +90,16 @@ std::string host_identity() {
   std::array<char, 256> name{};
   static_cast<void>(gethostname(name.data(), name.size() - 1));
   std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  return std::string(name.data()) + ' ' + boot;
+  std::string boot_id;
+  std::getline(file, boot_id);
+  return std::string(name.data()) + ' ' + boot_id;
 }
 
 std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  const std::string full(name.data());
-  return full.substr(0, full.find('.'));
+  const std::string full_name(name.data());
+  return full_name.substr(0, full_name.find('.'));
 }
 
 }  // namespace busbw

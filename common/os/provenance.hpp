@@ -1,15 +1,17 @@
 #pragma once
-// Host, hardware and environment in which a run was made.
+// Host, hardware and environment in which a run was made. The engine writes them to the record.
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace busbw {
 
+/// Pairs of name and value.
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns variables that tune collectives or launch jobs, from an allow-list of prefixes such as NCCL_ and UCX_. Names
-/// that contain TOKEN, _KEY, PASSWORD or similar are excluded, because the environment can hold secrets.
+/// that contain TOKEN, _KEY, PASSWORD or similar are excluded, because the environment can hold secrets. `environment`:
+/// array of "NAME=value" that ends with null, as `environ`.
 NamedValues tuning_environment(char** environment);
 
 /// Returns host, kernel, processor, cores and memory of this machine. Values that cannot be read are left out.

@@ -12,12 +12,12 @@ namespace busbw {
 
 void fill_randomly(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
+    const ssize_t filled = getrandom(bytes.data(), bytes.size(), 0);
+    if (filled < 0 && errno == EINTR) continue;
+    if (filled < 0)
       throw EnvironmentError(fmt::format("no random numbers from the system (getrandom): {}; allow this system call",
                                          std::strerror(errno)));
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    bytes = bytes.subspan(static_cast<std::size_t>(filled));
   }
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+// Random bytes for tokens, nonces and secrets of connections.
 #include <array>
 #include <cstddef>
 #include <span>
@@ -8,6 +9,7 @@ namespace busbw {
 /// Fills `bytes` with cryptographically secure random data. Throws EnvironmentError if the system provides none.
 void fill_randomly(std::span<std::byte> bytes);
 
+/// Returns `kBytes` bytes from `fill_randomly`.
 template <std::size_t kBytes>
 std::array<std::byte, kBytes> random_bytes() {
   std::array<std::byte, kBytes> bytes;

@@ -30,6 +30,9 @@ std::uint64_t Ticker::take_elapsed() const {
 
 void sleep_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
 
-int ticks_of(double seconds) { return static_cast<int>(std::min(seconds, 1e7) * kTicksPerS); }
+int ticks_of(double seconds) {
+  constexpr double kMaxSeconds = 1e7;
+  return static_cast<int>(std::min(seconds, kMaxSeconds) * kTicksPerS);
+}
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// Timer that counts ticks of 100 ms, independent of the thread's work.
+// Ticks of 100 ms, the unit in which waits for other processes are limited, and a timer that counts them.
 #include <cstdint>
 
 #include "common/os/descriptor.hpp"
@@ -9,7 +9,8 @@ namespace busbw {
 inline constexpr int kTickMs = 100;
 inline constexpr int kTicksPerS = 1000 / kTickMs;
 
-/// Periodic timer. Unlike poll timeouts, it also counts time spent in name lookups and in handling connections.
+/// Periodic timer of the kernel (timerfd). Unlike poll timeouts, it also counts ticks that pass while the thread is
+/// busy, for example in a name lookup.
 class Ticker {
  public:
   /// Throws EnvironmentError if the system cannot create a timer.
@@ -23,6 +24,7 @@ class Ticker {
   Descriptor timer_;
 };
 
+/// Sleeps one tick.
 void sleep_tick();
 
 /// Converts seconds to whole ticks. Values above 1e7 s count as 1e7 s, so that the result fits an int.

@@ -1,4 +1,5 @@
 #pragma once
+// Comparison of secrets.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -6,9 +7,9 @@
 namespace busbw {
 
 /// Compares bytes in constant time, so that timing does not reveal the common prefix. Lengths must also be equal.
-inline bool constant_time_equal(std::span<const std::byte> one, std::span<const std::byte> other) {
-  std::byte differences{one.size() != other.size()};
-  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) differences |= one[i] ^ other[i];
+inline bool constant_time_equal(std::span<const std::byte> left, std::span<const std::byte> right) {
+  std::byte differences{left.size() != right.size()};
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) differences |= left[i] ^ right[i];
   return differences == std::byte{};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Errors with a message, a remedy and an exit code.
+// Errors that end a program, with a message for the user and an exit code.
 #include <stdexcept>
 #include <string>
 
@@ -18,10 +18,10 @@ enum class ExitCode : int {
   terminated = 143,     // SIGTERM or SIGHUP, as shells report SIGTERM
 };
 
-/// Error for the user. The sentence names object, problem and remedy.
+/// Error for the user. The message is one sentence that names object, problem and remedy.
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode exit, const std::string& sentence) : std::runtime_error(sentence), exit_(exit) {}
+  Error(ExitCode exit, const std::string& message) : std::runtime_error(message), exit_(exit) {}
   ExitCode exit() const { return exit_; }
 
  private:
@@ -30,15 +30,16 @@ class Error : public std::runtime_error {
 
 /// Invalid command line (exit 2).
 struct UsageError : Error {
-  explicit UsageError(const std::string& sentence) : Error(ExitCode::usage, sentence) {}
+  explicit UsageError(const std::string& message) : Error(ExitCode::usage, message) {}
 };
 
 /// Problem of the machine or its environment (exit 3).
 struct EnvironmentError : Error {
-  explicit EnvironmentError(const std::string& sentence) : Error(ExitCode::environment, sentence) {}
+  explicit EnvironmentError(const std::string& message) : Error(ExitCode::environment, message) {}
 };
 
-/// Thrown by waits after the job was aborted elsewhere. The job keeps the first failure; this exception only unwinds.
+/// Thrown by waits after another rank aborted the job, to unwind this rank. The job already holds the failure to
+/// report.
 struct JobAborted : std::exception {
   const char* what() const noexcept override { return "the job was aborted by another rank"; }
 };

@@ -8,12 +8,12 @@
 namespace busbw {
 
 std::string number_list_text(std::span<const int> numbers) {
-  constexpr std::size_t kMaxListed = 8;
-  const auto listed = numbers.first(std::min(numbers.size(), kMaxListed));
-  if (numbers.size() > kMaxListed)
-    return fmt::format("{} and {} more", fmt::join(listed, ", "), numbers.size() - kMaxListed);
-  if (numbers.size() < 2) return fmt::format("{}", fmt::join(listed, ", "));
-  return fmt::format("{} and {}", fmt::join(listed.first(listed.size() - 1), ", "), listed.back());
+  constexpr std::size_t kMaxShown = 8;
+  const auto shown = numbers.first(std::min(numbers.size(), kMaxShown));
+  if (numbers.size() > kMaxShown)
+    return fmt::format("{} and {} more", fmt::join(shown, ", "), numbers.size() - kMaxShown);
+  if (numbers.size() < 2) return fmt::format("{}", fmt::join(shown, ", "));
+  return fmt::format("{} and {}", fmt::join(shown.first(shown.size() - 1), ", "), shown.back());
 }
 
 }  // namespace busbw

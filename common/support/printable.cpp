@@ -5,15 +5,15 @@
 namespace busbw {
 namespace {
 
-/// Longer than usual names, paths and addresses.
+/// Maximum length of a value in a message: longer than usual names, paths and addresses.
 constexpr std::size_t kMaxBytes = 200;
 
-/// True for the UTF-8 encoding of a control character from U+0080 to U+009F. Some terminals obey these.
-bool is_upper_control(unsigned char first, unsigned char second) {
+/// True for the UTF-8 encoding of a C1 control character (U+0080 to U+009F). Some terminals execute these.
+bool is_c1_control(unsigned char first, unsigned char second) {
   return first == 0xc2 && second >= 0x80 && second < 0xa0;
 }
 
-bool is_continuation_byte(unsigned char letter) { return (letter & 0xc0) == 0x80; }
+bool is_continuation_byte(unsigned char byte) { return (byte & 0xc0) == 0x80; }
 
 }  // namespace
 
@@ -21,16 +21,16 @@ std::string printable(std::string_view text) {
   std::string line;
   line.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto letter = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : '\0';
-    if (letter == '\n') {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next_byte = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : '\0';
+    if (byte == '\n') {
       line += "\\n";
-    } else if (letter == '\t') {
+    } else if (byte == '\t') {
       line += "\\t";
-    } else if (letter < ' ' || letter == 0x7f) {
-      line += fmt::format("\\x{:02x}", letter);
-    } else if (is_upper_control(letter, next)) {
-      line += fmt::format("\\x{:02x}", next);
+    } else if (byte < ' ' || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else if (is_c1_control(byte, next_byte)) {
+      line += fmt::format("\\x{:02x}", next_byte);
       ++i;
     } else {
       line += text[i];

@@ -1,5 +1,5 @@
 #pragma once
-// Foreign text made safe for messages and terminals.
+// Makes text from users, launchers and the network safe for messages and terminals.
 #include <string>
 #include <string_view>
 

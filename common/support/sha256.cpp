@@ -1,3 +1,5 @@
+// SHA-256 (FIPS 180-4) twice: portable, and with the SHA instructions of x86-64 processors. Data is processed in blocks
+// of 64 bytes. Each block updates the state, eight 32-bit words, in 64 rounds.
 #include "common/support/sha256.hpp"
 
 #include <algorithm>
@@ -10,8 +12,9 @@
 namespace busbw {
 namespace {
 
-// The first 32 bits of the fractions of the cube roots of the first 64 primes: FIPS 180-4, 4.2.2.
-constexpr std::array<std::uint32_t, 64> kRounds{
+// Constant of each round: the first 32 bits of the fractions of the cube roots of the first 64 primes (FIPS
+// 180-4, 4.2.2).
+constexpr std::array<std::uint32_t, 64> kRoundConstants{
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -23,7 +26,7 @@ constexpr std::array<std::uint32_t, 64> kRounds{
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-std::uint32_t big_endian(const std::byte* bytes) {
+std::uint32_t load_big_endian(const std::byte* bytes) {
   std::uint32_t word = 0;
   for (int i = 0; i < 4; ++i) word = word << 8 | std::to_integer<std::uint32_t>(bytes[i]);
   return word;
@@ -32,11 +35,11 @@ std::uint32_t big_endian(const std::byte* bytes) {
 using State = std::array<std::uint32_t, 8>;
 constexpr std::size_t kBlockBytes = 64;
 
-// Variable names as in FIPS 180-4, 6.2.2.
+// Variable names as in FIPS 180-4, 6.2.2: w is the message schedule, a to h are the working variables.
 void process_blocks_portable(State& state, const std::byte* bytes, std::size_t blocks) {
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     std::array<std::uint32_t, 64> w;
-    for (std::size_t t = 0; t < 16; ++t) w[t] = big_endian(bytes + 4 * t);
+    for (std::size_t t = 0; t < 16; ++t) w[t] = load_big_endian(bytes + 4 * t);
     for (std::size_t t = 16; t < 64; ++t) {
       const std::uint32_t s0 = std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
       const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
@@ -45,50 +48,52 @@ void process_blocks_portable(State& state, const std::byte* bytes, std::size_t b
     auto [a, b, c, d, e, f, g, h] = state;
     for (std::size_t t = 0; t < 64; ++t) {
       const std::uint32_t sum1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-      const std::uint32_t t1 = h + sum1 + ((e & f) ^ (~e & g)) + kRounds[t] + w[t];
+      const std::uint32_t t1 = h + sum1 + ((e & f) ^ (~e & g)) + kRoundConstants[t] + w[t];
       const std::uint32_t sum0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
       const std::uint32_t t2 = sum0 + ((a & b) ^ (a & c) ^ (b & c));
       h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
     }
-    const State worked{a, b, c, d, e, f, g, h};
-    for (std::size_t i = 0; i < worked.size(); ++i) state[i] += worked[i];
+    const State after_rounds{a, b, c, d, e, f, g, h};
+    for (std::size_t i = 0; i < after_rounds.size(); ++i) state[i] += after_rounds[i];
   }
 }
 
 #ifdef __x86_64__
 /// True if the processor has SHA instructions. With them, a library of 200 MB takes 0.1 s instead of 1 s.
 bool has_sha_instructions() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA);
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_SSE4_1) || !(ecx & bit_SSSE3)) return false;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & bit_SHA);
 }
 
-/// Same result as process_blocks_portable, four rounds at a time. The state is ordered as sha256rnds2 requires.
+/// Same result as process_blocks_portable, four rounds per turn of the inner loop. The instruction sha256rnds2 runs two
+/// rounds and requires the state in two registers, named by their words: abef and cdgh, highest word first.
 __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instructions(State& state, const std::byte* bytes,
                                                                                   std::size_t blocks) {
-  const auto lane = [&](std::size_t i) { return static_cast<int>(state[i]); };
-  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  __m128i abef = _mm_set_epi32(lane(0), lane(1), lane(4), lane(5));
-  __m128i cdgh = _mm_set_epi32(lane(2), lane(3), lane(6), lane(7));
+  const auto word = [&](std::size_t i) { return static_cast<int>(state[i]); };
+  const __m128i byte_swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i abef = _mm_set_epi32(word(0), word(1), word(4), word(5));
+  __m128i cdgh = _mm_set_epi32(word(2), word(3), word(6), word(7));
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4];  // words of the last 16 rounds; w[i % 4] holds the oldest
+    __m128i w[4];  // message schedule of the last 16 rounds, four words per register; w[i % 4] is the oldest
     for (std::size_t i = 0; i < 16; ++i) {
-      __m128i& now = w[i % 4];
-      const __m128i &next = w[(i + 1) % 4], &third = w[(i + 2) % 4], &last = w[(i + 3) % 4];
+      __m128i& current = w[i % 4];  // words of rounds 4 * i to 4 * i + 3
+      const __m128i &ago3 = w[(i + 1) % 4], &ago2 = w[(i + 2) % 4], &ago1 = w[(i + 3) % 4];  // agoN: N turns earlier
       if (i < 4)
-        now = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + i), swap);
+        current = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + i), byte_swap);
       else
-        now =
-            _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(now, next), _mm_alignr_epi8(last, third, 4)), last);
-      const __m128i four = _mm_add_epi32(now, _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRounds.data()) + i));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, four);
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(four, 0x0e));
+        current = _mm_sha256msg2_epu32(
+            _mm_add_epi32(_mm_sha256msg1_epu32(current, ago3), _mm_alignr_epi8(ago1, ago2, 4)), ago1);
+      const __m128i schedule_plus_constants =
+          _mm_add_epi32(current, _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRoundConstants.data()) + i));
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, schedule_plus_constants);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(schedule_plus_constants, 0x0e));
     }
     abef = _mm_add_epi32(abef, abef_before);
     cdgh = _mm_add_epi32(cdgh, cdgh_before);
   }
-  std::array<std::uint32_t, 4> feba, hgdc;
+  std::array<std::uint32_t, 4> feba, hgdc;  // stored lowest word first, so in reverse order
   _mm_storeu_si128(reinterpret_cast<__m128i*>(feba.data()), abef);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(hgdc.data()), cdgh);
   state = {feba[3], feba[2], hgdc[3], hgdc[2], feba[1], feba[0], hgdc[1], hgdc[0]};
@@ -115,18 +120,18 @@ void Sha256::process_blocks(const std::byte* bytes, std::size_t blocks) {
 
 Sha256& Sha256::add(std::span<const std::byte> bytes) {
   total_bytes_ += bytes.size();
-  if (in_block_ > 0) {
-    const std::size_t fits = std::min(bytes.size(), kBlockBytes - in_block_);
-    std::copy_n(bytes.begin(), fits, block_.begin() + in_block_);
-    in_block_ += fits;
-    bytes = bytes.subspan(fits);
-    if (in_block_ < kBlockBytes) return *this;
+  if (buffered_bytes_ > 0) {
+    const std::size_t copied_bytes = std::min(bytes.size(), kBlockBytes - buffered_bytes_);
+    std::copy_n(bytes.begin(), copied_bytes, block_.begin() + buffered_bytes_);
+    buffered_bytes_ += copied_bytes;
+    bytes = bytes.subspan(copied_bytes);
+    if (buffered_bytes_ < kBlockBytes) return *this;
     process_blocks(block_.data(), 1);
   }
   process_blocks(bytes.data(), bytes.size() / kBlockBytes);
-  const std::span<const std::byte> rest = bytes.last(bytes.size() % kBlockBytes);
-  std::ranges::copy(rest, block_.begin());
-  in_block_ = rest.size();
+  const std::span<const std::byte> incomplete_block = bytes.last(bytes.size() % kBlockBytes);
+  std::ranges::copy(incomplete_block, block_.begin());
+  buffered_bytes_ = incomplete_block.size();
   return *this;
 }
 
@@ -135,9 +140,13 @@ Sha256& Sha256::add(std::string_view text) { return add(bytes_of(text)); }
 Digest Sha256::digest() {
   // Padding (FIPS 180-4, 5.1.1): a one bit, zeros, then the length in bits in the last 8 bytes of a block.
   std::array<std::byte, 2 * kBlockBytes> padding{std::byte{0x80}};
-  const std::size_t zeros_to = (in_block_ < kBlockBytes - 8 ? 1 : 2) * kBlockBytes - in_block_;
-  for (std::size_t i = 0; i < 8; ++i) padding[zeros_to - 1 - i] = static_cast<std::byte>(total_bytes_ * 8 >> 8 * i);
-  add(std::span<const std::byte>(padding).first(zeros_to));
+  constexpr std::size_t kLengthBytes = 8;
+  const std::size_t remaining_blocks = buffered_bytes_ < kBlockBytes - kLengthBytes ? 1 : 2;
+  const std::size_t padding_bytes = remaining_blocks * kBlockBytes - buffered_bytes_;
+  const std::uint64_t total_bits = total_bytes_ * 8;
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    padding[padding_bytes - 1 - i] = static_cast<std::byte>(total_bits >> 8 * i);
+  add(std::span<const std::byte>(padding).first(padding_bytes));
   Digest digest;
   for (std::size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - i % 4 * 8));
   return digest;
@@ -146,23 +155,25 @@ Digest Sha256::digest() {
 Digest sha256(std::string_view text) { return Sha256().add(text).digest(); }
 
 Digest hmac_sha256(std::string_view key, std::string_view message) {
-  std::array<std::byte, 64> inner{};
-  if (key.size() > inner.size())
-    std::ranges::copy(sha256(key), inner.begin());
+  // hash((key ^ opad) + hash((key ^ ipad) + message)), with the names of RFC 2104. A long key is replaced by its hash.
+  std::array<std::byte, kBlockBytes> inner_key{};
+  if (key.size() > inner_key.size())
+    std::ranges::copy(sha256(key), inner_key.begin());
   else
-    std::ranges::copy(bytes_of(key), inner.begin());
-  std::array<std::byte, 64> outer = inner;
-  for (std::byte& one : inner) one ^= std::byte{0x36};
-  for (std::byte& one : outer) one ^= std::byte{0x5c};
-  return Sha256().add(outer).add(Sha256().add(inner).add(message).digest()).digest();
+    std::ranges::copy(bytes_of(key), inner_key.begin());
+  std::array<std::byte, kBlockBytes> outer_key = inner_key;
+  for (std::byte& byte : inner_key) byte ^= std::byte{0x36};  // ipad
+  for (std::byte& byte : outer_key) byte ^= std::byte{0x5c};  // opad
+  const Digest inner_hash = Sha256().add(inner_key).add(message).digest();
+  return Sha256().add(outer_key).add(inner_hash).digest();
 }
 
 std::string hexadecimal(const Digest& digest) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const std::byte one : digest) {
-    text += kDigits[std::to_integer<std::size_t>(one >> 4)];
-    text += kDigits[std::to_integer<std::size_t>(one & std::byte{15})];
+  for (const std::byte byte : digest) {
+    text += kDigits[std::to_integer<std::size_t>(byte >> 4)];
+    text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
   }
   return text;
 }

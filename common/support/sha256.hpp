@@ -9,6 +9,7 @@
 
 namespace busbw {
 
+/// A SHA-256 hash.
 using Digest = std::array<std::byte, 32>;
 
 /// Incremental SHA-256 (FIPS 180-4).
@@ -29,19 +30,20 @@ class Sha256 {
   void process_blocks(const std::byte* bytes, std::size_t blocks);
 
   bool uses_sha_instructions_;
-  std::array<std::uint32_t, 8> state_ = kStart;
-  std::array<std::byte, kBlockBytes> block_{};
-  std::size_t in_block_ = 0;
+  std::array<std::uint32_t, 8> state_ = kInitialState;
+  std::array<std::byte, kBlockBytes> block_{};  // added bytes that do not yet fill a block
+  std::size_t buffered_bytes_ = 0;              // length of these bytes
   std::uint64_t total_bytes_ = 0;
 
   // First 32 bits of the fractions of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.
-  static constexpr std::array<std::uint32_t, 8> kStart{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  static constexpr std::array<std::uint32_t, 8> kInitialState{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 };
 
+/// Returns the hash of `text`.
 Digest sha256(std::string_view text);
 
-/// HMAC-SHA-256 (RFC 2104): proves knowledge of the key without revealing it.
+/// Returns the HMAC-SHA-256 (RFC 2104), which proves knowledge of the key without revealing it.
 Digest hmac_sha256(std::string_view key, std::string_view message);
 
 /// Returns 64 lower-case hexadecimal digits.

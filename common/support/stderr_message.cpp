@@ -9,9 +9,9 @@
 
 namespace busbw {
 
-void print_stderr(std::string_view program, std::string_view sentence) noexcept {
+void print_stderr(std::string_view program, std::string_view message) noexcept {
   try {
-    const std::string line = std::string(program) + ": " + printable(sentence) + "\n";
+    const std::string line = std::string(program) + ": " + printable(message) + "\n";
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (const std::exception&) {
     // Out of memory: the message is lost.

@@ -1,3 +1,4 @@
+// Each parser splits a text into a number and a unit.
 #include "common/values/quantity.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 namespace busbw {
 namespace {
 
-constexpr double kMaxSizeBytes = 0x1p62;
+constexpr double kMaxSizeBytes = 0x1p62;  // fits a signed 64-bit integer
 
 /// Parses the number at the start of `text` and removes it. Signs and hexadecimal are rejected.
 std::optional<double> take_number(std::string_view& text) {
@@ -21,7 +22,8 @@ std::optional<double> take_number(std::string_view& text) {
   return value;
 }
 
-std::optional<double> size_unit(std::string_view suffix) {
+/// Bytes of a unit. Nothing if `suffix` is not a unit.
+std::optional<double> size_unit_bytes(std::string_view suffix) {
   if (suffix.empty()) return 1;
   if (suffix == "K" || suffix == "k") return 0x1p10;
   if (suffix == "M" || suffix == "m") return 0x1p20;
@@ -33,7 +35,7 @@ std::optional<double> size_unit(std::string_view suffix) {
 
 std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
   const auto value = take_number(text);
-  const auto unit = size_unit(text);
+  const auto unit = size_unit_bytes(text);
   if (!value || !unit) return std::nullopt;
   const double bytes = *value * *unit;
   if (bytes != std::floor(bytes) || bytes > kMaxSizeBytes) return std::nullopt;

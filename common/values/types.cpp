@@ -29,10 +29,10 @@ constexpr std::array<std::string_view, kRedops.size()> kRedopNames{"sum", "prod"
 const DtypeFacts& facts(Dtype type) { return kDtypeFacts[static_cast<std::size_t>(type)]; }
 
 template <class Values>
-auto find_by_name(const Values& values, std::string_view wanted) -> std::optional<typename Values::value_type> {
-  const auto found = std::ranges::find_if(values, [&](auto value) { return name(value) == wanted; });
-  if (found == values.end()) return std::nullopt;
-  return *found;
+auto find_by_name(const Values& values, std::string_view wanted_name) -> std::optional<typename Values::value_type> {
+  const auto match = std::ranges::find_if(values, [&](auto value) { return name(value) == wanted_name; });
+  if (match == values.end()) return std::nullopt;
+  return *match;
 }
 
 }  // namespace

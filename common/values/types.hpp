@@ -11,6 +11,7 @@ namespace busbw {
 enum class Dtype { int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, f8e4m3, f8e5m2 };
 /// Reduction operators in nccl-tests' order. `mulsum` multiplies each rank's data by that rank's scalar, then sums.
 enum class Redop { sum, prod, max, min, avg, mulsum };
+/// In place, the send data lies in the receive buffer.
 enum class Placement { out_of_place, in_place };
 
 inline constexpr std::array kDtypes{Dtype::int8,    Dtype::uint8,    Dtype::int32,   Dtype::uint32,
@@ -24,6 +25,7 @@ std::string_view name(Redop);
 /// Returns "out_of_place" or "in_place".
 std::string_view name(Placement);
 
+/// The reverse of `name`. Nothing if the name is unknown.
 std::optional<Dtype> dtype_of(std::string_view name);
 std::optional<Redop> redop_of(std::string_view name);
 

@@ -1,6 +1,6 @@
 #pragma once
 // ADD A BACKEND HERE: the interface between a backend and the measuring loop. A backend knows no options, writes no
-// output and does not measure host time.
+// output and does not measure host time. A Backend exists once per job; each rank gets a Communicator from it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,7 @@ struct Limitation {
   std::string remedy;  // "use 2.24 or later"
 };
 
-/// One side of a grouped point-to-point exchange.
+/// One send or one receive of Communicator::exchange.
 struct Transfer {
   int peer = 0;
   std::byte* data = nullptr;  // sends only read it
@@ -85,13 +85,13 @@ struct MemoryUse {
   std::optional<std::int64_t> context_bytes;     // taken by the device's runtime at its start
   std::optional<std::int64_t> library_bytes;     // taken by joining the communicator
   std::optional<std::int64_t> buffer_bytes;      // the rank's buffers with their registration
-  std::optional<std::int64_t> collective_bytes;  // taken since then
+  std::optional<std::int64_t> collective_bytes;  // taken by the collectives since then
 };
 
 /// One rank's handle to one communicator, with a send and a receive buffer. All ranks issue operations, timestamps,
-/// captures and gate closings, and call `synchronize`, in the same order: one rank may issue for others. Operations run
-/// in order; `synchronize` returns when all issued operations have finished. Counts are in elements and have the
-/// meaning of NCCL's API; buffers may be in place as NCCL defines it.
+/// captures and gate closings, and call `synchronize`, in the same order, because one rank may issue for others.
+/// Operations run in order. `synchronize` returns when all issued operations have finished. Counts are in elements and
+/// have the meaning of NCCL's API. Buffers may be in place as NCCL defines it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -116,7 +116,7 @@ class Communicator {
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  /// Operations between these two calls may start as one, if the library supports it.
+  /// Operations between these two calls may start together, if the library supports it (ncclGroupStart).
   virtual void begin_group() {}
   virtual void end_group() {}
   /// Operations between these two calls compute one `result` in several steps, in which later operations send data that
@@ -126,8 +126,8 @@ class Communicator {
   /// Returns when all operations so far are issued to the device. They need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
-  /// Clock of the device that runs the operations. Null if each call returns only when its operation is done, so that
-  /// the host's clock measures it.
+  /// Timestamps by the clock of the device. Null if each call returns when its operation is done, so that the host's
+  /// clock measures it.
   virtual Timestamps* stamps() { return nullptr; }
   /// Captures operations and timestamps without running them, until `end_capture` returns them as a graph. Call only if
   /// `can_capture`.
@@ -136,35 +136,37 @@ class Communicator {
   virtual std::unique_ptr<OperationGraph> end_capture() {
     throw std::logic_error("end_capture: this communicator cannot capture operations");
   }
-  /// Gate in front of the rank's operations. Null if an operation starts when it is called.
+  /// Gate that holds the rank's operations back. Null if an operation starts when it is called.
   virtual Gate* gate() { return nullptr; }
   /// Current clock state of the rank's device, or nothing if unknown. Cheap enough to read before and after each batch.
   virtual std::optional<DeviceClockState> condition() { return std::nullopt; }
   /// Current memory use on the rank's device, or nothing if unknown.
   virtual std::optional<MemoryUse> memory() { return std::nullopt; }
 
-  /// Writes `elements` elements of `stream`, from position `first` on, to the rank's memory at `at`.
-  virtual void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) = 0;
-  /// Compares memory with the stream. The index of a mismatch is `index_base` plus its offset in elements from `at`.
-  virtual void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
+  /// Writes `elements` elements of `stream`, from position `first` on, to `memory` of this rank.
+  virtual void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) = 0;
+  /// Compares `memory` with the stream and adds the wrong elements to the mismatches. The index of a mismatch is
+  /// `index_base` plus its offset in elements from `memory`.
+  virtual void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches&) = 0;
 
   /// Notes that the rank enters a phase, so that faults of --fault can take effect.
   virtual void enter(Phase) {}
 };
 
-/// A way to run collectives. One object per job, created before any process is forked.
+/// A library or an own implementation that runs collectives. One object per job, created before any process is forked.
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string name() const = 0;
+  virtual std::string name() const = 0;  // "host", "nccl", "mpi"
+  /// Version of the measured library; the program's own on the host backend.
   virtual std::string version() const = 0;
   /// The library that runs the collectives, or nothing if the backend has no separate library file. May take some
   /// tenths of a second.
   virtual std::optional<LibraryInfo> library() const { return std::nullopt; }
-  /// Version of that library's headers that this program was built with. Empty if the backend has none.
+  /// Version of the library headers that this program was built with. Empty if the backend needs none.
   virtual std::string headers() const { return {}; }
-  /// Device of a rank; `index` counts the ranks of this process and its forks.
+  /// Device of a rank. `index` counts the ranks of this process and its forks from 0.
   virtual Device device(int index) const = 0;
   /// Bytes that `ranks` ranks of this machine can allocate together.
   virtual std::size_t available_bytes(int ranks) const = 0;

@@ -1,3 +1,5 @@
+// Parses "KIND:key=value,..." and applies faults to memory that the host can write. A fault that kills or hangs takes
+// effect when its rank enters the phase; the others take effect around each operation.
 #include "backends/faults.hpp"
 
 #include <fmt/format.h>
@@ -17,13 +19,15 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kAllowed =
+constexpr std::string_view kRemedy =
     "use delay:rank=R,us=N, flip:rank=R,index=I,bit=B, overrun:rank=R, die:rank=R,phase=P or hang:rank=R,phase=P, "
-    "where P "
-    "is rendezvous, initialisation, warmup, timing, check or report";
+    "where P is rendezvous, initialisation, warmup, timing, check or report";
 
-/// Longest delay: one hour, so that a typing error does not look like a hang.
+/// Maximum delay: one hour, so that a typing error does not look like a hang.
 constexpr std::uint64_t kMaxDelayUs = 3'600'000'000;
+
+/// Highest bit of the widest element type.
+constexpr std::uint64_t kMaxBit = 63;
 
 struct FaultSyntax {
   std::string_view name;
@@ -31,50 +35,54 @@ struct FaultSyntax {
   std::vector<std::string_view> keys;  // all are required
 };
 
-const std::vector<FaultSyntax>& kinds() {
-  static const std::vector<FaultSyntax> all{{"delay", Fault::Kind::delay, {"rank", "us"}},
-                                            {"flip", Fault::Kind::flip, {"rank", "index", "bit"}},
-                                            {"overrun", Fault::Kind::overrun, {"rank"}},
-                                            {"die", Fault::Kind::die, {"rank", "phase"}},
-                                            {"hang", Fault::Kind::hang, {"rank", "phase"}}};
-  return all;
+const std::vector<FaultSyntax>& fault_syntaxes() {
+  static const std::vector<FaultSyntax> syntaxes{{"delay", Fault::Kind::delay, {"rank", "us"}},
+                                                 {"flip", Fault::Kind::flip, {"rank", "index", "bit"}},
+                                                 {"overrun", Fault::Kind::overrun, {"rank"}},
+                                                 {"die", Fault::Kind::die, {"rank", "phase"}},
+                                                 {"hang", Fault::Kind::hang, {"rank", "phase"}}};
+  return syntaxes;
 }
 
-/// The text of one --fault flag. Calling it throws the error for that text.
+/// The text of one --fault flag, for its error.
 struct FaultText {
   std::string_view text;
-  [[noreturn]] void operator()(const std::string& reason) const {
-    throw UsageError(fmt::format("--fault {}: {}; {}", text, reason, kAllowed));
+  [[noreturn]] void reject(const std::string& reason) const {
+    throw UsageError(fmt::format("--fault {}: {}; {}", text, reason, kRemedy));
   }
 };
 
-std::uint64_t number(std::string_view key, std::string_view value, std::uint64_t max, const FaultText& refuse) {
-  std::uint64_t result = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
-  if (error != std::errc{} || end != value.data() + value.size() || result > max) {
-    refuse(fmt::format("{}={} is not a whole number from 0 to {}", key, value, max));
+/// Parses a whole number from 0 to `max`. `key` is named in the error.
+std::uint64_t parse_number(std::string_view key, std::string_view value, std::uint64_t max,
+                           const FaultText& fault_text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc{} || end != value.data() + value.size() || number > max) {
+    fault_text.reject(fmt::format("{}={} is not a whole number from 0 to {}", key, value, max));
   }
-  return result;
+  return number;
 }
 
-Phase phase_of(std::string_view value, const FaultText& refuse) {
-  const auto found = std::ranges::find_if(kPhases, [&](Phase phase) { return name(phase) == value; });
-  if (found == kPhases.end()) refuse(fmt::format("'{}' is not a phase", value));
-  return *found;
+Phase parse_phase(std::string_view value, const FaultText& fault_text) {
+  const auto match = std::ranges::find_if(kPhases, [&](Phase phase) { return name(phase) == value; });
+  if (match == kPhases.end()) fault_text.reject(fmt::format("'{}' is not a phase", value));
+  return *match;
 }
 
-void set(Fault& fault, std::string_view key, std::string_view value, const FaultText& refuse) {
-  if (key == "rank") fault.rank = static_cast<int>(number(key, value, std::numeric_limits<int>::max(), refuse));
-  if (key == "us") fault.delay_us = number(key, value, kMaxDelayUs, refuse);
-  if (key == "index") fault.index = number(key, value, std::numeric_limits<std::uint64_t>::max(), refuse);
-  if (key == "bit") fault.bit = static_cast<int>(number(key, value, 63, refuse));
-  if (key == "phase") fault.phase = phase_of(value, refuse);
+/// Sets the member of `fault` that `key` names.
+void set_value(Fault& fault, std::string_view key, std::string_view value, const FaultText& fault_text) {
+  if (key == "rank")
+    fault.rank = static_cast<int>(parse_number(key, value, std::numeric_limits<int>::max(), fault_text));
+  if (key == "us") fault.delay_us = parse_number(key, value, kMaxDelayUs, fault_text);
+  if (key == "index") fault.index = parse_number(key, value, std::numeric_limits<std::uint64_t>::max(), fault_text);
+  if (key == "bit") fault.bit = static_cast<int>(parse_number(key, value, kMaxBit, fault_text));
+  if (key == "phase") fault.phase = parse_phase(value, fault_text);
 }
 
 void sleep_us(std::uint64_t microseconds) {
-  timespec left{.tv_sec = static_cast<time_t>(microseconds / 1'000'000),
-                .tv_nsec = static_cast<long>(microseconds % 1'000'000 * 1'000)};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  timespec remaining{.tv_sec = static_cast<time_t>(microseconds / 1'000'000),
+                     .tv_nsec = static_cast<long>(microseconds % 1'000'000 * 1'000)};
+  while (nanosleep(&remaining, &remaining) != 0 && errno == EINTR) {
   }
 }
 
@@ -85,30 +93,30 @@ void sleep_us(std::uint64_t microseconds) {
 }  // namespace
 
 Fault parse_fault(std::string_view text) {
-  const FaultText refuse{text};
+  const FaultText fault_text{text};
   const std::size_t colon = std::min(text.find(':'), text.size());
-  const std::string_view kind_name = text.substr(0, colon);
-  const auto syntax = std::ranges::find(kinds(), kind_name, &FaultSyntax::name);
-  if (syntax == kinds().end()) refuse(fmt::format("'{}' is not a kind of fault", kind_name));
+  const std::string_view kind_text = text.substr(0, colon);
+  const auto syntax = std::ranges::find(fault_syntaxes(), kind_text, &FaultSyntax::name);
+  if (syntax == fault_syntaxes().end()) fault_text.reject(fmt::format("'{}' is not a kind of fault", kind_text));
 
   Fault fault;
   fault.kind = syntax->kind;
-  std::vector<std::string_view> missing = syntax->keys;
-  std::string_view rest = colon == text.size() ? std::string_view{} : text.substr(colon + 1);
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view pair = rest.substr(0, comma);
-    if (comma + 1 == rest.size()) refuse("the text ends with a comma");
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    const std::size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) refuse(fmt::format("'{}' is not key=value", pair));
-    const std::string_view key = pair.substr(0, equals);
-    const auto position = std::ranges::find(missing, key);
-    if (position == missing.end()) refuse(fmt::format("key '{}' is unknown or repeated", key));
-    missing.erase(position);
-    set(fault, key, pair.substr(equals + 1), refuse);
+  std::vector<std::string_view> missing_keys = syntax->keys;
+  std::string_view unparsed = colon == text.size() ? std::string_view{} : text.substr(colon + 1);
+  while (!unparsed.empty()) {
+    const std::size_t comma = std::min(unparsed.find(','), unparsed.size());
+    const std::string_view assignment = unparsed.substr(0, comma);
+    if (comma + 1 == unparsed.size()) fault_text.reject("the text ends with a comma");
+    unparsed.remove_prefix(std::min(comma + 1, unparsed.size()));
+    const std::size_t equals = assignment.find('=');
+    if (equals == std::string_view::npos) fault_text.reject(fmt::format("'{}' is not key=value", assignment));
+    const std::string_view key = assignment.substr(0, equals);
+    const auto missing_key = std::ranges::find(missing_keys, key);
+    if (missing_key == missing_keys.end()) fault_text.reject(fmt::format("key '{}' is unknown or repeated", key));
+    missing_keys.erase(missing_key);
+    set_value(fault, key, assignment.substr(equals + 1), fault_text);
   }
-  if (!missing.empty()) refuse(fmt::format("key '{}' is missing", missing.front()));
+  if (!missing_keys.empty()) fault_text.reject(fmt::format("key '{}' is missing", missing_keys.front()));
   return fault;
 }
 
@@ -134,44 +142,45 @@ void trigger_faults(std::span<const Fault> faults, Phase phase, int world_rank) 
 }
 
 RankFaults::RankFaults(std::span<const Fault> all, int world_rank) : world_rank_(world_rank) {
-  std::ranges::copy_if(all, std::back_inserter(mine_), [&](const Fault& fault) { return fault.rank == world_rank; });
+  std::ranges::copy_if(all, std::back_inserter(own_faults_),
+                       [&](const Fault& fault) { return fault.rank == world_rank; });
 }
 
 void RankFaults::enter(Phase phase) {
   phase_ = phase;
-  trigger_faults(mine_, phase, world_rank_);
+  trigger_faults(own_faults_, phase, world_rank_);
 }
 
 void RankFaults::before_operation() const {
-  for (const Fault& fault : mine_) {
+  for (const Fault& fault : own_faults_) {
     if (fault.kind == Fault::Kind::delay) sleep_us(fault.delay_us);
   }
 }
 
 bool RankFaults::corrupts_results() const {
-  return phase_ == Phase::check && !in_multi_step_ && std::ranges::any_of(mine_, [](const Fault& fault) {
+  return phase_ == Phase::check && !in_multi_step_ && std::ranges::any_of(own_faults_, [](const Fault& fault) {
            return fault.kind == Fault::Kind::flip || fault.kind == Fault::Kind::overrun;
          });
 }
 
 void RankFaults::after_operation(std::span<std::byte> result, std::size_t element_bytes) {
   if (result.empty() || !corrupts_results()) return;
-  for (const Fault& fault : mine_) {
+  for (const Fault& fault : own_faults_) {
     const auto bit = static_cast<std::size_t>(fault.bit);
     if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes) {
       // Byte 0 holds the lowest bits: all supported machines are little-endian.
       result[fault.index * element_bytes + bit / 8] ^= std::byte{1} << (bit % 8);
     }
-    if (fault.kind == Fault::Kind::overrun) overrun(result.data() + result.size());
+    if (fault.kind == Fault::Kind::overrun) change_byte_after(result.data() + result.size());
   }
 }
 
-void RankFaults::overrun(std::byte* end) {
+void RankFaults::change_byte_after(std::byte* end) {
   // A second operation on the same memory must not undo the change of the first one.
-  if (overrun_at_ == end && overrun_with_ == *end) return;
-  overrun_at_ = end;
-  overrun_with_ = ~*end;
-  *end = overrun_with_;
+  if (overrun_byte_ == end && overrun_value_ == *end) return;
+  overrun_byte_ = end;
+  overrun_value_ = ~*end;
+  *end = overrun_value_;
 }
 
 std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes) {

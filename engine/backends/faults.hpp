@@ -34,22 +34,26 @@ using Faults = std::vector<Fault>;
 /// Parses "delay:rank=1,us=500", "flip:rank=1,index=7,bit=3", "overrun:rank=1", "die:rank=1,phase=warmup" or
 /// "hang:rank=1,phase=timing". Throws UsageError with the allowed forms.
 Fault parse_fault(std::string_view text);
+/// Parses each text as `parse_fault`.
 Faults parse_faults(std::span<const std::string> texts);
 
 /// Throws UsageError if a fault names a rank outside of a job of `ranks`.
 void require_ranks(std::span<const Fault> faults, int ranks);
 
-/// Kills the process or hangs if one of the faults says so for `world_rank` in `phase`.
+/// Kills the process or hangs if `faults` has such a fault for `world_rank` in `phase`.
 void trigger_faults(std::span<const Fault> faults, Phase phase, int world_rank);
 
 /// The faults of one rank, applied to its operations.
 class RankFaults {
  public:
+  /// Selects the faults of `world_rank` from `all`, the faults of the job.
   RankFaults(std::span<const Fault> all, int world_rank);
 
+  /// Enters a phase. May kill the process or hang.
   void enter(Phase phase);
+  /// Sleeps if the rank has a delay.
   void before_operation() const;
-  /// Leaves results unchanged until `end_multi_step`, because other ranks would receive the wrong data.
+  /// Results stay unchanged until `end_multi_step`, because later steps would send the wrong data to other ranks.
   void begin_multi_step() { in_multi_step_ = true; }
   void end_multi_step() { in_multi_step_ = false; }
   /// True if `after_operation` would change a result now.
@@ -59,17 +63,18 @@ class RankFaults {
   void after_operation(std::span<std::byte> result, std::size_t element_bytes);
 
  private:
-  void overrun(std::byte* end);
+  /// Changes the byte at `end`, unless an earlier operation on the same memory did.
+  void change_byte_after(std::byte* end);
 
-  Faults mine_;
+  Faults own_faults_;
   int world_rank_;
   Phase phase_ = Phase::rendezvous;
   bool in_multi_step_ = false;
-  std::byte* overrun_at_ = nullptr;
-  std::byte overrun_with_{};
+  std::byte* overrun_byte_ = nullptr;  // byte that an overrun changed last
+  std::byte overrun_value_{};          // and its new value
 };
 
-/// Memory from the first to the last received byte: the result of an exchange for faults.
+/// Memory from the first to the last byte that an exchange receives. Faults treat it as the result.
 std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes);
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// Both classes forward every call to the wrapped object and add the faults of the rank.
 #include "backends/faulty_backend.hpp"
 
 #include <fmt/format.h>
@@ -74,7 +75,7 @@ class FaultyCommunicator final : public Communicator {
   void flush() override { inner_->flush(); }
   void synchronize() override {
     inner_->synchronize();
-    for (const OperationResult& result : std::exchange(results_, {})) corrupt(result);
+    for (const OperationResult& result : std::exchange(results_to_corrupt_, {})) corrupt(result);
   }
   Timestamps* stamps() override { return inner_->stamps(); }
   bool can_capture() const override { return inner_->can_capture(); }
@@ -83,12 +84,12 @@ class FaultyCommunicator final : public Communicator {
   Gate* gate() override { return inner_->gate(); }
   std::optional<DeviceClockState> condition() override { return inner_->condition(); }
   std::optional<MemoryUse> memory() override { return inner_->memory(); }
-  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
-    inner_->fill(at, stream, first, elements);
+  void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
+    inner_->fill(memory, stream, first, elements);
   }
-  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
+  void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches& mismatches) override {
-    inner_->compare(at, stream, first, elements, index_base, mismatches);
+    inner_->compare(memory, stream, first, elements, index_base, mismatches);
   }
   void enter(Phase phase) override {
     faults_.enter(phase);
@@ -96,19 +97,20 @@ class FaultyCommunicator final : public Communicator {
   }
 
  private:
-  /// Runs an operation that writes `elements` elements for this rank to `at`.
+  /// Runs an operation that writes `elements` elements for this rank to `memory`.
   template <class Operation>
-  void run(const Operation& operation, std::byte* at, std::size_t elements, Dtype dtype) {
+  void run(const Operation& operation, std::byte* memory, std::size_t elements, Dtype dtype) {
     faults_.before_operation();
     operation();
-    defer_corruption({at, elements * size_bytes(dtype)}, dtype);
+    defer_corruption({memory, elements * size_bytes(dtype)}, dtype);
   }
 
   /// Remembers a result, which `synchronize` corrupts when all operations have finished.
   void defer_corruption(std::span<std::byte> result, Dtype dtype) {
-    if (!result.empty() && faults_.corrupts_results()) results_.push_back({result, size_bytes(dtype)});
+    if (!result.empty() && faults_.corrupts_results()) results_to_corrupt_.push_back({result, size_bytes(dtype)});
   }
 
+  /// Count over all ranks.
   std::size_t times_ranks(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
 
   /// Applies the faults to a host copy of the result. The copy includes the byte after the result, which an overrun
@@ -124,7 +126,7 @@ class FaultyCommunicator final : public Communicator {
   std::unique_ptr<Communicator> inner_;
   RankFaults faults_;
   const MemoryCopy& copy_;
-  std::vector<OperationResult> results_;  // of operations that may still run
+  std::vector<OperationResult> results_to_corrupt_;  // of operations that may still run
   std::vector<std::byte> host_copy_;
 };
 

@@ -1,5 +1,5 @@
-// Every rank sends every rank a different amount: in proportion to the distance between their rank numbers, or from a
-// matrix file.
+// Every rank sends every rank a different amount, from a matrix file or a formula. The formula blends an even split
+// with a split in proportion to the distance between rank numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,12 +20,12 @@ class Alltoallv final : public Collective {
     if (ranks > settings_.matrix.ranks)
       return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
                          settings_.matrix.ranks, ranks);
-    const Shape in_bytes = shape(0, 1, ranks);
-    const std::size_t max_count = std::max(in_bytes.send_count, in_bytes.recv_count);
-    if (max_count <= settings_.max_bytes) return {};
+    const Shape byte_shape = shape(0, /*element_bytes=*/1, ranks);  // counts in bytes
+    const std::size_t max_bytes = std::max(byte_shape.send_count, byte_shape.recv_count);
+    if (max_bytes <= settings_.max_bytes) return {};
     return fmt::format(
         "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes per rank, -e allows {}; raise -b and -e",
-        max_count, settings_.max_bytes);
+        max_bytes, settings_.max_bytes);
   }
 
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
@@ -72,12 +72,12 @@ class Alltoallv final : public Collective {
     auto* send = const_cast<std::byte*>(call.send);
     std::byte* recv = call.recv;
     for (int peer = 0; peer < ranks; ++peer) {
-      const std::size_t sent = elements(shape, element_bytes, communicator.rank(), peer, ranks);
-      const std::size_t received = elements(shape, element_bytes, peer, communicator.rank(), ranks);
-      if (sent > 0) sends.push_back({peer, send, sent});
-      if (received > 0) recvs.push_back({peer, recv, received});
-      send += sent * element_bytes;
-      recv += received * element_bytes;
+      const std::size_t sent_count = elements(shape, element_bytes, communicator.rank(), peer, ranks);
+      const std::size_t received_count = elements(shape, element_bytes, peer, communicator.rank(), ranks);
+      if (sent_count > 0) sends.push_back({peer, send, sent_count});
+      if (received_count > 0) recvs.push_back({peer, recv, received_count});
+      send += sent_count * element_bytes;
+      recv += received_count * element_bytes;
     }
     communicator.exchange(sends, recvs, call.dtype);
   }
@@ -98,15 +98,15 @@ class Alltoallv final : public Collective {
  private:
   bool from_matrix() const { return settings_.matrix.ranks > 0; }
 
-  /// Number of elements that rank `from` sends to rank `to`.
+  /// Number of elements that rank `from` sends to rank `to`, from the matrix or nccl-tests' formula.
   std::size_t elements(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
     const std::uint64_t bytes = from_matrix()
-                                    ? settings_.matrix.at(from, to)
+                                    ? settings_.matrix.sent_bytes(from, to)
                                     : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
     return bytes / element_bytes;
   }
-  /// nccl-tests' formula: a blend of an even split and a split in proportion to the distance (to - from) mod ranks.
-  /// Keeps its order of floating-point operations and its rounding down to 16 bytes.
+  /// nccl-tests' formula: a blend of an even split and a split in proportion to the distance (to - from) mod ranks. The
+  /// order of floating-point operations and the rounding down to 16 bytes are those of nccl-tests.
   std::uint64_t generated_bytes(std::uint64_t total_bytes, int from, int to, int ranks) const {
     constexpr std::uint64_t kAlignBytes = 16;
     if (ranks == 1) return total_bytes / kAlignBytes * kAlignBytes;

@@ -14,7 +14,8 @@
 
 namespace busbw {
 
-/// Counts and in-place offsets in elements, as nccl-tests' getCollByteCount computes them for one size.
+/// Counts and in-place offsets in elements, as nccl-tests' getCollByteCount computes them for one size. In place, rank
+/// r sends from element r * send_inplace_offset of its receive buffer and gets its result at r * recv_inplace_offset.
 struct Shape {
   std::size_t send_count = 0;  // elements that a rank sends (maximum over ranks)
   std::size_t recv_count = 0;  // elements that a rank receives (maximum over ranks)
@@ -30,7 +31,7 @@ struct Traffic {
   double bus_factor = 1;
 };
 
-/// Range of elements in a rank's buffer with its expected source.
+/// Range of elements in a rank's buffer, and the source of their expected values.
 struct Segment {
   enum class Source {
     contribution,  // input of rank `source_rank` to a reduction
@@ -72,14 +73,14 @@ class Collective {
  public:
   virtual ~Collective() = default;
   virtual std::string_view name() const = 0;  // "all_reduce"; the program is name() + "_perf"
-  /// `reduces`: true if the collective applies an operator. `loops_over_redops`: true if the sweep repeats rows per
-  /// operator. sendrecv does so without using the operator.
+  /// True if the collective applies an operator.
   virtual bool reduces() const { return false; }
+  /// True if the sweep repeats rows per operator. sendrecv does so without using the operator.
   virtual bool loops_over_redops() const { return reduces(); }
   /// Text of the redop column if no operator is used.
   virtual std::string_view no_redop_name() const { return "none"; }
   virtual bool has_root() const { return false; }
-  /// True if the collective synchronizes all ranks. Only then do wait times identify a late rank.
+  /// True if no rank can finish before all ranks have started. Wait times then identify a late rank.
   virtual bool synchronizes_all_ranks() const { return !has_root(); }
   /// True if an in-place result is defined. Otherwise nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
@@ -95,8 +96,9 @@ class Collective {
   /// Expected result of `rank`: covers its first recv_count elements.
   virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
                                      int root) const = 0;
+  /// Issues the operation on this rank.
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
-  /// Maximum number of peers that a rank exchanges messages with. None if nccl-tests does not pass it to NCCL.
+  /// Maximum number of peers that a rank exchanges messages with, if nccl-tests passes it to NCCL. Otherwise none.
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
@@ -108,18 +110,19 @@ class Collective {
   }
 };
 
-/// (n - 1) / n: share of its data that a rank sends to others if each rank keeps its own share.
+/// (n - 1) / n: fraction of its data that a rank sends to others if each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
-/// Number of calls that a call counts as if it sends different data to every rank, or receives different data from
-/// each. NCCL's work queue holds 1 MiB (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), and each peer takes 48 bytes of it
-/// (ncclDevWorkP2p). If the queue is full, the next call waits for the GPU. With this count, the calls behind a gate
-/// over a network fill at most five eighths of the queue.
+/// Weight of a call that sends different data to every rank, or receives different data from every rank. It limits the
+/// calls behind a closed gate, because a call waits for the GPU if NCCL's work queue is full. The queue holds 1 MiB
+/// (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), each peer takes 48 bytes of it (ncclDevWorkP2p). With this weight, the calls
+/// behind a gate over a network fill at most five eighths of the queue.
 constexpr int calls_to_all(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
-  return (count / static_cast<std::size_t>(ranks)) & ~(16 / element_bytes - 1);
+  const std::size_t aligned_elements = 16 / element_bytes;  // a power of two
+  return (count / static_cast<std::size_t>(ranks)) & ~(aligned_elements - 1);
 }
 
 }  // namespace busbw

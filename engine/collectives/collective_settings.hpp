@@ -6,12 +6,12 @@
 
 namespace busbw {
 
-/// Bytes from each rank (row) to each rank (column), multiples of 16.
+/// Bytes from each rank (row) to each rank (column), multiples of 16. Used by alltoallv.
 struct TrafficMatrix {
   int ranks = 0;
   std::vector<std::uint64_t> bytes;  // in row-major order
 
-  std::uint64_t at(int from, int to) const { return bytes[static_cast<std::size_t>(from) * ranks + to]; }
+  std::uint64_t sent_bytes(int from, int to) const { return bytes[static_cast<std::size_t>(from) * ranks + to]; }
 };
 
 /// Reads a square matrix of whitespace-separated byte counts, multiplies it by `scale` and rounds down to 16 bytes.

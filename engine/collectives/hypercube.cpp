@@ -1,5 +1,5 @@
-// An all-gather in log2(ranks) steps. In step k, two ranks that differ only in bit k of their number swap all data they
-// have.
+// An all-gather in log2(ranks) steps. In step k, two ranks that differ only in bit k of their number exchange all
+// shares that they hold.
 #include "collectives/registry.hpp"
 
 #include <fmt/format.h>
@@ -36,10 +36,11 @@ class Hypercube final : public Collective {
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const std::size_t share_bytes = call.count * size_bytes(call.dtype);
     const int rank = communicator.rank();
-    std::byte* const own = call.recv + rank * share_bytes;
-    if (own != call.send) communicator.copy(own, call.send, share_bytes);
+    std::byte* const own_share = call.recv + rank * share_bytes;
+    if (own_share != call.send) communicator.copy(own_share, call.send, share_bytes);
     communicator.begin_multi_step();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
+      // This rank holds `bit` shares from first_own on, the peer as many from first_peer on.
       const int first_own = rank & ~(bit - 1);
       const int first_peer = first_own ^ bit;
       const std::size_t count = call.count * bit;

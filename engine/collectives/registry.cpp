@@ -16,8 +16,8 @@ const std::vector<CollectiveEntry>& all_collectives() {
 
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings) {
   const auto& entries = all_collectives();
-  const auto found = std::ranges::find(entries, name, &CollectiveEntry::name);
-  return found == entries.end() ? nullptr : found->make(settings);
+  const auto entry = std::ranges::find(entries, name, &CollectiveEntry::name);
+  return entry == entries.end() ? nullptr : entry->make(settings);
 }
 
 Segments segments_from_every_rank(std::size_t count, int ranks) {

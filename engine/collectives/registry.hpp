@@ -1,5 +1,5 @@
 #pragma once
-// List of all collectives.
+// List of all collectives. Add a new one here and in registry.cpp.
 #include <memory>
 #include <string_view>
 #include <vector>

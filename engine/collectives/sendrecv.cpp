@@ -63,7 +63,7 @@ class PingPong final : public Sendrecv {
   }
 
  private:
-  static int peer_of(int rank) { return rank ^ 1; }
+  static int peer_of(int rank) { return rank ^ 1; }  // 0 and 1, 2 and 3, ...
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Configurations and sizes of a sweep.
+// A sweep: all configurations and sizes that one run measures.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +16,7 @@ struct Configuration {
   int root = -1;  // the root column; -1 if there is no root
 };
 
+/// Every cycle measures all sizes of each configuration.
 struct Sweep {
   std::vector<Configuration> configurations;  // in nccl-tests' order: types, then operators, then roots
   std::vector<std::uint64_t> sizes_bytes;  // as requested

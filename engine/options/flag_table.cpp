@@ -80,9 +80,9 @@ const std::vector<Flag>& flag_table() {
 
 std::string spelling(std::string_view long_name) {
   const auto& flags = flag_table();
-  const auto found = std::ranges::find(flags, long_name, &Flag::long_name);
-  if (found == flags.end() || found->short_name.empty()) return std::string(long_name);
-  return fmt::format("{} ({})", found->short_name, long_name);
+  const auto flag = std::ranges::find(flags, long_name, &Flag::long_name);
+  if (flag == flags.end() || flag->short_name.empty()) return std::string(long_name);
+  return fmt::format("{} ({})", flag->short_name, long_name);
 }
 
 std::string help_text(std::string_view program) {

@@ -11,19 +11,22 @@ inline constexpr int kMaxHostRanks = 1024;
 /// Maximum number of ranks of a job. Up to this number the data has exactly one right result (docs/checking.md).
 inline constexpr int kMaxRanks = 65536;
 
+/// One command-line flag. Every flag takes a value.
 struct Flag {
   std::string_view short_name;  // "-b", or empty
   std::string_view long_name;   // "--minbytes"
-  std::string_view placeholder;
+  std::string_view placeholder;  // of the value in the help: "SIZE"
   std::string_view help;
-  std::string_view section;
+  std::string_view section;  // heading in the help
 };
 
+/// Returns all flags in the order of the help.
 const std::vector<Flag>& flag_table();
 
 /// Returns a flag's names for messages: "-b (--minbytes)".
 std::string spelling(std::string_view long_name);
 
+/// Returns the complete text of --help.
 std::string help_text(std::string_view program);
 
 }  // namespace busbw

@@ -10,17 +10,17 @@
 namespace busbw {
 namespace {
 
-/// Reads and range-checks the values of the GPU flags. The rest of this file handles their consequences.
+/// Reads and range-checks the values of the GPU flags.
 void read_values(const FlagValues& flags, Options& options) {
   RunSettings& settings = options.settings;
   settings.graph_launches = flags.integer("--cudagraph", 0, 0);
   settings.local_register = flags.integer("--local_register", 0, 0, 2);
   if (flags.has("--cta_policy")) settings.cta_policy = flags.integer("--cta_policy", 0, 0, 2);
-  options.null_stream = flags.on("--stream_null");
+  options.null_stream = flags.is_on("--stream_null");
   settings.device_implementation = flags.integer("--device_implementation", 0, 0, 4);
   const auto ctas = flags.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMaxDeviceCtas);
   if (settings.device_implementation > 0) settings.device_cta_count = ctas;
-  settings.report_memory = flags.on("--memory");
+  settings.report_memory = flags.is_on("--memory");
   settings.gpus_per_thread = flags.integer("--ngpus", 1, 1, kMaxHostRanks);
 }
 
@@ -42,8 +42,9 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
       GpuFlag{"--device_implementation", settings.device_implementation > 0, "runs kernels on the GPU"},
       GpuFlag{"--device_cta_count", flags.has("--device_cta_count"), "sets the CTAs of kernels on the GPU"},
       GpuFlag{"--memory", settings.report_memory, "reports GPU memory"}};
-  const auto set_if_empty = [](std::string& message, std::string reason) {
-    if (message.empty()) message = std::move(reason);
+  // The first error is kept.
+  const auto set_if_empty = [](std::string& message, std::string error) {
+    if (message.empty()) message = std::move(error);
   };
   for (const GpuFlag& flag : gpu_flags) {
     if (!flag.needs_gpu) continue;

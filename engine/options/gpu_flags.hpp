@@ -1,13 +1,13 @@
 #pragma once
-// Flags that only GPUs support.
+// Flags that only the NCCL backend supports. The backend is selected later, so an unsuitable flag is not yet an error:
+// the message is stored in Options::host_error or Options::nccl_error.
 #include "common/os/environment.hpp"
 #include "options/flag_values.hpp"
 #include "options/options.hpp"
 
 namespace busbw {
 
-/// Reads the flags that only GPUs support, and sets host_error if the host backend cannot run one of them. The backend
-/// is selected later.
+/// Reads the flags that only GPUs support. Sets host_error if the host or MPI backend cannot run one of them.
 void read_gpu_flags(const FlagValues& flags, Environment environment, Options& options);
 
 /// Error text if the kernel of -D cannot run this command line. Empty if it can.

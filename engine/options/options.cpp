@@ -1,3 +1,5 @@
+// Each read_... function handles one group of flags or variables and throws UsageError. parse_options calls them in
+// order. CLI11 only splits the command line; ranges and conflicts are checked here.
 #include "options/options.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +20,7 @@
 namespace busbw {
 namespace {
 
+/// Splits the arguments into flags and values. Sets `request` if a flag such as --help is present.
 FlagValues read_command_line(const std::string& program, const std::vector<std::string>& arguments,
                              std::optional<InfoRequest>& request) {
   CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
@@ -74,10 +77,10 @@ std::vector<std::uint64_t> parse_sizes(const FlagValues& flags) {
 void read_sizes(const FlagValues& flags, Options& options) {
   RunSettings& settings = options.settings;
   if (flags.has("--sizes")) {
-    for (const auto* other : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"})
-      if (flags.has(other))
+    for (const auto* range_flag : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"})
+      if (flags.has(range_flag))
         throw UsageError(fmt::format("--sizes {} and {} {} exclude each other; drop one", flags.text("--sizes", ""),
-                                     spelling(other), flags.text(other, "")));
+                                     spelling(range_flag), flags.text(range_flag, "")));
     settings.sizes_bytes = parse_sizes(flags);
     settings.min_bytes = *std::ranges::min_element(settings.sizes_bytes);
     settings.max_bytes = *std::ranges::max_element(settings.sizes_bytes);
@@ -87,8 +90,9 @@ void read_sizes(const FlagValues& flags, Options& options) {
   settings.min_bytes = flags.size("--minbytes", 32 * kMiB);
   settings.max_bytes = flags.size("--maxbytes", 32 * kMiB);
   settings.step_factor = static_cast<std::uint64_t>(flags.integer("--stepfactor", 1, 1));
-  const bool is_zero = settings.step_factor > 1 && flags.text("--stepbytes", "") == "0";
-  settings.step_bytes = is_zero ? kMiB : flags.size("--stepbytes", kMiB);
+  // -i 0 is accepted with -f, because the step is then unused.
+  const bool is_unused_zero = settings.step_factor > 1 && flags.text("--stepbytes", "") == "0";
+  settings.step_bytes = is_unused_zero ? kMiB : flags.size("--stepbytes", kMiB);
   if (settings.min_bytes > settings.max_bytes)
     throw UsageError(
         fmt::format("-b {} (--minbytes) is larger than -e {} (--maxbytes, default 32M); lower -b or raise -e",
@@ -104,20 +108,21 @@ void read_sizes(const FlagValues& flags, Options& options) {
         fmt::format("-i {} is not used: -f {}", flags.text("--stepbytes", ""), settings.step_factor));
 }
 
+/// Parses the value of `flag`: a name that `find` knows, or "all" for all values.
 template <class Value, class All>
-std::vector<Value> one_or_all(const FlagValues& flags, const std::string& flag, const std::string& fallback,
-                              const All& all, std::optional<Value> (*find)(std::string_view)) {
+std::vector<Value> parse_one_or_all(const FlagValues& flags, const std::string& flag, const std::string& fallback,
+                                    const All& all_values, std::optional<Value> (*find)(std::string_view)) {
   const std::string text = flags.text(flag, fallback);
-  if (text == "all") return {all.begin(), all.end()};
+  if (text == "all") return {all_values.begin(), all_values.end()};
   if (const auto value = find(text)) return {*value};
   std::string names;
-  for (const Value value : all) names += std::string(name(value)) + " ";
+  for (const Value value : all_values) names += std::string(name(value)) + " ";
   throw flags.invalid_value(flag, names + "all");
 }
 
 void read_data(const FlagValues& flags, Options& options) {
-  options.data.dtypes = one_or_all<Dtype>(flags, "--datatype", "float", kDtypes, dtype_of);
-  options.data.redops = one_or_all<Redop>(flags, "--op", "sum", kRedops, redop_of);
+  options.data.dtypes = parse_one_or_all<Dtype>(flags, "--datatype", "float", kDtypes, dtype_of);
+  options.data.redops = parse_one_or_all<Redop>(flags, "--op", "sum", kRedops, redop_of);
   const std::string root = flags.text("--root", "0");
   if (root == "all" || root == "-1") return;
   const auto value = parse_integer(root);
@@ -137,11 +142,11 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.timeout_s = flags.integer("--timeout", 0, 0);
   options.has_timeout = flags.has("--timeout");
   settings.unalign_elements = flags.integer("--unalign", 0, 0, 1 << 20);
-  settings.parallel_init = flags.on("--parallel_init");
-  settings.report_cputime = flags.on("--report_cputime");
-  settings.report_timestamps = flags.on("--report_timestamps");
-  settings.report_times = flags.on("--report-times");
-  settings.per_iteration = flags.on("--per_iter_timing");
+  settings.parallel_init = flags.is_on("--parallel_init");
+  settings.report_cputime = flags.is_on("--report_cputime");
+  settings.report_timestamps = flags.is_on("--report_timestamps");
+  settings.report_times = flags.is_on("--report-times");
+  settings.per_iteration = flags.is_on("--per_iter_timing");
   settings.per_iteration_skip = flags.integer("--per_iter_skip", 0, 0);
   if (flags.has("--per_iter_skip") && !settings.per_iteration && settings.per_iteration_skip > 0)
     throw UsageError(
@@ -175,6 +180,7 @@ void read_measurement(const FlagValues& flags, Options& options) {
   options.in_place = settings.placement != "out";
 }
 
+/// Reads a variable as a number from 0 to `maximum`. `allowed` completes "allowed: ..." in the error.
 double read_number(Environment environment, const char* variable, double fallback, double maximum,
                    const char* allowed) {
   const auto text = nonempty_variable(environment, variable);
@@ -185,6 +191,7 @@ double read_number(Environment environment, const char* variable, double fallbac
   return *value;
 }
 
+/// Reads a variable that is 0 or 1. False if it is unset.
 bool read_switch(Environment environment, const char* variable) {
   const auto text = nonempty_variable(environment, variable);
   if (!text) return false;
@@ -229,27 +236,28 @@ void read_ranks(const FlagValues& flags, int launched_processes, Options& option
   RunSettings& settings = options.settings;
   settings.threads = flags.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = flags.integer("--processes", 1, 1, kMaxHostRanks);
-  if (launched_processes > 1 && flags.has("--processes"))
+  const bool is_launched = launched_processes > 1;
+  if (is_launched && flags.has("--processes"))
     throw UsageError(
         fmt::format("--processes {}: this process is one of {} that a launcher started; drop the flag, or set "
                     "BUSBW_LAUNCHER=none to run this process alone",
                     settings.processes, launched_processes));
-  if (launched_processes > 1) settings.processes = launched_processes;
-  const bool is_launched = launched_processes > 1;
-  const int maximum = is_launched ? kMaxRanks : kMaxHostRanks;
+  if (is_launched) settings.processes = launched_processes;
+  const int max_ranks = is_launched ? kMaxRanks : kMaxHostRanks;
   const std::int64_t ranks = std::int64_t{settings.processes} * settings.threads * settings.gpus_per_thread;
-  if (ranks > maximum)
-    throw UsageError(fmt::format("{} times -t {} times -g {} are {} ranks; allowed: up to {}",
-                                 is_launched ? fmt::format("{} processes", settings.processes)
-                                             : fmt::format("--processes {}", settings.processes),
-                                 settings.threads, settings.gpus_per_thread, ranks,
-                                 is_launched ? fmt::format("{}", maximum) : fmt::format("{} on one machine", maximum)));
+  if (ranks > max_ranks)
+    throw UsageError(
+        fmt::format("{} times -t {} times -g {} are {} ranks; allowed: up to {}",
+                    is_launched ? fmt::format("{} processes", settings.processes)
+                                : fmt::format("--processes {}", settings.processes),
+                    settings.threads, settings.gpus_per_thread, ranks,
+                    is_launched ? fmt::format("{}", max_ranks) : fmt::format("{} on one machine", max_ranks)));
   if (options.data.root && *options.data.root >= options.smallest_group())
     throw UsageError(fmt::format("-r {} (--root): allowed: a rank from 0 to {}, or all", *options.data.root,
                                  options.smallest_group() - 1));
 }
 
-/// Ignores case.
+/// True if the path ends in .json, in any case.
 bool ends_in_json(std::string path) {
   std::ranges::transform(path, path.begin(), [](unsigned char letter) { return std::tolower(letter); });
   return path.ends_with(".json");
@@ -295,7 +303,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   read_data(flags, options);
   if (options.nccl_error.empty()) options.nccl_error = device_kernel_error(flags, options);
   read_measurement(flags, options);
-  options.collective_settings.ping_pong = flags.on("--ping-pong");
+  options.collective_settings.ping_pong = flags.is_on("--ping-pong");
   if (options.collective_settings.ping_pong && collective != "sendrecv")
     throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; use sendrecv_perf", program));
   if (options.collective_settings.ping_pong && options.settings.aggregated_iterations > 1)

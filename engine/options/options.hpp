@@ -1,5 +1,5 @@
 #pragma once
-// Converts nccl-tests' flags, and those of busbw, to one immutable Options. Unclear input is a UsageError.
+// Converts nccl-tests' flags, those of busbw and NCCL_TESTS_* variables to one Options. Unclear input is a UsageError.
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,6 +15,7 @@
 
 namespace busbw {
 
+/// Everything that the command line and the environment determine.
 struct Options {
   std::string program;     // "all_reduce_perf"
   std::string collective;  // "all_reduce"
@@ -45,6 +46,7 @@ struct Options {
   }
   /// Number of ranks in the smallest group.
   int smallest_group() const;
+  /// Number of ranks of the job.
   int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
 };
 

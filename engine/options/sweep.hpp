@@ -1,5 +1,5 @@
 #pragma once
-// Plans a sweep: its configurations, their order and the sizes.
+// Plans a sweep: all configurations (type, operator, root) and sizes that one run measures, in order.
 #include <cstdint>
 #include <optional>
 #include <vector>

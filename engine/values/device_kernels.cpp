@@ -7,16 +7,16 @@
 namespace busbw {
 
 std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, int number) {
-  const auto found = std::ranges::find_if(kDeviceKernels, [&](const DeviceKernelInfo& info) {
+  const auto kernel = std::ranges::find_if(kDeviceKernels, [&](const DeviceKernelInfo& info) {
     return info.collective == collective && info.number == number;
   });
-  if (found == kDeviceKernels.end()) return std::nullopt;
-  return *found;
+  if (kernel == kDeviceKernels.end()) return std::nullopt;
+  return *kernel;
 }
 
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
   if (kernel.collective != "all_reduce") return true;
-  // Switches add floats and doubles; other types would need other instructions.
+  // The kernels use the switch instructions that add floats and doubles. Other types need other instructions.
   if (kernel.multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
   return redop != Redop::mulsum;  // only NCCL's own operation knows the factors of mulsum
 }

@@ -1,5 +1,7 @@
 #pragma once
-// Kernels of busbw's own that -D selects: their numbers, and the types and operators they support.
+// Collectives that busbw implements as kernels on NCCL's device API; -D selects one. Their numbers are those of
+// nccl-tests. LSA: loads and stores to the memory of ranks reachable over NVLink. Multimem: NVLink multicast through
+// the switch. GIN: network transfers that the GPU starts.
 #include <array>
 #include <optional>
 #include <string>
@@ -21,6 +23,7 @@ enum class DeviceKernel {
   alltoall_hybrid,              // 4
 };
 
+/// Number, text and requirements of one kernel.
 struct DeviceKernelInfo {
   DeviceKernel kernel;
   std::string_view collective;

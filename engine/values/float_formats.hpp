@@ -1,6 +1,6 @@
 #pragma once
-// Floating-point formats that C++20 lacks, as value types: bits and correctly rounded conversions. Conversions are
-// inline, without branches or calls, so that compilers vectorize inner loops over them.
+// Floating-point formats that C++20 lacks (half, bfloat16, 8-bit floats), as value types: bits and correctly rounded
+// conversions. Conversions are inline, without branches or calls, so that compilers vectorize loops over them.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,7 +17,8 @@ enum class Overflow {
 };
 
 /// A format of one sign bit, `ExponentBits` of exponent and `FractionBits` of fraction, at most 16 bits in all.
-/// `HasInfinity` is false for OCP's "fn" formats. Their only patterns without a number are the two all-ones NaNs.
+/// `HasInfinity` is false for OCP's "fn" formats, in which all patterns are numbers except the two all-ones NaNs. The
+/// constants 23 and 127 in conversions are the fraction bits and the exponent bias of float.
 template <class BitsType, int ExponentBits, int FractionBits, bool HasInfinity, Overflow OnOverflow>
 struct SmallFloat {
   using Bits = BitsType;
@@ -25,7 +26,7 @@ struct SmallFloat {
   static constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
   static constexpr Bits kSignBit = static_cast<Bits>(1u << (ExponentBits + FractionBits));
   static constexpr Bits kExponentMask = static_cast<Bits>(((1u << ExponentBits) - 1) << FractionBits);
-  /// Positive patterns at the top of the range.
+  /// Patterns of the largest finite number and of the positive NaN.
   static constexpr Bits kMaxFiniteBits = static_cast<Bits>(HasInfinity ? kExponentMask - 1 : kSignBit - 2);
   static constexpr Bits kNanBits = static_cast<Bits>(kSignBit - 1);
 
@@ -40,25 +41,27 @@ struct SmallFloat {
   /// Rounds to the nearest number, ties to even. A NaN keeps its sign and gets all fraction bits set.
   static constexpr SmallFloat from_float(float value) {
     constexpr int kDropped = 23 - FractionBits;
-    const auto all = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = all & 0x7fffffffu;
-    const std::uint32_t odd = (magnitude >> kDropped) & 1u;
-    std::uint32_t rounded = (magnitude + ((1u << (kDropped - 1)) - 1) + odd) >> kDropped;
+    const auto value_bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = value_bits & 0x7fffffffu;
+    const std::uint32_t last_kept_bit = (magnitude >> kDropped) & 1u;
+    // Adds just under half of the last kept place, or half if that place is odd, so that ties round to even.
+    std::uint32_t rounded = (magnitude + ((1u << (kDropped - 1)) - 1) + last_kept_bit) >> kDropped;
     if constexpr (kBias != 127) {
       rounded -= static_cast<std::uint32_t>(127 - kBias) << FractionBits;
-      // Below the smallest normal number the spacing is constant. Adding a number with that same spacing makes the
-      // processor round. The low bits of the sum are the result.
+      // Subnormal results have a constant spacing. The processor rounds to it in the sum with a float that has this
+      // spacing between its neighbors. The low bits of the sum are the result.
       constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + 23);
       constexpr auto kFirstNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
-      const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -
-                                  std::bit_cast<std::uint32_t>(kSpacer);
-      rounded = select(magnitude < kFirstNormal, small, rounded);
+      const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -
+                                      std::bit_cast<std::uint32_t>(kSpacer);
+      rounded = select(magnitude < kFirstNormal, subnormal, rounded);
     }
-    constexpr std::uint32_t kTop = OnOverflow == Overflow::saturate ? kMaxFiniteBits : kExponentMask;
+    constexpr std::uint32_t kOverflowBits = OnOverflow == Overflow::saturate ? kMaxFiniteBits : kExponentMask;
     // Compares as signed numbers, because SSE2 compares only those.
-    rounded = select(static_cast<std::int32_t>(rounded) > static_cast<std::int32_t>(kTop), kTop, rounded);
-    rounded = select(magnitude > 0x7f800000u, kNanBits, rounded);
-    return from_bits(static_cast<Bits>(rounded | ((all >> 31) * kSignBit)));
+    rounded =
+        select(static_cast<std::int32_t>(rounded) > static_cast<std::int32_t>(kOverflowBits), kOverflowBits, rounded);
+    rounded = select(magnitude > 0x7f800000u, kNanBits, rounded);  // above the bits of infinity: NaN
+    return from_bits(static_cast<Bits>(rounded | ((value_bits >> 31) * kSignBit)));
   }
 
   constexpr explicit operator float() const {
@@ -90,9 +93,9 @@ struct SmallFloat {
     if constexpr (kBias != 127) {
       result += static_cast<std::uint32_t>(127 - kBias) << 23;
       constexpr float kSmallest = power_of_two(1 - kBias - FractionBits);
-      const auto small =
+      const auto subnormal =
           std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) * kSmallest);
-      result = select(magnitude < (1u << FractionBits), small, result);
+      result = select(magnitude < (1u << FractionBits), subnormal, result);
       if constexpr (HasInfinity) {
         result = select(magnitude >= kExponentMask, 0x7f800000u | (magnitude << kDropped), result);
       } else {
@@ -103,6 +106,7 @@ struct SmallFloat {
     return std::bit_cast<float>(result | sign);
   }
 
+  /// Values of all patterns of an 8-bit format. Unused for wider formats.
   static constexpr std::array<float, 256> decode_all() {
     std::array<float, 256> values{};
     if constexpr (sizeof(Bits) == 1) {
@@ -153,6 +157,7 @@ struct LimitsOf<SmallFloat<B, E, F, I, O>> {
 template <class T>
 inline constexpr FloatLimits kLimits = LimitsOf<T>::value;
 
+/// True for the floating-point types here, built-in or not.
 template <class T>
 inline constexpr bool kIsFloat = !std::is_integral_v<T>;
 
@@ -164,13 +169,15 @@ constexpr T round_to(double value) {
   } else if constexpr (std::is_same_v<T, float>) {
     return static_cast<float>(value);
   } else {
-    // Goes through the adjacent float with an odd last bit ("round to odd"). It is not a midpoint of any format with at
-    // least two bits fewer. The second rounding therefore decides as if it saw all bits (Boldo and Melquiond, 2008).
-    const auto near = static_cast<float>(value);
-    auto bits = std::bit_cast<std::uint32_t>(near);
-    const auto back = static_cast<double>(near);
-    if ((back < value || back > value) && (bits & 1u) == 0) {
-      const bool too_far_from_zero = (back > value) == (value > 0);
+    // Rounding to float and then to T can round twice in one direction. Therefore an inexact float is replaced by its
+    // neighbor with an odd last bit ("round to odd"), which is no midpoint of a format with at least two bits fewer.
+    // The second rounding then gives the result of a single one (Boldo and Melquiond, 2008).
+    const auto nearest = static_cast<float>(value);
+    auto bits = std::bit_cast<std::uint32_t>(nearest);
+    const auto nearest_value = static_cast<double>(nearest);
+    const bool is_inexact = nearest_value < value || nearest_value > value;
+    if (is_inexact && (bits & 1u) == 0) {
+      const bool too_far_from_zero = (nearest_value > value) == (value > 0);
       bits = too_far_from_zero ? bits - 1 : bits + 1;
     }
     return T::from_float(std::bit_cast<float>(bits));

@@ -1,5 +1,6 @@
 #pragma once
-// Encodes plain values as bytes, for messages between processes.
+// Encodes plain values as bytes, for messages between processes of one job. All processes run the same program, so
+// values have their layout in memory.
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -53,7 +54,7 @@ class MessageWriter {
 /// Reads values in the order in which they were added. Throws BrokenMessage if there are too few bytes.
 class MessageReader {
  public:
-  explicit MessageReader(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit MessageReader(std::span<const std::byte> bytes) : unread_(bytes) {}
 
   template <class Value>
     requires std::is_trivially_copyable_v<Value>
@@ -82,17 +83,17 @@ class MessageReader {
   /// Reads an element count, and checks it against the remaining bytes.
   std::size_t take_count(std::size_t element_bytes) {
     const auto count = take<std::size_t>();
-    if (count > left_.size() / element_bytes) throw BrokenMessage();
+    if (count > unread_.size() / element_bytes) throw BrokenMessage();
     return count;
   }
   void copy_out(void* to, std::size_t bytes) {
     if (bytes == 0) return;  // `to` may be null in this case
-    if (bytes > left_.size()) throw BrokenMessage();
-    std::memcpy(to, left_.data(), bytes);
-    left_ = left_.subspan(bytes);
+    if (bytes > unread_.size()) throw BrokenMessage();
+    std::memcpy(to, unread_.data(), bytes);
+    unread_ = unread_.subspan(bytes);
   }
 
-  std::span<const std::byte> left_;
+  std::span<const std::byte> unread_;
 };
 
 }  // namespace busbw

@@ -1,5 +1,6 @@
 #pragma once
-// Phases of a run, with their names in errors, faults and records.
+// Phases of a run, with their names in errors, faults and records. Each rank reports its current phase, so that an
+// error can name the phase in which a rank was lost.
 #include <array>
 #include <string_view>
 
@@ -9,6 +10,7 @@ enum class Phase : int { rendezvous, initialisation, warmup, timing, check, repo
 inline constexpr std::array kPhases{Phase::rendezvous, Phase::initialisation, Phase::warmup,
                                     Phase::timing,     Phase::check,          Phase::report};
 
+/// Returns the name, for example "warmup".
 constexpr std::string_view name(Phase phase) {
   constexpr std::array<std::string_view, kPhases.size()> names{"rendezvous", "initialisation", "warmup",
                                                                "timing",     "check",          "report"};

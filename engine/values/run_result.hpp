@@ -13,7 +13,7 @@
 
 namespace busbw {
 
-/// One rank of the device list.
+/// One rank with its device, as the header lists it.
 struct RankInfo {
   int rank = 0;  // in the job
   int group = 0;  // color under NCCL_TESTS_SPLIT, otherwise 0
@@ -37,21 +37,21 @@ struct RunSettings {
   std::uint64_t step_bytes = 0;            // -i
   std::uint64_t step_factor = 1;           // -f; 1 means steps of step_bytes
   std::vector<std::uint64_t> sizes_bytes;  // --sizes; empty if absent
-  int warmup_iterations = 1;
-  int iterations = 20;
-  int aggregated_iterations = 1;
-  int run_cycles = 1;  // 0: endless
-  int check_iterations = 1;
-  int graph_launches = 0;
-  int unalign_elements = 0;
-  int blocking = 0;
-  int average = 1;
-  bool per_iteration = false;
-  int per_iteration_skip = 0;
-  bool parallel_init = false;
-  bool report_cputime = false;
-  bool report_timestamps = false;
-  bool report_times = false;
+  int warmup_iterations = 1;  // -w
+  int iterations = 20;  // -n
+  int aggregated_iterations = 1;  // -m: operations per iteration
+  int run_cycles = 1;  // -N; 0: endless
+  int check_iterations = 1;  // -c
+  int graph_launches = 0;  // -G
+  int unalign_elements = 0;  // -u
+  int blocking = 0;  // -z
+  int average = 1;  // -a: how times are combined over ranks
+  bool per_iteration = false;  // -I
+  int per_iteration_skip = 0;  // -K
+  bool parallel_init = false;  // -p
+  bool report_cputime = false;  // -C
+  bool report_timestamps = false;  // -S
+  bool report_times = false;  // --report-times
   std::string placement = "both";
   std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;     // time budget of one placement of one row
@@ -95,7 +95,7 @@ struct Statistics {
   std::optional<std::pair<double, double>> median_ci95_s;  // none below 6 samples
 };
 
-/// One wrong element.
+/// One element that differs from its expected value.
 struct WrongElement {
   int rank = 0;
   std::string place;  // "receive buffer", "guard after the send buffer", ...

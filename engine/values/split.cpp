@@ -1,3 +1,4 @@
+// nccl-tests' syntax of the two variables, without octal numbers.
 #include "values/split.hpp"
 
 #include <fmt/format.h>
@@ -29,10 +30,11 @@ constexpr std::array<OperatorSpelling, 8> kSpellings{{{"AND", Split::Op::bit_and
                                                       {"DIV", Split::Op::divide},
                                                       {"/", Split::Op::divide}}};
 
-bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
-  return text.size() >= start.size() && std::ranges::equal(text.substr(0, start.size()), start, [](char a, char b) {
-           return std::toupper(static_cast<unsigned char>(a)) == b;
-         });
+/// `upper_case_start` is in upper case.
+bool starts_with_ignoring_case(std::string_view text, std::string_view upper_case_start) {
+  return text.size() >= upper_case_start.size() &&
+         std::ranges::equal(text.substr(0, upper_case_start.size()), upper_case_start,
+                            [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; });
 }
 
 std::string_view without_blanks_around(std::string_view text) {
@@ -42,18 +44,19 @@ std::string_view without_blanks_around(std::string_view text) {
   return text;
 }
 
-std::optional<std::uint64_t> number(std::string_view text, int base) {
+std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-std::optional<std::uint64_t> number_with_prefix(std::string_view text) {
-  if (starts_with_ignoring_case(text, "0X")) return number(text.substr(2), 16);
-  if (starts_with_ignoring_case(text, "0B")) return number(text.substr(2), 2);
+/// Parses a number that is hexadecimal after 0x, binary after 0b, otherwise decimal.
+std::optional<std::uint64_t> parse_prefixed_number(std::string_view text) {
+  if (starts_with_ignoring_case(text, "0X")) return parse_number(text.substr(2), 16);
+  if (starts_with_ignoring_case(text, "0B")) return parse_number(text.substr(2), 2);
   if (text.size() > 1 && text.front() == '0') return std::nullopt;  // octal in nccl-tests, but most users mean decimal
-  return number(text, 10);
+  return parse_number(text, 10);
 }
 
 constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
@@ -85,7 +88,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
   if (mask) {
     std::string_view digits = without_blanks_around(*mask);
     if (starts_with_ignoring_case(digits, "0X")) digits.remove_prefix(2);
-    if (const auto value = number(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
+    if (const auto value = parse_number(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
     throw UsageError(
         fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed: a hexadecimal number such as 0x7", printable_value(*mask)));
   }
@@ -93,7 +96,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
   for (const OperatorSpelling& spelling : kSpellings) {
     if (!starts_with_ignoring_case(*split, spelling.text)) continue;
     const auto operand =
-        number_with_prefix(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
+        parse_prefixed_number(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
     if (operand && spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
     const bool divides = spelling.op == Split::Op::modulo || spelling.op == Split::Op::divide;
     if (operand && *operand <= kMaxOperand && !(divides && *operand == 0))

@@ -1,5 +1,6 @@
 #pragma once
-// NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK: assignment of a job's processes to groups.
+// NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK: assignment of a job's processes to groups. Each group has a communicator
+// of its own and measures at the same time as the others.
 #include <map>
 #include <optional>
 #include <string>
@@ -13,8 +14,9 @@ struct Split {
   Op op = Op::none;
   int operand = 0;
 
+  /// Color of a process. Without an operator, all processes have color 0.
   int color(int process) const;
-  /// Ranks of each group, by color, if all processes have equally many.
+  /// Job ranks of each group, by color. Each process has `ranks_per_process` ranks.
   std::map<int, std::vector<int>> groups(int processes, int ranks_per_process) const;
 };
 

@@ -17,9 +17,10 @@
 namespace busbw {
 namespace {
 
-constexpr int kPollMs = 50;
+constexpr int kPollMs = 50;  // interval at which signals and the limit are checked
 
-std::optional<CallFailure> failure_after(double waited_s, double limit_s, const std::string& activity) {
+/// Returns the failure if a signal arrived or the limit has passed.
+std::optional<CallFailure> detect_failure(double waited_s, double limit_s, const std::string& activity) {
   try {
     throw_if_interrupted();
   } catch (const Error& error) {
@@ -60,7 +61,7 @@ void CallWatchdog::watch() const {
   const double start_s = monotonic_s();
   pollfd answer{answered_.number(), POLLIN, 0};
   while (poll(&answer, 1, kPollMs) <= 0) {
-    if (const auto failure = failure_after(monotonic_s() - start_s, limit_s_, activity_)) {
+    if (const auto failure = detect_failure(monotonic_s() - start_s, limit_s_, activity_)) {
       on_failure_(*failure);
       _exit(static_cast<int>(failure->exit));
     }

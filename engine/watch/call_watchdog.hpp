@@ -1,5 +1,6 @@
 #pragma once
-// Time limit for driver and library calls made before the job watchdog runs.
+// Time limit for driver and library calls that are made before ranks start, such as the search for GPUs. Watchdog
+// (watchdog.hpp) covers the ranks afterwards.
 #include <functional>
 #include <string>
 #include <thread>

@@ -1,3 +1,6 @@
+// The calling thread becomes the watch: it waits for signals in ticks, checks progress, and reaps children. Ranks run
+// in other threads or processes. After an abort, ranks have a grace period; then threads are abandoned and children
+// killed.
 #include "watch/job_runner.hpp"
 
 #include <fmt/format.h>
@@ -22,10 +25,11 @@
 namespace busbw {
 namespace {
 
-constexpr double kDiagnosisS = 8.0;    // time limit of a diagnosis
+constexpr double kDiagnosisLimitS = 8.0;
 constexpr double kGraceS = 2.0;        // for ranks to end by themselves after an abort
-constexpr long kTickNs = 100'000'000;  // polling interval; signals and the end of a rank wake earlier
+constexpr long kTickNs = 100'000'000;  // polling interval: 100 ms; a signal and the end of a rank wake earlier
 
+/// Signals that end the job, and SIGCHLD, which reports the end of a rank.
 sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -49,13 +53,13 @@ class RankThreads {
  public:
   RankThreads(Job& job, int first_rank, int count, const JobCallbacks& callbacks)
       : running_(std::make_shared<std::atomic<int>>(count)) {
-    const pthread_t watcher = pthread_self();
+    const pthread_t watch_thread = pthread_self();
     for (int rank = first_rank; rank < first_rank + count; ++rank) {
       try {
-        threads_.emplace_back([&job, &callbacks, rank, watcher, running = running_] {
+        threads_.emplace_back([&job, &callbacks, rank, watch_thread, running = running_] {
           run_guarded(job, callbacks, rank);
           running->fetch_sub(1, std::memory_order_acq_rel);
-          pthread_kill(watcher, SIGCHLD);  // wakes wait_for_signal
+          pthread_kill(watch_thread, SIGCHLD);  // wakes wait_for_signal
         });
       } catch (const std::system_error& error) {
         running_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
@@ -68,10 +72,11 @@ class RankThreads {
     }
   }
 
-  bool running() const { return running_->load(std::memory_order_acquire) > 0; }
+  bool is_running() const { return running_->load(std::memory_order_acquire) > 0; }
   void join() {
     for (std::thread& thread : threads_) thread.join();
   }
+  /// Leaves threads that do not end; the process must then end without them.
   void abandon() {
     for (std::thread& thread : threads_) thread.detach();
   }
@@ -86,21 +91,23 @@ class RankThreads {
     }
   }
 
-  std::shared_ptr<std::atomic<int>> running_;
+  std::shared_ptr<std::atomic<int>>
+      running_;  // number of ranks that have not ended; shared, as abandoned threads outlive this
   std::vector<std::thread> threads_;
 };
 
 /// Time limit for ranks to end after the job was aborted.
 class AbortGracePeriod {
  public:
-  bool over(const Job& job) {
+  /// Call repeatedly: the first call after the abort starts the period.
+  bool is_over(const Job& job) {
     if (!job.aborted()) return false;
-    if (!since_s_) since_s_ = monotonic_s();
-    return monotonic_s() - *since_s_ > kGraceS;
+    if (!start_s_) start_s_ = monotonic_s();
+    return monotonic_s() - *start_s_ > kGraceS;
   }
 
  private:
-  std::optional<double> since_s_;
+  std::optional<double> start_s_;
 };
 
 /// Diagnoses the ranks once: after a rank is lost, or after a stall if this process watches all ranks.
@@ -141,7 +148,7 @@ class JobMonitor {
       std::string operations = last_operations(job_, layout_.collective);
       if (!operations.empty()) details_.push_back(std::move(operations));
     }
-    for (std::string& sentence : callbacks_.diagnose()) details_.push_back(std::move(sentence));
+    for (std::string& detail : callbacks_.diagnose()) details_.push_back(std::move(detail));
   }
 
   Job& job_;
@@ -180,16 +187,17 @@ class SignalMonitor {
   bool has_received_signal_ = false;
 };
 
+/// Runs this process's ranks in threads, and watches them.
 JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
   RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
   SignalMonitor signal_monitor(job);
   JobMonitor job_monitor(job, layout, callbacks);
   AbortGracePeriod grace;
-  while (threads.running() && !grace.over(job)) {
+  while (threads.is_running() && !grace.is_over(job)) {
     signal_monitor.wait();
     job_monitor.check();
   }
-  const bool abandoned = threads.running();
+  const bool abandoned = threads.is_running();
   abandoned ? threads.abandon() : threads.join();
   const auto failure = job_monitor.failure();
   return {{callbacks.finish(failure), failure ? failure->message : std::string()}, abandoned};
@@ -203,14 +211,15 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
   RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
   JobMonitor job_monitor(job, layout, callbacks);
   AbortGracePeriod grace;
-  while (threads.running() && !grace.over(job)) {
+  while (threads.is_running() && !grace.is_over(job)) {
     wait_for_signal();
     if (process == 0) job_monitor.check();
   }
-  if (!threads.running()) threads.join();
+  if (!threads.is_running()) threads.join();
   _exit(process == 0 ? callbacks.finish(job_monitor.failure()) : 0);
 }
 
+/// Forked processes of the job, each with the threads of its ranks. The constructor forks them.
 class ChildProcesses {
  public:
   ChildProcesses(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) : job_(job), layout_(layout) {
@@ -227,9 +236,11 @@ class ChildProcesses {
     }
   }
 
-  bool running() const { return ended_ < pids_.size(); }
-  int first_exit_code() const { return first_exit_code_; }
+  bool is_running() const { return ended_count_ < pids_.size(); }
+  /// Exit code of process 0, which has finished the output. rank_lost if it died.
+  int process0_exit_code() const { return process0_exit_code_; }
 
+  /// Collects the exit statuses of ended processes, and aborts the job if one was lost.
   void reap() {
     for (std::size_t process = 0; process < pids_.size(); ++process) {
       int status = 0;
@@ -237,11 +248,11 @@ class ChildProcesses {
       if (WIFSIGNALED(status))
         report_loss(process, fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
       else if (process == 0)
-        first_exit_code_ = WEXITSTATUS(status);
+        process0_exit_code_ = WEXITSTATUS(status);
       else if (WEXITSTATUS(status) != 0)
         report_loss(process, fmt::format("ended with exit code {}", WEXITSTATUS(status)));
       pids_[process] = 0;
-      ++ended_;
+      ++ended_count_;
     }
   }
 
@@ -251,50 +262,53 @@ class ChildProcesses {
       if (pids_[process] != 0) kill(pids_[process], SIGKILL);
   }
 
-  void wait_until(double until_s) {
-    for (reap(); running() && monotonic_s() < until_s; reap()) wait_for_signal();
+  /// Waits until all processes have ended, at most until `deadline_s` of monotonic_s.
+  void wait_until(double deadline_s) {
+    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) wait_for_signal();
   }
 
  private:
+  /// `ending` completes "rank 3 (process 1, pid 17) ...".
   void report_loss(std::size_t process, const std::string& ending) {
-    const int first = static_cast<int>(process) * layout_.ranks_per_process;
-    const int last = first + layout_.ranks_per_process - 1;
-    const std::string ranks =
-        first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
+    const int first_rank = static_cast<int>(process) * layout_.ranks_per_process;
+    const int last_rank = first_rank + layout_.ranks_per_process - 1;
+    const std::string ranks = first_rank == last_rank ? fmt::format("rank {}", first_rank)
+                                                      : fmt::format("ranks {} to {}", first_rank, last_rank);
     job_.abort(
         ExitCode::rank_lost,
         fmt::format("{} (process {}, pid {}) {} in phase {}; check the kernel log for a cause such as lack of memory",
-                    ranks, process, pids_[process], ending, name(job_.progress(first).phase)));
+                    ranks, process, pids_[process], ending, name(job_.progress(first_rank).phase)));
   }
 
   LocalJob& job_;
   const JobLayout& layout_;
   std::vector<pid_t> pids_;  // 0: has ended
-  std::size_t ended_ = 0;
-  int first_exit_code_ = static_cast<int>(ExitCode::rank_lost);
+  std::size_t ended_count_ = 0;
+  int process0_exit_code_ = static_cast<int>(ExitCode::rank_lost);
 };
 
+/// Forks processes for the ranks, and watches them from the parent, which runs no rank.
 JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   ChildProcesses children(job, layout, callbacks);
   SignalMonitor signal_monitor(job);
-  // Process 0 watches and diagnoses the ranks itself. This watchdog is for a process 0 that hangs.
-  Watchdog watchdog(job, layout.limit_s + kDiagnosisS, monotonic_s());
+  // Process 0 watches and diagnoses the ranks itself. This watchdog covers a process 0 that hangs.
+  Watchdog watchdog(job, layout.limit_s + kDiagnosisLimitS, monotonic_s());
   AbortGracePeriod grace;
   // Children have their own grace period, in which rank 0 finishes the output.
-  bool killed = false;
-  for (children.reap(); children.running(); children.reap()) {
+  bool has_killed = false;
+  for (children.reap(); children.is_running(); children.reap()) {
     signal_monitor.wait();
     if (const auto stall = watchdog.check_progress(monotonic_s())) job.abort(ExitCode::rank_lost, *stall);
-    if (grace.over(job) && !std::exchange(killed, true)) {
+    if (grace.is_over(job) && !std::exchange(has_killed, true)) {
       children.wait_until(monotonic_s() + kGraceS);
-      children.kill_from(1);
+      children.kill_from(/*first=*/1);
       // Process 0 may still diagnose the ranks.
-      children.wait_until(monotonic_s() + kDiagnosisS);
-      children.kill_from(0);
+      children.wait_until(monotonic_s() + kDiagnosisLimitS);
+      children.kill_from(/*first=*/0);
     }
   }
   if (const auto failure = job.failure()) return {{static_cast<int>(failure->exit), failure->message}};
-  return {{children.first_exit_code(), {}}};
+  return {{children.process0_exit_code(), {}}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// Runs the ranks of a job in threads and processes. Handles time limits, signals and lost processes.
+// Runs the ranks of a job in threads and processes, and watches them: time limits, signals, lost processes. The first
+// failure aborts the job.
 #include <csignal>
 #include <functional>
 #include <optional>
@@ -10,13 +11,15 @@
 
 namespace busbw {
 
+/// Number and arrangement of the ranks.
 struct JobLayout {
   int processes = 1;
   int ranks_per_process = 1;
-  double limit_s = 0;  // see Watchdog
+  double limit_s = 0;  // maximum time without progress, see Watchdog
   std::string collective = {};  // collective that the ranks run
 };
 
+/// Work of the ranks and the end of the run.
 struct JobCallbacks {
   /// Runs one rank, each in its own thread. May throw.
   std::function<void(int rank)> run_rank;
@@ -27,6 +30,7 @@ struct JobCallbacks {
   std::function<std::vector<std::string>()> diagnose = [] { return std::vector<std::string>(); };
 };
 
+/// Exit code and message of the program.
 struct JobOutcome {
   int exit_code = 0;
   std::string message;  // for stderr; empty if the job has no message

@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kMaxListedRanks = 8;
 constexpr std::size_t kMaxListedOperations = 4;
 
-std::string names_of(const Job& job, const std::vector<int>& ranks) {
+/// Names at most kMaxListedRanks of `ranks`, which is not empty.
+std::string ranks_text(const Job& job, const std::vector<int>& ranks) {
   std::string text = job.rank_name(ranks.front());
   for (std::size_t i = 1; i < std::min(ranks.size(), kMaxListedRanks); ++i) text += ", " + job.rank_name(ranks[i]);
   if (ranks.size() > kMaxListedRanks) text += fmt::format(" and {} more", ranks.size() - kMaxListedRanks);
@@ -23,23 +24,26 @@ std::string names_of(const Job& job, const std::vector<int>& ranks) {
 }  // namespace
 
 std::string last_operations(const Job& job, const std::string& collective) {
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<int>, std::greater<>> by_operation;
+  // Ranks by their last operation: its number and bytes, the latest operation first.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<int>, std::greater<>> ranks_by_operation;
   for (int rank = 0; rank < job.ranks(); ++rank) {
     const RankProgress progress = job.progress(rank);
-    by_operation[{progress.operations, progress.operation_bytes}].push_back(rank);
+    ranks_by_operation[{progress.operations, progress.operation_bytes}].push_back(rank);
   }
-  if (by_operation.begin()->first.first == 0) return {};
+  const std::uint64_t max_number = ranks_by_operation.begin()->first.first;
+  if (max_number == 0) return {};  // no rank has issued an operation
   std::string text;
   std::size_t listed = 0;
-  for (const auto& [operation, ranks] : by_operation) {
+  for (const auto& [operation, ranks] : ranks_by_operation) {
+    const auto [number, bytes] = operation;
     if (++listed > kMaxListedOperations) break;
     text += text.empty() ? "last issued: " : "; ";
-    text += operation.first == 0 ? "none by " + names_of(job, ranks)
-                                 : fmt::format("operation {} ({}, {} bytes) by {}", operation.first, collective,
-                                               operation.second, names_of(job, ranks));
+    text += number == 0
+                ? "none by " + ranks_text(job, ranks)
+                : fmt::format("operation {} ({}, {} bytes) by {}", number, collective, bytes, ranks_text(job, ranks));
   }
-  if (by_operation.size() > kMaxListedOperations)
-    text += fmt::format("; {} others by other ranks", by_operation.size() - kMaxListedOperations);
+  if (ranks_by_operation.size() > kMaxListedOperations)
+    text += fmt::format("; {} others by other ranks", ranks_by_operation.size() - kMaxListedOperations);
   return text;
 }
 
@@ -58,10 +62,10 @@ std::optional<std::string> Watchdog::check_progress(double now_s) {
 
 std::string Watchdog::stall_message() const {
   const auto [min_steps, max_steps] = std::ranges::minmax(last_steps_);
-  std::vector<int> slowest;
+  std::vector<int> slowest_ranks;
   for (int rank = 0; rank < job_.ranks(); ++rank)
-    if (last_steps_[rank] == min_steps) slowest.push_back(rank);
-  const std::string_view phase = name(job_.progress(slowest.front()).phase);
+    if (last_steps_[rank] == min_steps) slowest_ranks.push_back(rank);
+  const std::string_view phase = name(job_.progress(slowest_ranks.front()).phase);
   if (min_steps == max_steps)
     return fmt::format(
         "no rank made progress for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
@@ -69,7 +73,7 @@ std::string Watchdog::stall_message() const {
   return fmt::format(
       "no rank made progress for {:g} s: {} did not get past phase {}, the others wait; check its process and host, "
       "or raise -T",
-      limit_s_, names_of(job_, slowest), phase);
+      limit_s_, ranks_text(job_, slowest_ranks), phase);
 }
 
 }  // namespace busbw

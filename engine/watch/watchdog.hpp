@@ -1,5 +1,5 @@
 #pragma once
-// Detects a stalled job and names the ranks that made no progress.
+// Detects a stalled job: no rank makes a step for a time limit. Names the ranks that are behind the others.
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,9 +8,10 @@
 
 namespace busbw {
 
-/// Limit without the flag -T.
+/// Limit without the flag -T, in seconds.
 inline constexpr double kDefaultLimitS = 600;
 
+/// Compares the step counters of all ranks between calls.
 class Watchdog {
  public:
   /// `limit_s`: maximum time without progress on any rank, starting at `now_s`.

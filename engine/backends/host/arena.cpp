@@ -13,7 +13,7 @@
 namespace busbw {
 namespace {
 
-[[noreturn]] void refuse(std::size_t bytes, const char* reason) {
+[[noreturn]] void throw_cannot_map(std::size_t bytes, const char* reason) {
   throw EnvironmentError(
       fmt::format("the host backend cannot map {} bytes for its ranks' buffers (mmap: {}); use a smaller -e or fewer "
                   "ranks, or raise the limit on virtual memory (ulimit -v)",
@@ -23,15 +23,15 @@ namespace {
 }  // namespace
 
 Arena::Arena(std::size_t bytes, Sharing sharing) : size_(bytes) {
-  if (bytes > std::numeric_limits<std::size_t>::max() - kAlignment) refuse(bytes, std::strerror(ENOMEM));
-  mapped_bytes_ = bytes + kAlignment;
-  const int visibility = sharing == Sharing::processes ? MAP_SHARED : MAP_PRIVATE;
-  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE | visibility, -1, 0);
-  if (mapping_ == MAP_FAILED) refuse(bytes, std::strerror(errno));
+  if (bytes > std::numeric_limits<std::size_t>::max() - kAlignment) throw_cannot_map(bytes, std::strerror(ENOMEM));
+  mapped_bytes_ = bytes + kAlignment;  // mmap aligns to small pages only
+  const int sharing_flag = sharing == Sharing::processes ? MAP_SHARED : MAP_PRIVATE;
+  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE | sharing_flag, -1, 0);
+  if (mapping_ == MAP_FAILED) throw_cannot_map(bytes, std::strerror(errno));
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + ((kAlignment - address % kAlignment) % kAlignment);
 #ifdef MADV_HUGEPAGE
-  // Only a request: without huge pages the arena works as well.
+  // A request only: the result is ignored, because the arena also works without huge pages.
   madvise(data_, size_, MADV_HUGEPAGE);
 #endif
 }

@@ -1,12 +1,12 @@
 #pragma once
-// Memory that all ranks of this machine reach at the same address: one anonymous mapping, made before any fork.
+// Memory that all ranks of one machine access at the same address: one anonymous mapping, made before any fork.
 #include <cstddef>
 
 namespace busbw {
 
-/// Processes that reach the memory.
+/// Processes that access the memory.
 enum class Sharing {
-  threads,    // one process: private memory, for which the kernel provides huge pages more readily
+  threads,    // threads of this process: private memory, for which the kernel provides huge pages more readily
   processes,  // this process and its forks
 };
 

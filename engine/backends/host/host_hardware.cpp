@@ -1,3 +1,5 @@
+// Reads /proc and the memory control groups (cgroups). A process may use at most the remaining memory of its group and
+// of each parent group. Version 1 and 2 of cgroups have different folders and file names.
 #include "backends/host/host_hardware.hpp"
 
 #include <unistd.h>
@@ -18,15 +20,15 @@ namespace {
 
 using Path = std::filesystem::path;
 
-std::vector<std::string> lines_of(const Path& file) {
+std::vector<std::string> read_lines(const Path& path) {
   std::vector<std::string> lines;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
 }
 
 /// Number at the start of `text`, after blanks. Nothing for "max", which means "no limit" in version 2.
-std::optional<std::uint64_t> number_in(std::string_view text) {
+std::optional<std::uint64_t> parse_leading_number(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t");
   if (start == std::string_view::npos) return std::nullopt;
   std::uint64_t number = 0;
@@ -35,43 +37,45 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   return number;
 }
 
-/// Number after `key` in a file with lines "key number".
-std::optional<std::uint64_t> keyed_number(const Path& file, std::string_view key) {
-  for (const std::string& line : lines_of(file)) {
-    if (line.starts_with(key)) return number_in(std::string_view(line).substr(key.size()));
+/// Number after `key` in a file with lines "key number". Nothing if the file lacks the key.
+std::optional<std::uint64_t> read_keyed_number(const Path& file, std::string_view key) {
+  for (const std::string& line : read_lines(file)) {
+    if (line.starts_with(key)) return parse_leading_number(std::string_view(line).substr(key.size()));
   }
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> only_number(const Path& file) {
-  const auto lines = lines_of(file);
-  return lines.empty() ? std::nullopt : number_in(lines.front());
+/// Number in the first line of a file. Nothing if the file is missing or has no number.
+std::optional<std::uint64_t> read_first_number(const Path& file) {
+  const auto lines = read_lines(file);
+  return lines.empty() ? std::nullopt : parse_leading_number(lines.front());
 }
 
-/// Bytes that the control group at `folder` can still allocate, or nothing if it has no limit.
-std::optional<std::uint64_t> available_in_group(const Path& folder, bool version2) {
-  const auto limit = only_number(folder / (version2 ? "memory.max" : "memory.limit_in_bytes"));
-  const auto used = only_number(folder / (version2 ? "memory.current" : "memory.usage_in_bytes"));
-  if (!limit || !used) return std::nullopt;
+/// Bytes that the control group at `folder` can still allocate. Nothing if it has no limit.
+std::optional<std::uint64_t> available_in_group_bytes(const Path& folder, bool version2) {
+  const auto limit_bytes = read_first_number(folder / (version2 ? "memory.max" : "memory.limit_in_bytes"));
+  const auto used_bytes = read_first_number(folder / (version2 ? "memory.current" : "memory.usage_in_bytes"));
+  if (!limit_bytes || !used_bytes) return std::nullopt;
   // Cached file pages count as used, but the kernel frees them on demand.
-  const auto cached = keyed_number(folder / "memory.stat", version2 ? "inactive_file " : "total_inactive_file ");
-  const std::uint64_t held = *used - std::min(*used, cached.value_or(0));
-  return *limit - std::min(*limit, held);
+  const auto cached_bytes =
+      read_keyed_number(folder / "memory.stat", version2 ? "inactive_file " : "total_inactive_file ");
+  const std::uint64_t occupied_bytes = *used_bytes - std::min(*used_bytes, cached_bytes.value_or(0));
+  return *limit_bytes - std::min(*limit_bytes, occupied_bytes);
 }
 
-/// Minimum over `group`, as named in /proc/self/cgroup, and all groups above it.
-std::uint64_t available_in_groups(const Path& mount, std::string_view group, bool version2) {
-  std::uint64_t minimum = std::numeric_limits<std::uint64_t>::max();
-  for (Path at = Path(group).relative_path();; at = at.parent_path()) {
-    minimum = std::min(minimum, available_in_group(mount / at, version2).value_or(minimum));
-    if (at.empty()) return minimum;
+/// Minimum over `group`, a path from /proc/self/cgroup, and all its parents up to `mount`, the root of the hierarchy.
+std::uint64_t available_in_parents_bytes(const Path& mount, std::string_view group, bool version2) {
+  std::uint64_t min_bytes = std::numeric_limits<std::uint64_t>::max();
+  for (Path path = Path(group).relative_path();; path = path.parent_path()) {
+    min_bytes = std::min(min_bytes, available_in_group_bytes(mount / path, version2).value_or(min_bytes));
+    if (path.empty()) return min_bytes;
   }
 }
 
 }  // namespace
 
 std::string cpu_name(const Path& root) {
-  for (const std::string& line : lines_of(root / "proc/cpuinfo")) {
+  for (const std::string& line : read_lines(root / "proc/cpuinfo")) {
     const std::size_t colon = line.find(": ");
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
@@ -79,24 +83,27 @@ std::string cpu_name(const Path& root) {
 }
 
 std::size_t available_memory_bytes(const Path& root) {
-  const auto available_kib = keyed_number(root / "proc/meminfo", "MemAvailable:");
+  const auto available_kib = read_keyed_number(root / "proc/meminfo", "MemAvailable:");
   if (!available_kib) {
     throw EnvironmentError("/proc/meminfo does not report the available memory (MemAvailable); mount /proc");
   }
-  std::uint64_t minimum = *available_kib * 1024;
-  // "0::/path" is the version 2 hierarchy; "4:memory:/path" is the memory controller of version 1.
-  for (const std::string& line : lines_of(root / "proc/self/cgroup")) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") minimum = std::min(minimum, available_in_groups(root / "sys/fs/cgroup", group, true));
+  std::uint64_t min_bytes = *available_kib * 1024;
+  // Lines are "number:controllers:group": "0::/path" in version 2, "4:memory:/path" for memory in version 1.
+  for (const std::string& line : read_lines(root / "proc/self/cgroup")) {
+    const std::size_t colon1 = line.find(':');
+    const std::size_t colon2 = line.find(':', colon1 + 1);
+    if (colon1 == std::string::npos || colon2 == std::string::npos) continue;
+    // Commas around the list, so that a search for ",memory," matches whole names.
+    const std::string controllers = "," + line.substr(colon1 + 1, colon2 - colon1 - 1) + ",";
+    const std::string group = line.substr(colon2 + 1);
+    if (controllers == ",,")
+      min_bytes = std::min(min_bytes, available_in_parents_bytes(root / "sys/fs/cgroup", group, /*version2=*/true));
     if (controllers.find(",memory,") != std::string::npos) {
-      minimum = std::min(minimum, available_in_groups(root / "sys/fs/cgroup/memory", group, false));
+      min_bytes =
+          std::min(min_bytes, available_in_parents_bytes(root / "sys/fs/cgroup/memory", group, /*version2=*/false));
     }
   }
-  return minimum;
+  return min_bytes;
 }
 
 std::size_t last_cache_bytes() {

@@ -19,13 +19,14 @@ void HostMemoryCommunicator::end_multi_step(std::span<std::byte> result, Dtype d
   faults_.after_operation(result, size_bytes(dtype));
 }
 
-void HostMemoryCommunicator::fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) {
-  fill_host(at, stream, first, elements);
+void HostMemoryCommunicator::fill(std::byte* memory, const DataStream& stream, std::uint64_t first,
+                                  std::size_t elements) {
+  fill_host(memory, stream, first, elements);
 }
 
-void HostMemoryCommunicator::compare(const std::byte* at, const DataStream& stream, std::uint64_t first,
+void HostMemoryCommunicator::compare(const std::byte* memory, const DataStream& stream, std::uint64_t first,
                                      std::size_t elements, std::uint64_t index_base, Mismatches& mismatches) {
-  compare_host(at, stream, first, elements, index_base, mismatches);
+  compare_host(memory, stream, first, elements, index_base, mismatches);
 }
 
 void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -1,5 +1,5 @@
 #pragma once
-// Common base of the communicators of the host backend: ranks with memory that the CPU reads and writes.
+// Common base of communicators on memory that the CPU reads and writes.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -19,8 +19,8 @@ class HostMemoryCommunicator : public Communicator {
   void begin_multi_step() override { faults_.begin_multi_step(); }
   void end_multi_step(std::span<std::byte> result, Dtype dtype) override;
   void synchronize() override {}
-  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
-  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
+  void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
+  void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches&) override;
   void enter(Phase phase) override { faults_.enter(phase); }
 
@@ -30,7 +30,7 @@ class HostMemoryCommunicator : public Communicator {
 
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
-  std::vector<int> members_;
+  std::vector<int> members_;  // job rank of each rank of the communicator
   int rank_;
   RankFaults faults_;
 };

@@ -9,25 +9,25 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPageBytes = 4096;
 
-std::size_t all_bytes(int ranks, std::size_t buffer_bytes, std::size_t front_bytes) {
-  const std::size_t buffers = 2 * static_cast<std::size_t>(ranks);
-  if (buffer_bytes > (std::numeric_limits<std::size_t>::max() - front_bytes) / buffers - kPage) {
+std::size_t total_bytes(int ranks, std::size_t buffer_bytes, std::size_t front_bytes) {
+  const std::size_t buffer_count = 2 * static_cast<std::size_t>(ranks);
+  if (buffer_bytes > (std::numeric_limits<std::size_t>::max() - front_bytes) / buffer_count - kPageBytes) {
     throw EnvironmentError(
-        fmt::format("{} buffers of {} bytes exceed the address space; use a smaller -e", buffers, buffer_bytes));
+        fmt::format("{} buffers of {} bytes exceed the address space; use a smaller -e", buffer_count, buffer_bytes));
   }
-  return front_bytes + buffers * RankBuffers::page_aligned(buffer_bytes);
+  return front_bytes + buffer_count * RankBuffers::page_aligned(buffer_bytes);
 }
 
 }  // namespace
 
-std::size_t RankBuffers::page_aligned(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::size_t RankBuffers::page_aligned(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 RankBuffers::RankBuffers(int ranks, std::size_t buffer_bytes, std::size_t front_bytes, Sharing sharing)
     : buffer_bytes_(buffer_bytes),
       front_bytes_(front_bytes),
-      arena_(all_bytes(ranks, buffer_bytes, front_bytes), sharing) {}
+      arena_(total_bytes(ranks, buffer_bytes, front_bytes), sharing) {}
 
 std::span<std::byte> RankBuffers::buffer(int index) const {
   return {arena_.data() + front_bytes_ + static_cast<std::size_t>(index) * page_aligned(buffer_bytes_), buffer_bytes_};

@@ -1,5 +1,6 @@
 #pragma once
-// Memory of the collectives: two buffers for each rank of this machine or process.
+// Memory of the collectives: a send and a receive buffer for each rank. Ranks are counted from 0 within the machine
+// (shared memory) or the process (sockets).
 #include <cstddef>
 #include <span>
 
@@ -7,10 +8,10 @@
 
 namespace busbw {
 
-/// Page-aligned buffers, with optional memory in front of them for the owner's own use.
+/// Page-aligned buffers, preceded by `front_bytes` of memory for other use, such as control data of shared memory.
 class RankBuffers {
  public:
-  /// Rounds up to whole pages.
+  /// Rounds `bytes` up to whole pages.
   static std::size_t page_aligned(std::size_t bytes);
 
   /// `front_bytes` must be page-aligned. Throws EnvironmentError if the system refuses the memory.

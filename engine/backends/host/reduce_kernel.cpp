@@ -1,3 +1,5 @@
+// Reduces in blocks: `prepare` converts one rank's element, `combine` adds it to the accumulator, `finish` converts the
+// accumulator to the result. All are templates over operator and element type, selected once per call.
 #include "backends/host/reduce_kernel.hpp"
 
 #include <algorithm>
@@ -17,9 +19,8 @@
 namespace busbw {
 namespace {
 
-/// Elements reduced at a time. The accumulator fits into the L1 cache, and the constant lets compilers vectorize the
-/// loops even at -O2.
-constexpr std::size_t kBlock = 256;
+/// Elements reduced at a time: the accumulators fit into the L1 cache.
+constexpr std::size_t kReduceBlockElements = 256;
 
 /// Type in which sums and products of T accumulate. Integers accumulate as unsigned, because signed overflow is
 /// undefined.
@@ -38,31 +39,33 @@ struct AccumulatorOf<T> {
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::Type;
 
-/// Calls `body(i)` for each element of a block. The constant bound of a full block permits vectorization.
+/// Calls `body(i)` for each element of a block. The constant bound of a full block lets compilers vectorize the loop
+/// even at -O2.
 template <class Body>
-void for_each(std::size_t count, Body body) {
-  if (count == kBlock) {
-    for (std::size_t i = 0; i < kBlock; ++i) body(i);
+void for_each_element(std::size_t count, Body body) {
+  if (count == kReduceBlockElements) {
+    for (std::size_t i = 0; i < kReduceBlockElements; ++i) body(i);
   } else {
     for (std::size_t i = 0; i < count; ++i) body(i);
   }
 }
 
+/// Applies the operator to two accumulators.
 template <Redop Op, class T>
 Accumulator<T> combine(Accumulator<T> a, Accumulator<T> b) {
-  using R = Accumulator<T>;
   if constexpr (Op == Redop::prod) {
-    return static_cast<R>(a * b);
+    return static_cast<Accumulator<T>>(a * b);
   } else if constexpr (Op == Redop::max || Op == Redop::min) {
     // Signed integers must be compared as signed.
-    using Compared = std::conditional_t<std::is_integral_v<T>, T, R>;
+    using Compared = std::conditional_t<std::is_integral_v<T>, T, Accumulator<T>>;
     const auto x = static_cast<Compared>(a), y = static_cast<Compared>(b);
     return Op == Redop::max ? (x < y ? b : a) : (y < x ? b : a);
   } else {
-    return static_cast<R>(a + b);
+    return static_cast<Accumulator<T>>(a + b);
   }
 }
 
+/// Converts one rank's element; `scalar` is that rank's factor of mulsum.
 template <Redop Op, class T>
 Accumulator<T> prepare(T value, Accumulator<T> scalar) {
   const auto accumulator = static_cast<Accumulator<T>>(value);
@@ -70,6 +73,7 @@ Accumulator<T> prepare(T value, Accumulator<T> scalar) {
   return accumulator;
 }
 
+/// Converts an accumulator to the result, and divides it by `ranks` for avg.
 template <Redop Op, class T>
 T finish(Accumulator<T> value, std::size_t ranks) {
   if constexpr (std::is_integral_v<T>) {
@@ -88,12 +92,13 @@ T finish(Accumulator<T> value, std::size_t ranks) {
   }
 }
 
+/// Copies a block; `from` is aligned to 16 bytes. Streaming stores also need an aligned destination.
 void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteMode write_mode) {
 #ifdef __SSE2__
   if (write_mode == WriteMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
-    for (std::size_t at = 0; at < bytes; at += 16) {
-      const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + at));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
+    for (std::size_t offset = 0; offset < bytes; offset += 16) {
+      const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + offset));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + offset), value);
     }
     return;
   }
@@ -103,26 +108,27 @@ void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteM
   std::memcpy(to, from, bytes);
 }
 
+/// Reduces `count` elements, at most one block, from element `first` on.
 template <Redop Op, class T>
 void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
                   std::size_t first, std::size_t count, WriteMode write_mode) {
-  alignas(64) Accumulator<T> accumulator[kBlock];
-  alignas(64) T result[kBlock];
+  alignas(64) Accumulator<T> accumulators[kReduceBlockElements];
+  alignas(64) T results[kReduceBlockElements];
   for (std::size_t rank = 0; rank < sources.size(); ++rank) {
     const T* const from = reinterpret_cast<const T*>(sources[rank]) + first;
     const auto scalar =
         Op == Redop::mulsum ? static_cast<Accumulator<T>>(mulsum_scalar(static_cast<int>(rank))) : Accumulator<T>{};
     if (rank == 0) {
-      for_each(count, [&](std::size_t i) { accumulator[i] = prepare<Op, T>(from[i], scalar); });
+      for_each_element(count, [&](std::size_t i) { accumulators[i] = prepare<Op, T>(from[i], scalar); });
     } else {
-      for_each(count, [&](std::size_t i) {
-        accumulator[i] = combine<Op, T>(accumulator[i], prepare<Op, T>(from[i], scalar));
+      for_each_element(count, [&](std::size_t i) {
+        accumulators[i] = combine<Op, T>(accumulators[i], prepare<Op, T>(from[i], scalar));
       });
     }
   }
-  for_each(count, [&](std::size_t i) { result[i] = finish<Op, T>(accumulator[i], sources.size()); });
+  for_each_element(count, [&](std::size_t i) { results[i] = finish<Op, T>(accumulators[i], sources.size()); });
   for (std::byte* const to : destinations) {
-    store_block(to + first * sizeof(T), reinterpret_cast<const std::byte*>(result), count * sizeof(T), write_mode);
+    store_block(to + first * sizeof(T), reinterpret_cast<const std::byte*>(results), count * sizeof(T), write_mode);
   }
 }
 
@@ -130,7 +136,7 @@ using BlockReducer = void (*)(std::span<const std::byte* const>, std::span<std::
                               WriteMode);
 
 template <class T>
-BlockReducer reducer_of(Redop redop) {
+BlockReducer select_reducer(Redop redop) {
   switch (redop) {
     case Redop::sum: return reduce_block<Redop::sum, T>;
     case Redop::prod: return reduce_block<Redop::prod, T>;
@@ -146,12 +152,12 @@ BlockReducer reducer_of(Redop redop) {
 
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
                      std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode write_mode) {
-  const BlockReducer reduce = with_element_type(dtype, [&]<class T>() { return reducer_of<T>(redop); });
-  for (std::size_t done = 0; done < count; done += kBlock) {
-    reduce(sources, destinations, first + done, std::min(kBlock, count - done), write_mode);
+  const BlockReducer reduce = with_element_type(dtype, [&]<class T>() { return select_reducer<T>(redop); });
+  for (std::size_t offset = 0; offset < count; offset += kReduceBlockElements) {
+    reduce(sources, destinations, first + offset, std::min(kReduceBlockElements, count - offset), write_mode);
   }
 #ifdef __SSE2__
-  // Streaming stores are ordered before later stores only by a fence; the release of a barrier is not sufficient.
+  // Only a fence orders streaming stores before later stores; the release of a barrier does not.
   if (write_mode == WriteMode::streamed) _mm_sfence();
 #endif
 }

@@ -9,8 +9,8 @@ namespace busbw {
 
 /// How results are written to memory.
 enum class WriteMode {
-  cached,    // through the caches: for results that fit there, or that overwrite lines read just before
-  streamed,  // past the caches if the processor can: avoids reading memory that is about to be overwritten
+  cached,    // through the caches: for results that fit there, or that overwrite cache lines read just before
+  streamed,  // past the caches, if the processor can: does not read the cache lines that it overwrites
 };
 
 /// Reduces elements `first` to `first + count` of all sources into the same elements of all destinations. Source i is

@@ -1,5 +1,5 @@
 #pragma once
-// Collectives of a team on bytes and ranks.
+// All-gather over a team, for setup data before a communicator exists.
 #include <span>
 #include <vector>
 
@@ -7,10 +7,10 @@
 
 namespace busbw {
 
-/// Gathers every member's bytes, in rank order, at every member. All members call it.
-std::vector<Bytes> all_gather_bytes(Team& team, std::span<const std::byte> mine);
+/// Returns the bytes of every rank, in rank order, to every rank. All ranks of the team call it.
+std::vector<Bytes> all_gather_bytes(Team& team, std::span<const std::byte> own_bytes);
 
-/// Job ranks of the members of `group`, in group order. All members of the group call it.
+/// Returns the job ranks of the ranks of `group`, in group order. All ranks of the group call it.
 std::vector<int> world_ranks_of(const Team& world, Team& group);
 
 }  // namespace busbw

@@ -32,8 +32,8 @@ TEST_CASE("traffic matrix: rows are senders, columns are receivers, cells are ro
   const TrafficMatrix matrix = read("100 200 150\n50 100 75\n300 150 200\n");
   CHECK(matrix.ranks == 3);
   CHECK(matrix.bytes == Cells{96, 192, 144, 48, 96, 64, 288, 144, 192});
-  CHECK(matrix.at(0, 1) == 192);
-  CHECK(matrix.at(1, 0) == 48);
+  CHECK(matrix.sent_bytes(0, 1) == 192);
+  CHECK(matrix.sent_bytes(1, 0) == 48);
   CHECK(read("15").bytes == Cells{0});
   CHECK(read("16").bytes == Cells{16});
 }

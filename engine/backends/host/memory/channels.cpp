@@ -1,3 +1,4 @@
+// Point-to-point transfers through two slots per channel. See exchange_chunks for the order of steps.
 #include "backends/host/memory/channels.hpp"
 
 #include <algorithm>
@@ -11,10 +12,10 @@ namespace {
 
 constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 10;
 constexpr std::size_t kMinChunkBytes = 256;
-/// Target size of all channels' slots together. Many ranks exceed it, because chunks have a minimum size.
-constexpr std::size_t kSlotsBytes = std::size_t{32} << 20;
+/// Target size of the slots of all channels together. Many ranks exceed it, because chunks have a minimum size.
+constexpr std::size_t kAllSlotsBytes = std::size_t{32} << 20;
 
-std::size_t pairs(int ranks) { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
+std::size_t channel_count(int ranks) { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
 
 /// Bytes of a transfer that belong to chunk number `chunk`. Empty after the end of the transfer.
 std::span<std::byte> chunk_of(const Transfer& transfer, std::size_t element_bytes, std::size_t chunk,
@@ -28,20 +29,20 @@ std::span<std::byte> chunk_of(const Transfer& transfer, std::size_t element_byte
 }  // namespace
 
 std::size_t Channels::chunk_bytes(int ranks) {
-  const std::size_t fair = kSlotsBytes / (ChannelCounters::kSlots * pairs(ranks));
-  return std::clamp(fair / 64 * 64, kMinChunkBytes, kMaxChunkBytes);
+  const std::size_t even_bytes = kAllSlotsBytes / (ChannelCounters::kSlots * channel_count(ranks));
+  return std::clamp(even_bytes / 64 * 64, kMinChunkBytes, kMaxChunkBytes);
 }
 
 std::size_t Channels::bytes(int ranks) {
-  return pairs(ranks) * (sizeof(ChannelCounters) + ChannelCounters::kSlots * chunk_bytes(ranks));
+  return channel_count(ranks) * (sizeof(ChannelCounters) + ChannelCounters::kSlots * chunk_bytes(ranks));
 }
 
 Channels::Channels(std::byte* memory, int ranks)
     : ranks_(ranks),
       chunk_bytes_(chunk_bytes(ranks)),
       counters_(reinterpret_cast<ChannelCounters*>(memory)),
-      slots_(memory + pairs(ranks) * sizeof(ChannelCounters)) {
-  for (std::size_t i = 0; i < pairs(ranks); ++i) new (counters_ + i) ChannelCounters;
+      slots_(memory + channel_count(ranks) * sizeof(ChannelCounters)) {
+  for (std::size_t i = 0; i < channel_count(ranks); ++i) new (counters_ + i) ChannelCounters;
 }
 
 std::size_t Channels::index(int source, int destination) const {
@@ -65,33 +66,35 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
 void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team) {
-  const int self = members[static_cast<std::size_t>(rank)];
+  const int own_channel_rank = members[static_cast<std::size_t>(rank)];
   const std::size_t chunk_bytes = channels.chunk_bytes();
   std::size_t max_bytes = 0;
   for (const Transfer& send : sends) max_bytes = std::max(max_bytes, send.count * element_bytes);
   for (const Transfer& recv : recvs) max_bytes = std::max(max_bytes, recv.count * element_bytes);
 
+  // `chunk` counts the chunks of this exchange, `channel_chunk` all chunks that ever went through the channel.
   for (std::size_t chunk = 0; chunk * chunk_bytes < max_bytes; ++chunk) {
     for (const Transfer& send : sends) {
-      const auto part = chunk_of(send, element_bytes, chunk, chunk_bytes);
-      if (part.empty()) continue;
-      const int peer = members[static_cast<std::size_t>(send.peer)];
-      ChannelCounters& counters = channels.counters(self, peer);
-      const std::uint64_t number = counters.staged.load(std::memory_order_relaxed);
-      wait_until(team,
-                 [&] { return number - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots; });
-      std::memcpy(channels.slot(self, peer, number), part.data(), part.size());
-      counters.staged.store(number + 1, std::memory_order_release);
+      const auto data = chunk_of(send, element_bytes, chunk, chunk_bytes);
+      if (data.empty()) continue;
+      const int peer_channel_rank = members[static_cast<std::size_t>(send.peer)];
+      ChannelCounters& counters = channels.counters(own_channel_rank, peer_channel_rank);
+      const std::uint64_t channel_chunk = counters.staged.load(std::memory_order_relaxed);
+      wait_until(team, [&] {
+        return channel_chunk - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots;
+      });
+      std::memcpy(channels.slot(own_channel_rank, peer_channel_rank, channel_chunk), data.data(), data.size());
+      counters.staged.store(channel_chunk + 1, std::memory_order_release);
     }
     for (const Transfer& recv : recvs) {
-      const auto part = chunk_of(recv, element_bytes, chunk, chunk_bytes);
-      if (part.empty()) continue;
-      const int peer = members[static_cast<std::size_t>(recv.peer)];
-      ChannelCounters& counters = channels.counters(peer, self);
-      const std::uint64_t number = counters.taken.load(std::memory_order_relaxed);
-      wait_until(team, [&] { return counters.staged.load(std::memory_order_acquire) != number; });
-      std::memcpy(part.data(), channels.slot(peer, self, number), part.size());
-      counters.taken.store(number + 1, std::memory_order_release);
+      const auto data = chunk_of(recv, element_bytes, chunk, chunk_bytes);
+      if (data.empty()) continue;
+      const int peer_channel_rank = members[static_cast<std::size_t>(recv.peer)];
+      ChannelCounters& counters = channels.counters(peer_channel_rank, own_channel_rank);
+      const std::uint64_t channel_chunk = counters.taken.load(std::memory_order_relaxed);
+      wait_until(team, [&] { return counters.staged.load(std::memory_order_acquire) != channel_chunk; });
+      std::memcpy(data.data(), channels.slot(peer_channel_rank, own_channel_rank, channel_chunk), data.size());
+      counters.taken.store(channel_chunk + 1, std::memory_order_release);
     }
   }
 }

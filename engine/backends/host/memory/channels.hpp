@@ -1,5 +1,6 @@
 #pragma once
-// Point-to-point transfers: one channel for every ordered pair of ranks, through which data moves in chunks.
+// Point-to-point transfers over shared memory. Every ordered pair of ranks has a channel of two slots. Data moves
+// through the slots in chunks: the sender stages a chunk in a slot, the receiver takes it.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace busbw {
 
-/// Counters of one channel, in shared memory. The sender stages a chunk, the receiver takes it; `staged - taken` chunks
-/// are pending, at most kSlots. The counters only grow, so that later communicators can reuse the channel.
+/// Counters of one channel, in shared memory: chunks staged and taken so far. At most kSlots chunks are pending. The
+/// counters only grow, so that later communicators can reuse the channel.
 struct ChannelCounters {
   static constexpr std::uint64_t kSlots = 2;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -33,6 +34,7 @@ class Channels {
   Channels(std::byte* memory, int ranks);
 
   ChannelCounters& counters(int source, int destination) const;
+  /// Slot of chunk number `chunk` of the channel, counted like the channel's counters.
   std::byte* slot(int source, int destination, std::uint64_t chunk) const;
   std::size_t chunk_bytes() const { return chunk_bytes_; }
 
@@ -45,9 +47,9 @@ class Channels {
   std::byte* slots_;
 };
 
-/// Runs this rank's part of an exchange. `members` maps a rank of the communicator to its channel rank; `rank` is this
-/// rank in the communicator. A receive may overlap a send if both start at the same address: no chunk is overwritten
-/// before it was staged. Throws JobAborted if the team is aborted.
+/// Runs this rank's sends and receives of an exchange. `members` maps a rank of the communicator to its channel rank,
+/// the rank in the job. `rank` is this rank in the communicator. A receive may overlap a send if both start at the same
+/// address: no chunk is overwritten before it was staged. Throws JobAborted if the team is aborted.
 void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team);

@@ -1,6 +1,5 @@
 #pragma once
-// Host backend for threads and forked processes of one machine, over shared memory. It needs no GPU and provides the
-// expected results in tests.
+// Host backend for ranks of one machine: threads and forked processes over shared memory. It needs no GPU.
 #include <memory>
 #include <string>
 
@@ -10,6 +9,7 @@
 
 namespace busbw {
 
+/// See Backend. All ranks share one Workspace, which `reserve` creates before the fork.
 class SharedMemoryBackend final : public Backend {
  public:
   /// `version` is the program's own version. Throws UsageError if a fault names a rank that does not exist.

@@ -1,3 +1,5 @@
+// Each collective has the same order: enter_collective publishes the rank's addresses or stages its data, the rank
+// reads from its peers, leave_collective waits until the peers have finished.
 #include "backends/host/memory/shared_memory_communicator.hpp"
 
 #include <algorithm>
@@ -9,7 +11,7 @@ namespace {
 /// Maximum bytes of a reduction that a rank claims at once. Large enough for hardware prefetching, small enough that a
 /// rank with its own core takes work from ranks that share one.
 constexpr std::size_t kMaxClaimBytes = std::size_t{64} << 10;
-/// Minimum bytes of a claim: no cache line is shared between two ranks, and claims must stay rare.
+/// Minimum bytes of a claim, so that two ranks do not share a cache line and claims are rare.
 constexpr std::size_t kMinClaimBytes = std::size_t{2} << 10;
 
 }  // namespace
@@ -24,26 +26,28 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, c
       sources_(members_.size()),
       destinations_(members_.size()) {}
 
-// Small data is copied to the rank's staging area; large data is read from its own place. Staged operations need only
-// one barrier, because no rank reads another rank's buffers and two staging areas alternate. A rank reuses an area only
-// two staged operations later. The barrier between them guarantees that all ranks are done with the first one.
+// Small data is copied to the rank's staging area; peers read large data from the send buffer. Staged operations need
+// only one barrier, because no rank reads another rank's buffers and each rank alternates between two staging areas. A
+// rank reuses an area two staged operations later. The barrier of the operation between them guarantees that all ranks
+// have finished reading it.
 void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv,
                                                 std::size_t max_bytes) {
   staged_ = max_bytes <= kStagingBytes;
-  RankControl& mine = control(rank_);
+  RankControl& own_control = control(rank_);
   if (staged_) {
     staging_index_ ^= 1;
-    move_bytes(mine.staging[staging_index_].data(), send, send_bytes);
+    move_bytes(own_control.staging[staging_index_].data(), send, send_bytes);
   } else {
-    mine.send = send;
-    mine.recv = recv;
+    own_control.send = send;
+    own_control.recv = recv;
     if (rank_ == 0) group().next_element.store(0, std::memory_order_relaxed);
   }
   barrier();
   for (int peer = 0; peer < size(); ++peer) {
-    const RankControl& theirs = control(peer);
-    sources_[static_cast<std::size_t>(peer)] = staged_ ? theirs.staging[staging_index_].data() : theirs.send;
-    destinations_[static_cast<std::size_t>(peer)] = staged_ ? nullptr : theirs.recv;
+    const RankControl& peer_control = control(peer);
+    sources_[static_cast<std::size_t>(peer)] =
+        staged_ ? peer_control.staging[staging_index_].data() : peer_control.send;
+    destinations_[static_cast<std::size_t>(peer)] = staged_ ? nullptr : peer_control.recv;
   }
 }
 
@@ -51,22 +55,23 @@ void SharedMemoryCommunicator::leave_collective() {
   if (!staged_) barrier();
 }
 
-// Ranks claim elements from a shared counter. Only the rank that claimed an element reads and writes it, so in-place
-// operation is correct.
+// Ranks claim ranges of elements from a shared counter. Only the rank that claimed an element reads and writes it, so
+// in-place operation is correct.
 void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count,
-                                                    Dtype dtype, Redop redop, WriteMode store) {
+                                                    Dtype dtype, Redop redop, WriteMode write_mode) {
   const std::size_t bytes = count * size_bytes(dtype);
-  const std::size_t fair = bytes / (2 * members_.size()) / 64 * 64;
-  const std::size_t claim = std::clamp(fair, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
-  auto& next = group().next_element;
+  const std::size_t even_bytes = bytes / (2 * members_.size()) / 64 * 64;
+  const std::size_t claim_elements = std::clamp(even_bytes, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
+  auto& next_element = group().next_element;
   for (;;) {
-    const std::size_t first = next.fetch_add(claim, std::memory_order_relaxed);
+    const std::size_t first = next_element.fetch_add(claim_elements, std::memory_order_relaxed);
     if (first >= count) return;
-    reduce_elements(sources_, destinations, first, std::min(claim, count - first), dtype, redop, store);
+    reduce_elements(sources_, destinations, first, std::min(claim_elements, count - first), dtype, redop, write_mode);
   }
 }
 
-// In place, the lines to write were just read. If all data fits into the cache, the next reader finds it there.
+// Cached writes are better in two cases. In place, the cache lines to write were just read. If all touched data fits
+// into the cache, the next reader finds the result there.
 WriteMode SharedMemoryCommunicator::write_mode_for(const std::byte* send, const std::byte* recv,
                                                    std::size_t touched_bytes) const {
   return send == recv || touched_bytes <= cache_bytes_ ? WriteMode::cached : WriteMode::streamed;

@@ -1,5 +1,6 @@
 #pragma once
-// Collectives over shared memory. Each rank reads its peers' memory directly.
+// Collectives over shared memory. Each rank reads its peers' send buffers directly, or small data from their staging
+// areas. Barriers separate publishing, reading and reuse.
 #include <span>
 #include <vector>
 
@@ -35,8 +36,9 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   GroupControl& group() const { return workspace_.group(world_rank(0)); }
   void barrier() { group().barrier.arrive_and_wait(size(), world_); }
 
-  /// Until `leave_collective`, sources_[r] is the data that rank r sends. Unless staged_, destinations_[r] is its
-  /// receive buffer. `max_bytes`: maximum that any rank sends; equal on all ranks.
+  /// Publishes or stages this rank's data, and waits for all ranks. Afterwards sources_[r] is the data that rank r
+  /// sends. Unless staged_, destinations_[r] is its receive buffer. `max_bytes`: maximum that a rank sends; equal on
+  /// all ranks.
   void enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t max_bytes);
   /// Returns when no peer uses this rank's memory any more.
   void leave_collective();
@@ -47,7 +49,7 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   const Workspace& workspace_;
   const Team& world_;
   std::size_t cache_bytes_;
-  bool staged_ = false;
+  bool staged_ = false;  // the current collective uses the staging areas
   std::size_t staging_index_ = 0;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> destinations_;

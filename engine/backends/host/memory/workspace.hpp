@@ -1,5 +1,5 @@
 #pragma once
-// Layout of the memory that ranks share in the arena: control blocks, channels, buffers.
+// Layout of the memory that the ranks of one machine share: control blocks, channels, send and receive buffers.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -30,11 +30,11 @@ struct RankControl {
   alignas(64) std::array<std::array<std::byte, kStagingBytes>, 2> staging;
 };
 
-/// One per job; `rank` counts the ranks of the job. A rank belongs to one communicator at a time, so it needs one
-/// control block. The group's state is stored under the group's first rank.
+/// Shared memory of a job. `rank` is a rank in the job. A rank belongs to one communicator at a time, so one control
+/// block per rank is enough. The state of a communicator is stored at the index of its first rank.
 class Workspace {
  public:
-  /// Bytes in addition to the buffers.
+  /// Bytes that `ranks` ranks need in addition to their buffers.
   static std::size_t control_bytes(int ranks);
 
   Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing);

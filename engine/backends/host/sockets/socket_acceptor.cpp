@@ -1,3 +1,4 @@
+// Handshake of one connection: receive the request, check its secret, answer, receive the confirmation.
 #include "backends/host/sockets/socket_acceptor.hpp"
 
 #include <sys/socket.h>
@@ -13,7 +14,7 @@
 namespace busbw {
 namespace {
 
-/// Maximum number of accepts per call, so that connected peers are served as well.
+/// Maximum number of accepts per call, so that pending connections are served as well.
 constexpr int kMaxAcceptsPerCall = 64;
 
 /// Listens on IPv4 loopback, or on IPv6 loopback if the host has no IPv4.
@@ -38,22 +39,22 @@ void SocketAcceptor::add_interests(std::vector<pollfd>& interests) const {
 }
 
 void SocketAcceptor::on_ready(std::span<const pollfd> polled) {
-  std::vector<PendingConnection> kept;
+  std::vector<PendingConnection> still_pending;
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const bool is_idle = polled[i + 1].revents == 0;  // entry 0 is the listener
-    if (is_idle || receive(pending_[i]) == Disposition::keep) kept.push_back(std::move(pending_[i]));
+    if (is_idle || receive_bytes(pending_[i]) == Disposition::keep) still_pending.push_back(std::move(pending_[i]));
   }
-  pending_ = std::move(kept);
+  pending_ = std::move(still_pending);
   if (polled[0].revents != 0) accept_pending();
 }
 
 void SocketAcceptor::tick() {
   rejected_ += std::erase_if(
-      pending_, [](PendingConnection& pending) { return pending.rank < 0 && ++pending.ticks >= kGreetingLimitTicks; });
+      pending_, [](PendingConnection& pending) { return pending.rank < 0 && ++pending.ticks >= kRequestLimitTicks; });
 }
 
 void SocketAcceptor::accept_pending() {
-  for (int turn = 0; turn < kMaxAcceptsPerCall; ++turn) {
+  for (int accepts = 0; accepts < kMaxAcceptsPerCall; ++accepts) {
     Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!connection.is_open()) {
       const int error = errno;
@@ -68,13 +69,13 @@ void SocketAcceptor::accept_pending() {
     if (pending_.size() >= static_cast<std::size_t>(rank_) + kMaxPendingConnections) reject_oldest();
     PendingConnection pending;
     pending.connection = std::move(connection);
-    if (receive(pending) == Disposition::keep) pending_.push_back(std::move(pending));
+    if (receive_bytes(pending) == Disposition::keep) pending_.push_back(std::move(pending));
   }
 }
 
-SocketAcceptor::Disposition SocketAcceptor::receive(PendingConnection& pending) {
-  const bool is_answered = pending.rank >= 0;
-  // Read no byte beyond the handshake: the peer's data may follow at once.
+SocketAcceptor::Disposition SocketAcceptor::receive_bytes(PendingConnection& pending) {
+  const bool is_answered = pending.rank >= 0;  // the request was valid, and only the confirmation is missing
+  // Read no byte beyond the handshake, because the peer's data may follow at once.
   std::byte confirmation{};
   std::byte* const target = is_answered ? &confirmation : pending.received.data() + pending.received_bytes;
   const std::size_t capacity = is_answered ? 1 : pending.received.size() - pending.received_bytes;
@@ -108,10 +109,10 @@ SocketAcceptor::Disposition SocketAcceptor::answer_request(PendingConnection& pe
 }
 
 void SocketAcceptor::reject_oldest() {
-  // Reject an unauthenticated connection first, and an authenticated one only if all others are gone.
-  auto first = std::ranges::find_if(pending_, [](const PendingConnection& pending) { return pending.rank < 0; });
-  if (first == pending_.end()) first = pending_.begin();
-  pending_.erase(first);
+  // Reject the oldest unauthenticated connection, or the oldest of all if all are authenticated.
+  auto oldest = std::ranges::find_if(pending_, [](const PendingConnection& pending) { return pending.rank < 0; });
+  if (oldest == pending_.end()) oldest = pending_.begin();
+  pending_.erase(oldest);
   ++rejected_;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Accepts the connections that lower ranks make to this rank and rejects all others.
+// Accepts the connections that lower ranks make to this rank and rejects all others. socket_handshake.hpp describes the
+// handshake. SocketMesh owns the acceptor while it connects all ranks.
 #include <poll.h>
 
 #include <array>
@@ -20,12 +21,12 @@ enum class ListenScope {
   all_addresses,  // on all addresses, IPv6 and IPv4
 };
 
-/// A listening socket and the connections that are not yet authenticated. An invalid request is rejected at once, a
-/// silent connection after kGreetingLimitTicks. If too many are pending, the oldest one is rejected. Never blocks: the
-/// owner polls, and calls `tick` ten times a second.
+/// A listening socket and its pending connections: those with an unfinished handshake. An invalid request is rejected
+/// at once, a connection without a complete request after kRequestLimitTicks. If too many are pending, the oldest one
+/// is rejected. No call blocks: the owner polls, and calls `tick` ten times a second.
 class SocketAcceptor {
  public:
-  static constexpr int kGreetingLimitTicks = 50;
+  static constexpr int kRequestLimitTicks = 50;
   /// Maximum number of pending connections, in addition to one for each lower rank.
   static constexpr std::size_t kMaxPendingConnections = 64;
 
@@ -36,6 +37,7 @@ class SocketAcceptor {
   /// Appends the descriptors to poll. After the poll, pass the same entries to `on_ready`.
   void add_interests(std::vector<pollfd>& interests) const;
   void on_ready(std::span<const pollfd> polled);
+  /// Counts time for the limit of pending connections.
   void tick();
 
   /// An authenticated connection of another rank.
@@ -51,15 +53,16 @@ class SocketAcceptor {
  private:
   struct PendingConnection {
     Descriptor connection;
-    ConnectRequest::Encoded received{};
+    ConnectRequest::Encoded received{};  // the request, as far as received
     std::size_t received_bytes = 0;
-    int ticks = 0;
+    int ticks = 0;  // since the connection was accepted
     int rank = -1;  // of the peer after a valid request; -1 before
   };
+  /// Decision if a connection stays in `pending_`.
   enum class Disposition { keep, remove };
 
   void accept_pending();
-  Disposition receive(PendingConnection& pending);
+  Disposition receive_bytes(PendingConnection& pending);
   Disposition answer_request(PendingConnection& pending);
   void reject_oldest();
 

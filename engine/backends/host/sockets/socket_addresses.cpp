@@ -1,3 +1,4 @@
+// Compares addresses as bytes. No name lookup and no connection is made here.
 #include "backends/host/sockets/socket_addresses.hpp"
 
 #include <fmt/format.h>
@@ -23,13 +24,15 @@ std::span<const std::uint8_t> bytes_of(const Endpoint& endpoint) {
   return {reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip};
 }
 
-bool same_ip(const Endpoint& a, const Endpoint& b) { return std::ranges::equal(bytes_of(a), bytes_of(b)); }
+bool is_same_ip(const Endpoint& a, const Endpoint& b) { return std::ranges::equal(bytes_of(a), bytes_of(b)); }
 
-bool in_subnet(const Endpoint& address, const Interface& of) {
-  const auto peer_interfaces = bytes_of(address), own_interfaces = bytes_of(of.address), mask = bytes_of(of.mask);
-  if (peer_interfaces.size() != own_interfaces.size()) return false;
-  for (std::size_t i = 0; i < own_interfaces.size(); ++i) {
-    if ((peer_interfaces[i] & mask[i]) != (own_interfaces[i] & mask[i])) return false;
+bool is_in_subnet(const Endpoint& address, const Interface& interface) {
+  const auto address_bytes = bytes_of(address);
+  const auto interface_bytes = bytes_of(interface.address);
+  const auto mask = bytes_of(interface.mask);
+  if (address_bytes.size() != interface_bytes.size()) return false;
+  for (std::size_t i = 0; i < interface_bytes.size(); ++i) {
+    if ((address_bytes[i] & mask[i]) != (interface_bytes[i] & mask[i])) return false;
   }
   return true;
 }
@@ -38,11 +41,23 @@ bool in_subnet(const Endpoint& address, const Interface& of) {
 Endpoint without_mapping(const Endpoint& endpoint) {
   constexpr std::string_view kMapped = "::ffff:";
   const std::string host = endpoint.host();
-  const bool mapped = host.starts_with(kMapped) && host.find('.') != std::string::npos;
-  return mapped ? endpoint_of(host.substr(kMapped.size()), endpoint.port()) : endpoint;
+  const bool is_mapped = host.starts_with(kMapped) && host.find('.') != std::string::npos;
+  return is_mapped ? endpoint_of(host.substr(kMapped.size()), endpoint.port()) : endpoint;
 }
 
-std::string names_of(std::span<const Interface> interfaces) {
+/// True if `name` begins with a prefix of the comma list `prefixes`.
+bool has_listed_prefix(std::string_view name, std::string_view prefixes) {
+  for (;;) {
+    const std::size_t comma = prefixes.find(',');
+    const std::string_view prefix = prefixes.substr(0, comma);
+    if (!prefix.empty() && name.starts_with(prefix)) return true;
+    if (comma == std::string_view::npos) return false;
+    prefixes.remove_prefix(comma + 1);
+  }
+}
+
+/// Names for messages, without duplicates: "eth0, ib0".
+std::string names_text(std::span<const Interface> interfaces) {
   std::vector<std::string> names;
   for (const Interface& interface : interfaces)
     if (std::ranges::find(names, interface.name) == names.end()) names.push_back(interface.name);
@@ -55,40 +70,31 @@ std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string
                                          std::string_view variable) {
   if (prefixes.empty()) return all;
   std::vector<Interface> selected;
-  for (const Interface& interface : all) {
-    const auto fits = [&](std::string_view prefix) { return !prefix.empty() && interface.name.starts_with(prefix); };
-    std::string_view rest = prefixes;
-    bool is_selected = false;
-    for (bool more = true; more && !is_selected;) {
-      const std::size_t comma = rest.find(',');
-      is_selected = fits(rest.substr(0, comma));
-      more = comma != std::string_view::npos;
-      if (more) rest.remove_prefix(comma + 1);
-    }
-    if (is_selected) selected.push_back(interface);
-  }
+  for (const Interface& interface : all)
+    if (has_listed_prefix(interface.name, prefixes)) selected.push_back(interface);
   if (selected.empty())
     throw UsageError(
         fmt::format("{}={}: no interface that is up and has an address matches; "
                     "choose from: {}",
-                    variable, printable_value(prefixes), names_of(all)));
+                    variable, printable_value(prefixes), names_text(all)));
   return selected;
 }
 
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
                                           std::span<const Interface> own_interfaces, bool same_host) {
   const auto is_ours = [&](const Endpoint& address) {
-    return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return same_ip(own.address, address); });
+    return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_same_ip(own.address, address); });
   };
+  // Near addresses come first: loopback on the same host, a local subnet on another host.
   const auto is_near = [&](const Endpoint& address) {
     if (same_host) return address.is_loopback();
-    return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return in_subnet(address, own); });
+    return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_in_subnet(address, own); });
   };
   std::vector<Endpoint> candidates;
-  for (const bool near : {true, false}) {
+  for (const bool selects_near : {true, false}) {
     for (const Interface& peer_interface : peer_interfaces) {
       if (!same_host && (peer_interface.address.is_loopback() || is_ours(peer_interface.address))) continue;
-      if (is_near(peer_interface.address) == near) candidates.push_back(peer_interface.address);
+      if (is_near(peer_interface.address) == selects_near) candidates.push_back(peer_interface.address);
     }
   }
   return candidates;
@@ -96,17 +102,18 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
 
 std::string loopback_namespace_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::array<char, 64> network{};
-  if (!std::getline(file, boot) || readlink("/proc/self/ns/net", network.data(), network.size() - 1) <= 0) return {};
-  return boot + ' ' + network.data();
+  std::string boot_id;
+  std::array<char, 64> network_namespace{};
+  if (!std::getline(file, boot_id)) return {};
+  if (readlink("/proc/self/ns/net", network_namespace.data(), network_namespace.size() - 1) <= 0) return {};
+  return boot_id + ' ' + network_namespace.data();
 }
 
 std::optional<Interface> local_interface(const Descriptor& connection, std::span<const Interface> own_interfaces) {
   const Endpoint local_end = without_mapping(local_endpoint(connection));
-  const auto found =
-      std::ranges::find_if(own_interfaces, [&](const Interface& own) { return same_ip(own.address, local_end); });
-  return found == own_interfaces.end() ? std::nullopt : std::optional(*found);
+  const auto match =
+      std::ranges::find_if(own_interfaces, [&](const Interface& own) { return is_same_ip(own.address, local_end); });
+  return match == own_interfaces.end() ? std::nullopt : std::optional(*match);
 }
 
 }  // namespace busbw

@@ -16,14 +16,14 @@ namespace busbw {
 std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string_view prefixes,
                                          std::string_view variable);
 
-/// Returns the addresses of a peer to try, in order. On the same host, loopback comes first. On another host, addresses
-/// in a local subnet come first; loopback and this host's own addresses are left out. For example, a container bridge
-/// has the same address on every host.
+/// Returns the addresses of a peer to try, in order. `same_host`: the peer shares this process's loopback. On the same
+/// host, loopback comes first. On another host, addresses in a local subnet come first. Loopback is then left out, and
+/// so are addresses that this host has too: a container bridge, for example, has one address on every host.
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
                                           std::span<const Interface> own_interfaces, bool same_host);
 
-/// Equal for two processes exactly if one reaches the other's loopback address: identifies the kernel's boot and the
-/// network namespace. Empty if the system does not report them.
+/// Returns the kernel's boot id and the network namespace. Two processes with equal ids reach each other over loopback.
+/// Empty if the system does not report them.
 std::string loopback_namespace_id();
 
 /// Returns the local interface that has the address of this end of a connection, or nothing if none has it.

@@ -16,7 +16,7 @@
 namespace busbw {
 namespace {
 
-/// Descriptors for files, unauthenticated connections and the job's own connections.
+/// Descriptors to reserve beyond the ranks' connections: files, pending connections, the rendezvous.
 constexpr int kOtherDescriptors = 1024;
 
 std::string interface_prefixes() {
@@ -45,10 +45,11 @@ std::size_t SocketBackend::work_bytes(int ranks) const {
 std::vector<std::pair<std::string, std::string>> SocketBackend::facts() const {
   std::vector<std::pair<std::string, std::string>> facts{{"transport", "tcp sockets"}};
   const std::lock_guard lock(mutex_);
-  std::string used;
-  for (const Interface& one : used_interfaces_)
-    used += fmt::format("{}{} ({})", used.empty() ? "" : ", ", one.address.host(), one.name);
-  if (!used.empty()) facts.emplace_back("transport_addresses", used);
+  std::string addresses_text;
+  for (const Interface& interface : used_interfaces_)
+    addresses_text +=
+        fmt::format("{}{} ({})", addresses_text.empty() ? "" : ", ", interface.address.host(), interface.name);
+  if (!addresses_text.empty()) facts.emplace_back("transport_addresses", addresses_text);
   return facts;
 }
 
@@ -69,16 +70,16 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   }
   SocketMesh mesh(group, world.rank(), interfaces_);
   add_used_interfaces(mesh.local_ends());
-  const int local = world.rank() - first_rank_;
-  return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local),
-                                              buffers_->recv_buffer(local), faults_);
+  const int local_rank = world.rank() - first_rank_;
+  return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),
+                                              buffers_->recv_buffer(local_rank), faults_);
 }
 
 void SocketBackend::add_used_interfaces(const std::vector<Interface>& local_ends) {
   const std::lock_guard lock(mutex_);
   for (const Interface& end : local_ends) {
-    const auto same = [&](const Interface& other) { return end.address.host() == other.address.host(); };
-    if (std::ranges::none_of(used_interfaces_, same)) used_interfaces_.push_back(end);
+    const auto has_same_address = [&](const Interface& used) { return end.address.host() == used.address.host(); };
+    if (std::ranges::none_of(used_interfaces_, has_same_address)) used_interfaces_.push_back(end);
   }
 }
 

@@ -14,6 +14,7 @@
 
 namespace busbw {
 
+/// See Backend. Each communicator has TCP connections of its own.
 class SocketBackend final : public Backend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own

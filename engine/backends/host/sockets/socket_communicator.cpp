@@ -1,3 +1,5 @@
+// Algorithms over TCP. Small data: few steps (doubling, tree). Large data: every byte is sent once (ring, chain,
+// shares). A share is the part of an array that one rank reduces. A slot is temporary memory for data from one rank.
 #include "backends/host/sockets/socket_communicator.hpp"
 
 #include <algorithm>
@@ -10,17 +12,21 @@ namespace busbw {
 namespace {
 
 /// Alignment of shares: a share starts on a cache line if its array does.
-constexpr std::size_t kLineBytes = 64;
-/// Up to this total over all ranks, every rank receives all data, because the number of steps dominates the time.
+constexpr std::size_t kCacheLineBytes = 64;
+/// Maximum bytes over all ranks for which few steps matter more than few bytes: every rank then receives all data.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
-/// Maximum bytes of a broadcast that ranks forward as a whole. Larger data is forwarded while it arrives.
-constexpr std::size_t kWholeBytes = std::size_t{32} << 10;
+/// Maximum bytes of a broadcast along a tree, in which ranks forward data as a whole. Larger data goes along a chain,
+/// in which ranks forward data while it arrives.
+constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
-std::size_t rounded_up(std::size_t number, std::size_t to) { return (number + to - 1) / to * to; }
+std::size_t rounded_up(std::size_t number, std::size_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
 
-bool overlap(const Transfer& a, const Transfer& b, std::size_t element_bytes) {
+/// True if the memory of both transfers overlaps.
+bool has_overlap(const Transfer& a, const Transfer& b, std::size_t element_bytes) {
   return std::less{}(a.data, b.data + b.count * element_bytes) && std::less{}(b.data, a.data + a.count * element_bytes);
 }
 
@@ -37,8 +43,9 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       send_buffer_(send_buffer),
       recv_buffer_(recv_buffer),
       exchange_(mesh_, world),
-      work_(std::max(kWorkBytes, members_.size() * kLineBytes)),
-      slot_bytes_(std::clamp(kWorkBytes / members_.size() / kLineBytes * kLineBytes, kLineBytes, kMaxSlotBytes)),
+      work_(std::max(kWorkBytes, members_.size() * kCacheLineBytes)),
+      slot_bytes_(
+          std::clamp(kWorkBytes / members_.size() / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes, kMaxSlotBytes)),
       sources_(members_.size()) {}
 
 void SocketCommunicator::enter(Phase phase) {
@@ -47,8 +54,8 @@ void SocketCommunicator::enter(Phase phase) {
 }
 
 SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
-  const std::size_t fair = (count + members_.size() - 1) / members_.size();
-  return {count, rounded_up(fair, kLineBytes / element_bytes), element_bytes};
+  const std::size_t even_count = (count + members_.size() - 1) / members_.size();
+  return {count, rounded_up(even_count, kCacheLineBytes / element_bytes), element_bytes};
 }
 
 void SocketCommunicator::reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count,
@@ -56,26 +63,26 @@ void SocketCommunicator::reduce_all(std::span<const std::byte* const> sources, s
   reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, WriteMode::cached);
 }
 
-// Every rank sends every other rank its part of that rank's share. The traffic equals that of a ring, but values are
-// rounded only once, and averages and scalars are applied only once.
+// Sends each peer this rank's data for the peer's share, and receives all peers' data for the own share, slot by slot.
+// The traffic equals that of a ring, but values are rounded only once, and averages and scalars are applied only once.
 void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* result, const RankShares& shares,
                                           Dtype dtype, Redop redop) {
   for (int distance = 1; distance < size(); ++distance) {
     const int to = peer(distance);
     exchange_.send(to, send + shares.first_byte(to), shares.bytes(to));
   }
-  const std::byte* const own = send + shares.first_byte(rank_);
-  const std::size_t bytes = shares.bytes(rank_);
-  for (std::size_t done = 0; done < bytes; done += slot_bytes_) {
-    const std::size_t part = std::min(slot_bytes_, bytes - done);
+  const std::byte* const own_data = send + shares.first_byte(rank_);
+  const std::size_t share_bytes = shares.bytes(rank_);
+  for (std::size_t offset = 0; offset < share_bytes; offset += slot_bytes_) {
+    const std::size_t step_bytes = std::min(slot_bytes_, share_bytes - offset);
     for (int distance = 1; distance < size(); ++distance) {
       const int from = peer(distance);
       sources_[static_cast<std::size_t>(from)] = slot(from);
-      exchange_.receive(from, slot(from), part);
+      exchange_.receive(from, slot(from), step_bytes);
     }
-    sources_[static_cast<std::size_t>(rank_)] = own + done;
+    sources_[static_cast<std::size_t>(rank_)] = own_data + offset;
     exchange_.finish_receives();
-    reduce_all(sources_, result + done, part / shares.element_bytes, dtype, redop);
+    reduce_all(sources_, result + offset, step_bytes / shares.element_bytes, dtype, redop);
   }
 }
 
@@ -83,22 +90,25 @@ void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares)
   shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares) : all_gather_ring(all, shares);
 }
 
-// After each step, a rank holds the shares of twice as many ranks: its own and those of the ranks after it.
+// After each step, a rank holds the shares of twice as many ranks: its own and those of the ranks after it. Ranks wrap
+// around, rank 0 follows the last one.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
-  const auto pieces = [&](int first, int ranks, const auto& move) {
-    const int end = first + ranks;
-    const auto piece = [&](int from, int to) {
-      move(all + shares.first_byte(from), shares.first_byte(to) - shares.first_byte(from));
+  // Calls `transfer(data, bytes)` for the shares of `rank_count` ranks from `first_rank` on: two ranges if they wrap.
+  const auto transfer_shares = [&](int first_rank, int rank_count, const auto& transfer) {
+    const int end_rank = first_rank + rank_count;
+    const auto transfer_range = [&](int first, int end) {
+      transfer(all + shares.first_byte(first), shares.first_byte(end) - shares.first_byte(first));
     };
-    piece(first, std::min(end, size()));
-    if (end > size()) piece(0, end - size());
+    transfer_range(first_rank, std::min(end_rank, size()));
+    if (end_rank > size()) transfer_range(0, end_rank - size());
   };
-  for (int held = 1; held < size(); held *= 2) {
-    const int moved = std::min(held, size() - held);
-    const int to = peer(size() - held);
-    const int from = peer(held);
-    pieces(rank_, moved, [&](std::byte* data, std::size_t bytes) { exchange_.send(to, data, bytes); });
-    pieces(from, moved, [&](std::byte* data, std::size_t bytes) { exchange_.receive(from, data, bytes); });
+  for (int held_shares = 1; held_shares < size(); held_shares *= 2) {
+    const int moved_shares = std::min(held_shares, size() - held_shares);
+    const int to = peer(size() - held_shares);
+    const int from = peer(held_shares);
+    transfer_shares(rank_, moved_shares, [&](std::byte* data, std::size_t bytes) { exchange_.send(to, data, bytes); });
+    transfer_shares(from, moved_shares,
+                    [&](std::byte* data, std::size_t bytes) { exchange_.receive(from, data, bytes); });
     exchange_.finish();
   }
 }
@@ -117,21 +127,24 @@ void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& share
   exchange_.finish();
 }
 
+// Binomial tree. Positions count ranks from the root, and the parent of a position is the position without its lowest
+// set bit. Each rank sends to its children, the farthest first.
 void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int root) {
-  const int position = (rank_ - root + size()) % size();  // relative to the root
-  const auto rank_at = [&](int at) { return (at + root) % size(); };
+  const int own_position = (rank_ - root + size()) % size();
+  const auto rank_at = [&](int position) { return (position + root) % size(); };
   int bit = 1;
-  while (bit < size() && (position & bit) == 0) bit *= 2;
-  if (position != 0) {
-    exchange_.receive(rank_at(position - bit), data, bytes);
+  while (bit < size() && (own_position & bit) == 0) bit *= 2;
+  if (own_position != 0) {
+    exchange_.receive(rank_at(own_position - bit), data, bytes);
     exchange_.finish_receives();
   }
   while ((bit /= 2) > 0) {
-    if (position + bit < size()) exchange_.send(rank_at(position + bit), data, bytes);
+    if (own_position + bit < size()) exchange_.send(rank_at(own_position + bit), data, bytes);
   }
   exchange_.finish();
 }
 
+// Data travels from the root to the next rank, and so on: each rank forwards data while it receives it.
 void SocketCommunicator::broadcast_chain(std::byte* data, std::size_t bytes, int root) {
   const int next = peer(1);
   if (rank_ == root) {
@@ -145,53 +158,44 @@ void SocketCommunicator::broadcast_chain(std::byte* data, std::size_t bytes, int
 
 void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
                                     Redop redop) {
-  const std::size_t width = size_bytes(dtype);
-  const std::size_t bytes = count * width;
+  const std::size_t element_bytes = size_bytes(dtype);
+  const std::size_t bytes = count * element_bytes;
   faults_.before_operation();
   if (size() == 1) {
     reduce_all({&send, 1}, recv, count, dtype, redop);
   } else if (bytes <= kSmallBytes / members_.size()) {
     std::byte* const all = work_.data();
     move_bytes(all + static_cast<std::size_t>(rank_) * bytes, send, bytes);
-    all_gather_doubling(all, {count * members_.size(), count, width});
+    all_gather_doubling(all, {count * members_.size(), count, element_bytes});
     for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = all + i * bytes;
     reduce_all(sources_, recv, count, dtype, redop);
   } else {
-    const RankShares shares = even_shares(count, width);
+    const RankShares shares = even_shares(count, element_bytes);
     reduce_own_share(send, recv + shares.first_byte(rank_), shares, dtype, redop);
-    exchange_.finish();  // in place, the gather overwrites data that must be sent before
+    exchange_.finish();  // in place, the gather overwrites data that is still to be sent
     gather_shares(recv, shares);
   }
-  faults_.after_operation({recv, bytes}, width);
+  faults_.after_operation({recv, bytes}, element_bytes);
 }
 
-// Each rank reduces its share of a block and sends it to the root, block by block.
+// Proceeds in blocks, each of at most one slot per rank. Each rank reduces its share of a block and sends it to the
+// root.
 void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
                                 int root) {
-  const std::size_t width = size_bytes(dtype);
+  const std::size_t element_bytes = size_bytes(dtype);
   const bool is_root = rank_ == root;
   faults_.before_operation();
-  const std::size_t block = slot_bytes_ / width * members_.size();
-  for (std::size_t first = 0; first < count; first += block) {
-    const std::size_t part = std::min(block, count - first);
-    // The root reduces a small block alone.
-    const bool small = part * width <= kSmallBytes / members_.size();
-    const std::byte* const data = send + first * width;
-    std::byte* const result = recv + first * width;
-    if (small) {
-      if (!is_root) exchange_.send(root, data, part * width);
-      for (int distance = 1; is_root && distance < size(); ++distance) {
-        const int from = peer(distance);
-        exchange_.receive(from, work_.data() + static_cast<std::size_t>(from) * part * width, part * width);
-      }
-      exchange_.finish();
-      if (!is_root) continue;
-      for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = work_.data() + i * part * width;
-      sources_[static_cast<std::size_t>(rank_)] = data;
-      reduce_all(sources_, result, part, dtype, redop);
+  const std::size_t max_block_count = slot_bytes_ / element_bytes * members_.size();
+  for (std::size_t first = 0; first < count; first += max_block_count) {
+    const std::size_t block_count = std::min(max_block_count, count - first);
+    const std::size_t block_bytes = block_count * element_bytes;
+    const std::byte* const data = send + first * element_bytes;
+    std::byte* const result = recv + first * element_bytes;
+    if (block_bytes <= kSmallBytes / members_.size()) {
+      reduce_at_root(data, result, block_count, dtype, redop, root);
       continue;
     }
-    const RankShares shares = even_shares(part, width);
+    const RankShares shares = even_shares(block_count, element_bytes);
     std::byte* const reduced = is_root ? result + shares.first_byte(rank_) : slot(rank_);
     reduce_own_share(data, reduced, shares, dtype, redop);
     if (!is_root) exchange_.send(root, reduced, shares.bytes(rank_));
@@ -201,16 +205,35 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
     }
     exchange_.finish();
   }
-  if (is_root) faults_.after_operation({recv, count * width}, width);
+  if (is_root) faults_.after_operation({recv, count * element_bytes}, element_bytes);
+}
+
+// The root receives all data and reduces it alone.
+void SocketCommunicator::reduce_at_root(const std::byte* send, std::byte* result, std::size_t count, Dtype dtype,
+                                        Redop redop, int root) {
+  const std::size_t bytes = count * size_bytes(dtype);
+  if (rank_ != root) {
+    exchange_.send(root, send, bytes);
+    exchange_.finish();
+    return;
+  }
+  for (int distance = 1; distance < size(); ++distance) {
+    const int from = peer(distance);
+    exchange_.receive(from, work_.data() + static_cast<std::size_t>(from) * bytes, bytes);
+  }
+  exchange_.finish();
+  for (std::size_t rank = 0; rank < sources_.size(); ++rank) sources_[rank] = work_.data() + rank * bytes;
+  sources_[static_cast<std::size_t>(rank_)] = send;
+  reduce_all(sources_, result, count, dtype, redop);
 }
 
 void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                         Redop redop) {
-  const std::size_t width = size_bytes(dtype);
+  const std::size_t element_bytes = size_bytes(dtype);
   faults_.before_operation();
-  reduce_own_share(send, recv, {recv_count * members_.size(), recv_count, width}, dtype, redop);
+  reduce_own_share(send, recv, {recv_count * members_.size(), recv_count, element_bytes}, dtype, redop);
   exchange_.finish();
-  faults_.after_operation({recv, recv_count * width}, width);
+  faults_.after_operation({recv, recv_count * element_bytes}, element_bytes);
 }
 
 void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
@@ -225,7 +248,7 @@ void SocketCommunicator::broadcast(const std::byte* send, std::byte* recv, std::
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   if (rank_ == root) move_bytes(recv, send, bytes);
-  bytes <= kWholeBytes ? broadcast_tree(recv, bytes, root) : broadcast_chain(recv, bytes, root);
+  bytes <= kMaxTreeBytes ? broadcast_tree(recv, bytes, root) : broadcast_chain(recv, bytes, root);
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
@@ -264,7 +287,7 @@ void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::si
 
 void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
   const std::size_t bytes = count * size_bytes(dtype);
-  const auto own = static_cast<std::size_t>(rank_) * bytes;
+  const auto own_offset = static_cast<std::size_t>(rank_) * bytes;
   faults_.before_operation();
   for (int distance = 1; distance < size(); ++distance) {
     const int to = peer(distance);
@@ -272,33 +295,34 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
     exchange_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
     exchange_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
   }
-  move_bytes(recv + own, send + own, bytes);
+  move_bytes(recv + own_offset, send + own_offset, bytes);
   send == recv ? exchange_.finish_in_place() : exchange_.finish();
   faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
 }
 
 void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
-  const std::size_t width = size_bytes(dtype);
+  const std::size_t element_bytes = size_bytes(dtype);
   faults_.before_operation();
   const auto is_self = [&](const Transfer& transfer) { return transfer.peer == rank_; };
   const auto own_send = std::ranges::find_if(sends, is_self);
   const auto own_recv = std::ranges::find_if(recvs, is_self);
   bool in_place = false;
   for (const Transfer& send : sends) {
-    if (!is_self(send)) exchange_.send(send.peer, send.data, send.count * width);
-    for (const Transfer& recv : recvs) in_place |= overlap(send, recv, width);
+    if (!is_self(send)) exchange_.send(send.peer, send.data, send.count * element_bytes);
+    for (const Transfer& recv : recvs) in_place |= has_overlap(send, recv, element_bytes);
   }
   for (const Transfer& recv : recvs) {
-    if (!is_self(recv)) exchange_.receive(recv.peer, recv.data, recv.count * width);
+    if (!is_self(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes);
   }
-  // Data from a rank to itself is saved before anything is received, and stored after everything was sent.
-  std::vector<std::byte> kept;
-  const bool to_itself = own_send != sends.end() && own_recv != recvs.end() && own_send->data != own_recv->data;
-  if (to_itself && in_place) kept.assign(own_send->data, own_send->data + own_send->count * width);
-  if (to_itself && !in_place) move_bytes(own_recv->data, own_send->data, own_send->count * width);
+  // In place, data from this rank to itself is saved before anything is received, and stored after everything was sent.
+  std::vector<std::byte> saved_data;
+  const bool sends_to_itself = own_send != sends.end() && own_recv != recvs.end();
+  const bool moves_own_data = sends_to_itself && own_send->data != own_recv->data;
+  if (moves_own_data && in_place) saved_data.assign(own_send->data, own_send->data + own_send->count * element_bytes);
+  if (moves_own_data && !in_place) move_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
   in_place ? exchange_.finish_in_place() : exchange_.finish();
-  std::ranges::copy(kept, to_itself ? own_recv->data : nullptr);
-  faults_.after_operation(result_of(recvs, width), width);
+  std::ranges::copy(saved_data, moves_own_data ? own_recv->data : nullptr);
+  faults_.after_operation(result_of(recvs, element_bytes), element_bytes);
 }
 
 }  // namespace busbw

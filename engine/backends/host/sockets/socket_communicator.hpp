@@ -11,9 +11,9 @@
 
 namespace busbw {
 
-/// Every element is reduced once, from all ranks' data in rank order, by one rank or by each rank that needs it.
-/// Results therefore have the same bits on every rank and over shared memory. Either all ranks of a collective are in
-/// place or none.
+/// Every element is reduced from all ranks' data in rank order, by one rank or by each rank that needs the result.
+/// Results therefore have the same bits on every rank, and the same as over shared memory. Either all ranks of a
+/// collective are in place or none.
 class SocketCommunicator final : public HostMemoryCommunicator {
  public:
   /// Bytes of work memory in addition to the buffers.
@@ -39,7 +39,8 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void enter(Phase phase) override;
 
  private:
-  /// Shares of an array of `count` elements: each rank has `per_rank`, the last ranks fewer or none.
+  /// Division of an array of `count` elements into one share per rank: `per_rank` elements, for the last ranks fewer or
+  /// none.
   struct RankShares {
     std::size_t count;
     std::size_t per_rank;
@@ -50,13 +51,16 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   };
   RankShares even_shares(std::size_t count, std::size_t element_bytes) const;
 
-  /// Other ranks by distance, the next rank first, so that not all ranks address the same peer at once.
+  /// Rank at `distance` after this one. Loops run over distances, so that not all ranks address the same peer at once.
   int peer(int distance) const { return (rank_ + distance) % size(); }
   /// Temporary memory for the data of one rank; all slots together have kWorkBytes.
   std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
 
   void reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);
+  void reduce_at_root(const std::byte* send, std::byte* result, std::size_t count, Dtype, Redop, int root);
+  /// Reduces this rank's share of all ranks' data to `result`. Data to send may still be in flight when it returns.
   void reduce_own_share(const std::byte* send, std::byte* result, const RankShares&, Dtype, Redop);
+  /// Every rank holds its own share in `all` and receives the others' shares.
   void gather_shares(std::byte* all, const RankShares&);
   void all_gather_doubling(std::byte* all, const RankShares&);
   void all_gather_ring(std::byte* all, const RankShares&);

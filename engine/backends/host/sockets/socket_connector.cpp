@@ -1,3 +1,4 @@
+// States of an attempt: connecting, then waiting for the answer. A failed attempt goes on with the next address.
 #include "backends/host/sockets/socket_connector.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ SocketConnector::SocketConnector(const std::vector<Endpoint>& addresses, const L
     : credentials_(credentials), request_{from, to, credentials.secret} {
   for (const Endpoint& address : addresses)
     attempts_.push_back({endpoint_of(address.host(), credentials.port), "not tried"});
-  if (attempts_.size() == 1) ++round_;
+  if (attempts_.size() == 1) ++round_;  // skip the short first round
   try_next_address();
 }
 
@@ -59,29 +60,29 @@ std::string SocketConnector::attempts_text() const {
 /// Tries the next address and skips addresses that fail at once. After the last address comes a pause, then the next
 /// round.
 void SocketConnector::try_next_address() {
-  for (; next_ < attempts_.size(); ++next_) {
-    const Endpoint& to = attempts_[next_].endpoint;
-    connection_ = Descriptor(socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  for (; next_address_ < attempts_.size(); ++next_address_) {
+    const Endpoint& target = attempts_[next_address_].endpoint;
+    connection_ = Descriptor(socket(target.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!connection_.is_open() && (errno == EMFILE || errno == ENFILE)) throw_out_of_descriptors(errno);
     ticks_ = 0;
     received_bytes_ = 0;
     state_ = State::connecting;
     if (connection_.is_open()) {
-      const auto* const address = reinterpret_cast<const sockaddr*>(&to.address);
-      if (connect(connection_.number(), address, to.length) == 0) return send_request();
+      const auto* const address = reinterpret_cast<const sockaddr*>(&target.address);
+      if (connect(connection_.number(), address, target.length) == 0) return send_request();
       if (errno == EINPROGRESS) return;
     }
-    attempts_[next_].outcome = std::strerror(errno);
+    attempts_[next_address_].outcome = std::strerror(errno);
   }
   connection_.close();
-  next_ = 0;
+  next_address_ = 0;
   ticks_ = 0;
   state_ = attempts_.empty() || ++round_ == kConnectTicks.size() ? State::failed : State::pausing;
 }
 
 void SocketConnector::fail_attempt(std::string outcome) {
-  attempts_[next_].outcome = std::move(outcome);
-  ++next_;
+  attempts_[next_address_].outcome = std::move(outcome);
+  ++next_address_;
   try_next_address();
 }
 

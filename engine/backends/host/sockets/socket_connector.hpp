@@ -1,5 +1,6 @@
 #pragma once
-// Makes one connection from this rank to a higher rank: tries its addresses in turn and records the outcomes.
+// Makes one connection from this rank to a higher rank: tries its addresses in turn and records the outcomes for error
+// messages. SocketMesh has one connector per higher rank.
 #include <poll.h>
 
 #include <array>
@@ -13,23 +14,25 @@
 
 namespace busbw {
 
-/// Tries a peer's addresses in turn until a listener answers with the peer's secret. Never blocks: the owner polls, and
-/// calls `tick` ten times a second.
+/// Tries a peer's addresses in turn until a listener answers with the peer's secret. No call blocks: the owner polls,
+/// and calls `tick` ten times a second.
 class SocketConnector {
  public:
-  /// Time limits in ticks: of a connection attempt, by round over all addresses; of the pause between two rounds; of
-  /// the peer's answer. The short first round skips unreachable addresses quickly; it is left out if there is only one
-  /// address.
+  /// Limit of a connection attempt by round. The short first round skips unreachable addresses quickly. It is left out
+  /// if there is only one address.
   static constexpr std::array kConnectTicks{3, 20, 50, 50};
-  static constexpr int kPauseTicks = 5;
+  static constexpr int kPauseTicks = 5;  // between two rounds
+  /// Limit for the peer's answer.
   static constexpr int kAnswerTicks = 100;
 
+  /// Starts the first attempt. `credentials`: of the peer. `from`, `to`: ranks in the communicator.
   SocketConnector(const std::vector<Endpoint>& addresses, const ListenerCredentials& credentials, int from, int to);
 
   /// Descriptor and events to poll. The descriptor may be negative, which poll ignores.
   pollfd interest() const;
   /// Call after poll has reported an event.
   void on_ready();
+  /// Counts time for the limits.
   void tick();
 
   int to() const { return request_.to; }
@@ -56,9 +59,9 @@ class SocketConnector {
   ListenerCredentials credentials_;
   ConnectRequest request_;
   State state_ = State::pausing;
-  std::size_t next_ = 0;
-  std::size_t round_ = 0;
-  int ticks_ = 0;
+  std::size_t next_address_ = 0;  // index in attempts_ of the current or next attempt
+  std::size_t round_ = 0;         // a round tries every address once
+  int ticks_ = 0;                 // in the current state
   Descriptor connection_;
   ListenerCredentials::Secret answer_{};
   std::size_t received_bytes_ = 0;

@@ -1,3 +1,4 @@
+// Moves bytes with non-blocking calls until all flows are done, and polls if no socket is ready.
 #include "backends/host/sockets/socket_exchange.hpp"
 
 #include <fmt/format.h>
@@ -21,46 +22,46 @@ constexpr std::size_t kMaxBytesPerCall = std::size_t{256} << 10;
 SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team, int peer_loss_grace_ticks)
     : mesh_(mesh), team_(team), peer_loss_grace_ticks_(peer_loss_grace_ticks) {}
 
-void SocketExchange::add(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
-                         std::optional<FlowId> source) {
-  FlowState added;
-  added.peer = peer;
-  added.connection = mesh_.connection(peer);
-  added.data = data;
-  added.bytes = bytes;
-  added.source = source;
+void SocketExchange::add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
+                              std::optional<FlowId> source) {
+  FlowState flow;
+  flow.peer = peer;
+  flow.connection = mesh_.connection(peer);
+  flow.data = data;
+  flow.bytes = bytes;
+  flow.source = source;
   for (std::size_t i = flows.size(); i-- > 0;) {
     if (flows[i].peer != peer) continue;
-    added.previous = i;
+    flow.previous = i;
     break;
   }
-  flows.push_back(added);
+  flows.push_back(flow);
 }
 
 void SocketExchange::send(int peer, const std::byte* data, std::size_t bytes) {
-  add(sends_, peer, const_cast<std::byte*>(data), bytes, std::nullopt);
+  add_flow(sends_, peer, const_cast<std::byte*>(data), bytes, std::nullopt);
 }
 
 SocketExchange::FlowId SocketExchange::receive(int peer, std::byte* data, std::size_t bytes) {
-  add(recvs_, peer, data, bytes, std::nullopt);
+  add_flow(recvs_, peer, data, bytes, std::nullopt);
   return recvs_.size() - 1;
 }
 
 void SocketExchange::forward(int peer, const std::byte* data, std::size_t bytes, FlowId source) {
-  add(sends_, peer, const_cast<std::byte*>(data), bytes, source);
+  add_flow(sends_, peer, const_cast<std::byte*>(data), bytes, source);
 }
 
-void SocketExchange::finish_receives() { run(false); }
+void SocketExchange::finish_receives() { run(/*finishes_sends=*/false); }
 
-void SocketExchange::finish() { run(true); }
+void SocketExchange::finish() { run(/*finishes_sends=*/true); }
 
-// Deadlock is impossible. Take the unfinished send of all ranks with the least progress. If the system accepts no more
-// of it, its receiver has taken less, so that receive is not held back. A receive is held back only by an unfinished
-// send of the same rank that has made less progress. The send with the least progress has no such obstacle. A receive
-// either starts at the address of a send or overlaps none.
+// Each receive either starts at the address of a send or overlaps none. Deadlock is impossible. Consider the unfinished
+// send with the least progress of all ranks. If the system accepts no more of its data, the receiver has taken less
+// than was sent. The receiver may take more, because only an unfinished send of the receiver's own with less progress
+// could hold that receive back, and there is no send with less progress.
 void SocketExchange::finish_in_place() {
   in_place_ = true;
-  run(true);
+  run(/*finishes_sends=*/true);
   in_place_ = false;
 }
 
@@ -68,57 +69,61 @@ bool SocketExchange::is_complete(const std::vector<FlowState>& flows) const {
   return std::ranges::all_of(flows, [](const FlowState& flow) { return flow.done == flow.bytes; });
 }
 
-void SocketExchange::run(bool sends_too) {
-  while (!is_complete(recvs_) || (sends_too && !is_complete(sends_))) {
+void SocketExchange::run(bool finishes_sends) {
+  while (!is_complete(recvs_) || (finishes_sends && !is_complete(sends_))) {
     if (team_.aborted()) throw JobAborted{};
-    if (!progress()) wait();
+    if (!move_ready_flows()) wait();
   }
   recvs_.clear();
-  if (sends_too) sends_.clear();
+  if (finishes_sends) sends_.clear();
 }
 
-std::size_t SocketExchange::sendable(const FlowState& send) const {
+std::size_t SocketExchange::sendable_bytes(const FlowState& send) const {
   return send.source ? recvs_[*send.source].done : send.bytes;
 }
 
-std::size_t SocketExchange::receivable(const FlowState& recv) const {
+std::size_t SocketExchange::receivable_bytes(const FlowState& recv) const {
   if (!in_place_) return recv.bytes;
+  const std::byte* const position = recv.data + recv.done;
   const std::byte* limit = recv.data + recv.bytes;
   for (const FlowState& send : sends_) {
     const std::byte* const unsent = send.data + send.done;
-    const std::byte* const end = send.data + send.bytes;
-    if (unsent != end && std::less{}(unsent, limit) && std::less{}(recv.data + recv.done, end)) limit = unsent;
+    const std::byte* const send_end = send.data + send.bytes;
+    const bool is_sent = unsent == send_end;
+    if (!is_sent && std::less{}(unsent, limit) && std::less{}(position, send_end)) limit = unsent;
   }
-  return std::less{}(limit, recv.data + recv.done) ? recv.done : static_cast<std::size_t>(limit - recv.data);
+  return std::less{}(limit, position) ? recv.done : static_cast<std::size_t>(limit - recv.data);
 }
 
 bool SocketExchange::is_next(const std::vector<FlowState>& flows, const FlowState& flow) const {
   return !flow.previous || flows[*flow.previous].done == flows[*flow.previous].bytes;
 }
 
-bool SocketExchange::progress() {
-  bool any = false;
+bool SocketExchange::move_ready_flows() {
+  bool has_moved = false;
   for (FlowState& send : sends_) {
-    if (send.ready && send.done < send.bytes && is_next(sends_, send)) any |= progress(send, true, sendable(send));
+    if (send.ready && send.done < send.bytes && is_next(sends_, send))
+      has_moved |= move_flow(send, /*is_send=*/true, sendable_bytes(send));
   }
   for (FlowState& recv : recvs_) {
-    if (recv.ready && recv.done < recv.bytes && is_next(recvs_, recv)) any |= progress(recv, false, receivable(recv));
+    if (recv.ready && recv.done < recv.bytes && is_next(recvs_, recv))
+      has_moved |= move_flow(recv, /*is_send=*/false, receivable_bytes(recv));
   }
-  return any;
+  return has_moved;
 }
 
-bool SocketExchange::progress(FlowState& flow, bool sending, std::size_t limit) {
-  if (flow.done >= limit) return false;
-  const std::size_t wanted = std::min(limit - flow.done, kMaxBytesPerCall);
-  std::byte* const at = flow.data + flow.done;
-  const ssize_t moved =
-      sending ? ::send(flow.connection, at, wanted, MSG_NOSIGNAL) : ::recv(flow.connection, at, wanted, 0);
-  if (moved > 0) {
-    flow.done += static_cast<std::size_t>(moved);
-    flow.ready = static_cast<std::size_t>(moved) == wanted;
+bool SocketExchange::move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes) {
+  if (flow.done >= limit_bytes) return false;
+  const std::size_t max_bytes = std::min(limit_bytes - flow.done, kMaxBytesPerCall);
+  std::byte* const position = flow.data + flow.done;
+  const ssize_t moved_bytes = is_send ? ::send(flow.connection, position, max_bytes, MSG_NOSIGNAL)
+                                      : ::recv(flow.connection, position, max_bytes, 0);
+  if (moved_bytes > 0) {
+    flow.done += static_cast<std::size_t>(moved_bytes);
+    flow.ready = static_cast<std::size_t>(moved_bytes) == max_bytes;
     return true;
   }
-  if (moved == 0) throw_peer_lost(flow.peer, "it closed the connection");
+  if (moved_bytes == 0) throw_peer_lost(flow.peer, "it closed the connection");
   if (errno == EINTR) return true;
   if (errno != EAGAIN) throw_peer_lost(flow.peer, std::strerror(errno));
   flow.ready = false;
@@ -133,10 +138,10 @@ void SocketExchange::wait() {
     polled_flows_.push_back(&flow);
   };
   for (FlowState& send : sends_) {
-    if (send.done < sendable(send) && is_next(sends_, send)) poll_for(send, POLLOUT);
+    if (send.done < sendable_bytes(send) && is_next(sends_, send)) poll_for(send, POLLOUT);
   }
   for (FlowState& recv : recvs_) {
-    if (recv.done < receivable(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
+    if (recv.done < receivable_bytes(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
   }
   if (poll(polled_.data(), polled_.size(), kTickMs) <= 0) return;
   for (std::size_t i = 0; i < polled_.size(); ++i) {

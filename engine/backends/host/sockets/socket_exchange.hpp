@@ -1,5 +1,5 @@
 #pragma once
-// All sends and receives of one operation over sockets, progressing together.
+// All sends and receives of one operation over sockets, which progress together. A flow is one send or receive.
 #include <poll.h>
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class SocketExchange {
  public:
   using FlowId = std::size_t;
 
-  /// Grace period after a lost peer; the job's own failure message usually arrives first.
+  /// Time that a rank waits for the job's own failure message after it lost a peer.
   static constexpr int kPeerLossGraceTicks = 10 * kTicksPerS;
 
   /// Mesh and team must outlive this.
@@ -31,10 +31,10 @@ class SocketExchange {
   /// Sends the data that flow `source` receives, as it arrives. Both flows have the same size.
   void forward(int peer, const std::byte* data, std::size_t bytes, FlowId source);
 
-  /// Return when all added flows are received, or when they are received and handed to the system for sending. Throw
-  /// JobAborted if the team is aborted, and Error(ExitCode::rank_lost) if a peer is lost and the job does not abort in
-  /// time.
+  /// Returns when all receives are complete. Throws JobAborted if the team is aborted, and Error(ExitCode::rank_lost)
+  /// if a peer is lost and the job does not abort within the grace period.
   void finish_receives();
+  /// Like `finish_receives`, and waits until all sends are handed to the system.
   void finish();
   /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent.
   void finish_in_place();
@@ -48,21 +48,27 @@ class SocketExchange {
     int connection = -1;
     std::byte* data = nullptr;  // sends only read it
     std::size_t bytes = 0;
-    std::size_t done = 0;
+    std::size_t done = 0;  // bytes moved so far
     std::optional<FlowId> previous;  // previous flow with the same peer and direction, which goes first
     std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
-    bool ready = true;               // the socket may be ready, as far as is known
+    bool ready = true;  // false after the socket moved fewer bytes than requested, until poll reports it
   };
 
-  void add(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes, std::optional<FlowId> source);
-  void run(bool sends_too);
+  void add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
+                std::optional<FlowId> source);
+  /// Moves bytes until all receives, and with `finishes_sends` all sends, are complete.
+  void run(bool finishes_sends);
   bool is_complete(const std::vector<FlowState>& flows) const;
-  /// Bytes of a flow that may be moved now.
-  std::size_t sendable(const FlowState& send) const;
-  std::size_t receivable(const FlowState& recv) const;
+  /// Bytes, from the start of the flow, that may be moved now: a forwarded send is limited by its source, an in-place
+  /// receive by data that is not yet sent.
+  std::size_t sendable_bytes(const FlowState& send) const;
+  std::size_t receivable_bytes(const FlowState& recv) const;
+  /// True if all earlier flows with the same peer and direction are complete.
   bool is_next(const std::vector<FlowState>& flows, const FlowState& flow) const;
-  bool progress();
-  bool progress(FlowState& send_or_recv, bool sending, std::size_t limit);
+  /// Return true if any byte was moved.
+  bool move_ready_flows();
+  bool move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes);
+  /// Polls for at most one tick.
   void wait();
   [[noreturn]] void throw_peer_lost(int peer, const char* reason) const;
 

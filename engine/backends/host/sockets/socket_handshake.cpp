@@ -17,22 +17,23 @@ constexpr std::string_view kMagic = "busbwhi1";
 Bytes PeerInfo::encoded() const {
   MessageWriter writer;
   writer.add(world_rank).add(host).add(loopback_namespace).add(interfaces.size());
-  for (const Interface& one : interfaces) writer.add(one.name).add(one.address.host()).add(one.mask.host());
+  for (const Interface& interface : interfaces)
+    writer.add(interface.name).add(interface.address.host()).add(interface.mask.host());
   return writer.bytes();
 }
 
 PeerInfo decode_peer_info(std::span<const std::byte> bytes) {
   MessageReader reader(bytes);
-  PeerInfo read;
-  read.world_rank = reader.take<int>();
-  read.host = reader.take_text();
-  read.loopback_namespace = reader.take_text();
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+  PeerInfo info;
+  info.world_rank = reader.take<int>();
+  info.host = reader.take_text();
+  info.loopback_namespace = reader.take_text();
+  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {
     std::string name = reader.take_text();
     const Endpoint address = endpoint_of(reader.take_text(), 0);
-    read.interfaces.push_back({std::move(name), address, endpoint_of(reader.take_text(), 0)});
+    info.interfaces.push_back({std::move(name), address, endpoint_of(reader.take_text(), 0)});
   }
-  return read;
+  return info;
 }
 
 Bytes ListenerCredentials::encoded() const { return MessageWriter().add(port).add(secret).add(answer).bytes(); }
@@ -63,11 +64,12 @@ ConnectRequest::Encoded ConnectRequest::encoded() const {
 
 std::optional<ConnectRequest> decode_connect_request(const ConnectRequest::Encoded& bytes) {
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return std::nullopt;
-  ConnectRequest read;
-  std::memcpy(&read.from, bytes.data() + kMagic.size(), sizeof read.from);
-  std::memcpy(&read.to, bytes.data() + kMagic.size() + sizeof read.from, sizeof read.to);
-  std::memcpy(read.secret.data(), bytes.data() + kMagic.size() + sizeof read.from + sizeof read.to, sizeof read.secret);
-  return read;
+  ConnectRequest request;
+  std::memcpy(&request.from, bytes.data() + kMagic.size(), sizeof request.from);
+  std::memcpy(&request.to, bytes.data() + kMagic.size() + sizeof request.from, sizeof request.to);
+  std::memcpy(request.secret.data(), bytes.data() + kMagic.size() + sizeof request.from + sizeof request.to,
+              sizeof request.secret);
+  return request;
 }
 
 }  // namespace busbw

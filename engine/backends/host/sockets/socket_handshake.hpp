@@ -1,5 +1,6 @@
 #pragma once
-// Messages that connect two ranks: those sent through the team, and the first bytes of a connection.
+// Messages that connect two ranks. First all ranks exchange PeerInfo and ListenerCredentials through the team. Then, on
+// each new connection: request, answer, confirmation.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@ struct PeerInfo {
   std::vector<Interface> interfaces;
 
   Bytes encoded() const;
+  /// True if both ranks reach each other over loopback.
   bool same_host(const PeerInfo& other) const {
     return !loopback_namespace.empty() && loopback_namespace == other.loopback_namespace;
   }
@@ -55,6 +57,7 @@ struct ConnectRequest {
 
   Encoded encoded() const;
 };
+/// Last byte of the handshake, from the connecting rank.
 inline constexpr std::byte kConfirmation{'!'};
 
 /// Returns nothing if the bytes are not a connect request.

@@ -33,8 +33,9 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
     : own_interfaces_(own_interfaces.begin(), own_interfaces.end()),
       rank_(group.rank()),
       connections_(static_cast<std::size_t>(group.size())) {
-  const PeerInfo mine{world_rank, host_name(), loopback_namespace_id(), own_interfaces_};
-  for (const Bytes& encoded : all_gather_bytes(group, mine.encoded())) members_.push_back(decode_peer_info(encoded));
+  const PeerInfo own_info{world_rank, host_name(), loopback_namespace_id(), own_interfaces_};
+  for (const Bytes& encoded : all_gather_bytes(group, own_info.encoded()))
+    members_.push_back(decode_peer_info(encoded));
 
   SocketAcceptor acceptor(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
   std::vector<ListenerCredentials> credentials;
@@ -45,17 +46,18 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
 
 void SocketMesh::connect_all(const Team& group, SocketAcceptor& acceptor,
                              std::span<const ListenerCredentials> credentials) {
-  const PeerInfo& mine = members_[static_cast<std::size_t>(rank_)];
+  const PeerInfo& own_info = members_[static_cast<std::size_t>(rank_)];
   std::vector<SocketConnector> connectors;
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
     const PeerInfo& peer_info = members_[index];
-    connectors.emplace_back(candidate_addresses(peer_info.interfaces, own_interfaces_, peer_info.same_host(mine)),
+    connectors.emplace_back(candidate_addresses(peer_info.interfaces, own_interfaces_, peer_info.same_host(own_info)),
                             credentials[index], rank_, peer);
   }
 
   const Ticker ticker;
   std::vector<pollfd> polled;
+  // Accepted connections belong to lower ranks, connectors to higher ones.
   const auto is_incomplete = [&] {
     return !connectors.empty() ||
            !std::ranges::all_of(connections_.begin(), connections_.begin() + rank_,
@@ -106,8 +108,8 @@ std::vector<Interface> SocketMesh::local_ends() const {
   std::vector<Interface> ends;
   for (const Descriptor& connection : connections_) {
     const auto end = connection.is_open() ? local_interface(connection, own_interfaces_) : std::nullopt;
-    const auto same = [&](const Interface& other) { return end->address.host() == other.address.host(); };
-    if (end && std::ranges::none_of(ends, same)) ends.push_back(*end);
+    const auto has_same_address = [&](const Interface& other) { return end->address.host() == other.address.host(); };
+    if (end && std::ranges::none_of(ends, has_same_address)) ends.push_back(*end);
   }
   return ends;
 }

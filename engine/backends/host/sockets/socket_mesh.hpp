@@ -1,5 +1,5 @@
 #pragma once
-// A connection between every two ranks of a communicator.
+// TCP connections between every two ranks of a communicator. SocketCommunicator owns the mesh of its rank.
 #include <span>
 #include <string>
 #include <string_view>

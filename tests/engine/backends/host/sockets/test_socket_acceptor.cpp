@@ -97,7 +97,7 @@ TEST_CASE("SocketAcceptor: a silent connection is rejected after the limit, an a
   ListenerCredentials::Secret answer{};
   REQUIRE(serve_until(acceptor,
                       [&] { return recv(authenticated.number(), answer.data(), answer.size(), MSG_DONTWAIT) > 0; }));
-  for (int tick = 1; tick < SocketAcceptor::kGreetingLimitTicks; ++tick) acceptor.tick();
+  for (int tick = 1; tick < SocketAcceptor::kRequestLimitTicks; ++tick) acceptor.tick();
   CHECK(acceptor.rejected() == 0);
   acceptor.tick();
   CHECK(acceptor.rejected() == 1);
