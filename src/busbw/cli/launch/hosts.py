@@ -10,7 +10,7 @@ from busbw.cli.launch.options import require_valid_size
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
 from busbw.files import read_user_file
-from busbw.launchers.job.hosts import HostSlots, is_address, parse_hostfile, parse_hosts, total
+from busbw.launchers.job.hosts import HostSlots, is_address, parse_hostfile, parse_hosts, process_count
 
 PORTS = range(20000, 32000)
 """Below the usual ephemeral ports and above the ports of services."""
@@ -81,7 +81,7 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
 
 
 def _with_valid_size(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
-    require_valid_size(total(hosts), 1)
+    require_valid_size(process_count(hosts), 1)
     return hosts
 
 

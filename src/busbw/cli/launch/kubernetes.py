@@ -167,8 +167,8 @@ def kubernetes(
         keep=keep,
         ssh_folder=ssh_folder,
     )
-    if options.system:
-        target = with_machine_type(target, options.system)
+    if options.machine_type:
+        target = with_machine_type(target, options.machine_type)
     device_count = int(quantity(dict(target.resources).get(_GPU, "0")))
     if kind != "mpijob" and device_count > 1 and not used_flags(options.flags) & {"-t", "-g"}:
         options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod

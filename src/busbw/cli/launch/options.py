@@ -40,7 +40,7 @@ class LaunchOptions:
     flags: tuple[str, ...]
     """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
-    system: "MachineType | None"
+    machine_type: "MachineType | None"
     program_path: str | None
     join_timeout_s: float | None
     dry_run: bool
@@ -57,7 +57,7 @@ class LaunchOptions:
         """Returns `given`, else enough processes for one rank per GPU of the machine type, else 1."""
         if given is not None:
             return given
-        gpus = self.system.gpus_per_node if self.system else None
+        gpus = self.machine_type.gpus_per_node if self.machine_type else None
         return max(1, gpus.value // self.ranks_per_process) if gpus else 1
 
     @property
@@ -98,7 +98,7 @@ class LaunchOptions:
             UsageError: The job has more than 65,536 processes or ranks.
         """
         require_valid_size(nodes * processes_per_node, self.ranks_per_process)
-        variables = {**(self.system.variables if self.system else {}), **dict(self.environment)}
+        variables = {**(self.machine_type.variables if self.machine_type else {}), **dict(self.environment)}
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
         return Job(
@@ -109,7 +109,7 @@ class LaunchOptions:
             processes_per_node=processes_per_node,
             ranks_per_process=self.ranks_per_process,
             environment=tuple(variables.items()),
-            system=self.system,
+            machine_type=self.machine_type,
             token=secrets.token_hex(32),
         )
 
@@ -171,7 +171,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
             collective=collective,
             flags=_engine_flags(words[1:]),
             environment=tuple(map(_assignment, assignments)),
-            system=_machine_type(machine_type_name),
+            machine_type=_load_machine_type(machine_type_name),
             program_path=_program_path(program_path, f"{collective}_perf"),
             join_timeout_s=join_timeout_s,
             dry_run=dry_run,
@@ -233,7 +233,7 @@ def require_valid_size(processes: int, ranks_per_process: int) -> None:
             raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
 
 
-def _machine_type(name: str | None) -> "MachineType | None":
+def _load_machine_type(name: str | None) -> "MachineType | None":
     if name is None:
         return None
     from busbw.launchers.machine_types import machine_type  # slow: reads all machine types

@@ -165,14 +165,14 @@ def slurm(
     if container_image and options.join_timeout_s is None and not is_set:
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
     job = options.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
-    gpus = options.system.gpus_per_node.value if options.system and options.system.gpus_per_node else None
+    gpus = options.machine_type.gpus_per_node if options.machine_type else None
     target = SlurmTarget(
         folder=_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
         in_step=current_allocation.in_step,
         job_options=(*given, *extra_job_options),
         step_options=extra_step_options,
-        gpus_per_node=gpus if gpus_per_node is None else gpus_per_node,
+        gpus_per_node=gpus_per_node if gpus_per_node is not None or gpus is None else gpus.value,
         exclusive=exclusive,
         mpi=mpi,
         container_image=container_image or "",
@@ -257,7 +257,7 @@ def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
 
 def _processes_per_node(options: LaunchOptions, given: int | None, gpus: int | None, allocation: Allocation) -> int:
     """Returns the number from the options, else from the allocation."""
-    if given is None and gpus is None and options.system is None:
+    if given is None and gpus is None and options.machine_type is None:
         given = allocation.tasks_per_node or None
         gpus = allocation.gpus_per_node
     if given is None and gpus:

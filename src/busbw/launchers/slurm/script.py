@@ -8,7 +8,7 @@ from pathlib import Path
 
 from busbw.engine import WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
-from busbw.launchers.job.hosts import HostSlots, total
+from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
 from busbw.units import count_text
 
@@ -121,13 +121,18 @@ def node_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         names = ",".join(host.name for host in target.hosts)
         counts = {host.processes for host in target.hosts}
         per_node = (f"--ntasks-per-node={counts.pop()}",) if len(counts) == 1 else ()
-        return (f"--nodes={len(target.hosts)}", f"--ntasks={total(target.hosts)}", *per_node, f"--nodelist={names}")
+        return (
+            f"--nodes={len(target.hosts)}",
+            f"--ntasks={process_count(target.hosts)}",
+            *per_node,
+            f"--nodelist={names}",
+        )
     return (f"--nodes={job.nodes}", f"--ntasks={job.processes}", f"--ntasks-per-node={job.processes_per_node}")
 
 
 def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of the job. The user's override those of the machine type, which override our own."""
-    system = [one.option for one in job.system.slurm_job] if job.system else []
+    system = [one.option for one in job.machine_type.slurm_job] if job.machine_type else []
     gpus = [f"--gpus-per-node={target.gpus_per_node}"] if target.gpus_per_node else []
     exclusive = ["--exclusive"] if target.exclusive else []
     wanted = [f"--job-name={job.name}", *node_options(job, target), *exclusive, *gpus, *system]
@@ -138,7 +143,7 @@ def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 
 def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of a step, started by the batch script or from this machine."""
-    system = [one.option for one in job.system.slurm_step] if job.system else []
+    system = [one.option for one in job.machine_type.slurm_step] if job.machine_type else []
     placement = ["--distribution=arbitrary"] if target.has_order else []
     container = []
     if target.container_image:
@@ -206,7 +211,7 @@ def script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slurm") -
 def _title(job: Job, target: SlurmTarget) -> str:
     nodes = len(target.hosts) or job.nodes
     each = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
-    count = total(target.hosts) if target.hosts else job.processes
+    count = process_count(target.hosts) if target.hosts else job.processes
     return (
         f"{Path(job.program).name} on {count_text(nodes, 'node')}, {count_text(count, 'process', 'processes')} {each}"
     )
@@ -257,7 +262,7 @@ def _order_lines(job: Job, target: SlurmTarget) -> list[str]:
 def _step_lines(job: Job, target: SlurmTarget) -> list[str]:
     options = step_options(job, target)
     if target.has_order:  # the host file defines the number of nodes
-        options = (f"--ntasks={total(target.hosts) or job.processes}", *options)
+        options = (f"--ntasks={process_count(target.hosts) or job.processes}", *options)
     words = shlex.join(["srun", *options, *_TASK_WRAPPER, *job.command])
     lines = [
         f'  {words} >"$folder/$name.out" 2>"$folder/$name.err"',
