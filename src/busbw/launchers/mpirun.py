@@ -146,7 +146,7 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks) -> int:
     callbacks.on_status("starting by mpirun")
     status = processes.run_all(
         plan.commands,
-        replace(callbacks, on_line=output.take_line, on_error=output.take_error),
+        replace(callbacks, on_line=output.forward_line, on_error=output.forward_error_line),
         processes.TerminationPolicy(end_signal=signal.SIGTERM, should_end=output.should_end),
     )[0]
     return output.exit_code(status.code)
@@ -163,12 +163,12 @@ class MpirunOutput:
         self._first_failure_s: float | None = None
         self._has_output = False
 
-    def take_line(self, line: bytes) -> None:
+    def forward_line(self, line: bytes) -> None:
         """Forwards a line of stdout."""
         self._has_output = True
         self._callbacks.on_line(line)
 
-    def take_error(self, line: bytes, source: int | str | None) -> None:
+    def forward_error_line(self, line: bytes, source: int | str | None) -> None:
         """Forwards a line of stderr without the exit codes in it."""
         for process, code in _PROCESS_ENDED.findall(line):
             self._process_codes[int(process)] = int(code)

@@ -1,4 +1,4 @@
-"""`busbw launch attach`: follows a submitted Slurm batch job again."""
+"""`busbw launch attach`: follows a submitted Slurm batch job again, by the files in its folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`busbw launch ssh`: processes on hosts reached by ssh."""
+"""`busbw launch ssh`: options of the launcher `busbw.launchers.ssh`."""
 
 import secrets
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, command_words, host_options, named_hosts, port_option, root_address_option
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
@@ -41,7 +41,7 @@ def ssh(
     if not host_slots:
         raise UsageError("no host is given", remedy="set --hosts a,b or --hostfile FILE")
     require_valid_size(process_count(host_slots), options.ranks_per_process)
-    ssh_words = command_words("--ssh", ssh_text)
+    ssh_words = split_command("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(options.remote_programs()))
     target = launcher.SshTarget(
         hosts=host_slots,
