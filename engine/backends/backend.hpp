@@ -158,7 +158,7 @@ class Communicator {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string name() const = 0;  // "host", "nccl", "mpi"
+  virtual std::string name() const = 0;  // "host", "nccl"
   /// Version of the measured library; the program's own on the host backend.
   virtual std::string version() const = 0;
   /// The library that runs the collectives, or nothing if the backend has no separate library file. May take some

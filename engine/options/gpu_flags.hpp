@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-/// Reads the flags that only GPUs support. Sets host_error if the host or MPI backend cannot run one of them.
+/// Reads the flags that only GPUs support. Sets host_error if the host backend cannot run one of them.
 void read_gpu_flags(const FlagValues& flags, Environment environment, Options& options);
 
 /// Error text if the kernel of -D cannot run this command line. Empty if it can.

@@ -1,4 +1,8 @@
-"""A/B measurement: runs two setups of one collective in interleaved blocks, after measuring the noise."""
+"""A/B measurement of two sides: setups of one collective that differ in variables, flags, libraries or image.
+
+A block is one start of the engine for one side. A quadruple is four consecutive blocks, in the order ABBA or BAAB.
+Before A is compared with B, quadruples of A against A measure the noise. `busbw ab` and `busbw tune` use this package.
+"""
 
 from busbw.ab.blocks import BlockEndedError, Measurement
 from busbw.ab.session import Session, SessionRules, SessionState

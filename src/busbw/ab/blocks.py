@@ -1,4 +1,4 @@
-"""Blocks of an A/B measurement. A block is one start of the engine for one side."""
+"""Blocks of an A/B measurement: starts the engine for one side and reads its figures."""
 
 import math
 import os
@@ -21,26 +21,27 @@ from busbw.logs import Figure
 from busbw.readers import busbw_records
 
 Block: TypeAlias = dict[PointKey, Figure]
+"""Result of a block. A point is a size in one placement of one configuration."""
 
 UNCHECKED = ("-c", "0")
-"""Additional flags of a timed block: no data check."""
+"""Additional flags of a timed block: without data checks."""
 PREFLIGHT_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
 """Additional flags of a short block that tests if a side runs and computes correct data."""
 
 
 class BlockEndedError(BusbwError):
-    """A block ended early: the user interrupted it, or the engine failed."""
+    """A block ended early because the user interrupted it or the engine failed."""
 
     @property
     def was_interrupted(self) -> bool:
-        """True if Ctrl-C or another signal ended it. Earlier blocks remain valid then."""
+        """True if Ctrl-C or another signal ended the block. Earlier blocks remain valid then."""
         return self.exit_code in INTERRUPT_CODES
 
 
 def _documented_exit_code(code: int) -> int:
-    """Maps the engine's exit code to a documented one.
+    """Maps the engine's exit code to a documented one. Unknown codes become ENVIRONMENT.
 
-    SIGHUP before the engine handles signals gives 129, which counts as SIGTERM. Unknown codes become ENVIRONMENT.
+    SIGHUP before the engine handles signals gives 129. It counts as SIGTERM, as in the engine.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
@@ -49,23 +50,23 @@ def _documented_exit_code(code: int) -> int:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Program and flags that both sides share."""
+    """Program, flags and folder that both sides share. Runs their blocks."""
 
     program: Path
     flags: tuple[str, ...]
-    """Flags of both sides."""
+    """Engine flags of both sides, before those of each side."""
     folder: Path
     """Folder for the blocks' records."""
 
-    def block(self, side: SideSpec, name: str, *extra: str) -> Block:
-        """Runs a block and returns its figures. Its record stays in the folder.
+    def block(self, side: SideSpec, name: str, *extra_flags: str) -> Block:
+        """Runs a block and returns its figures. Its record stays in the folder, under this name.
 
         Raises:
             BlockEndedError: The block ended early. The error has the engine's exit code.
         """
         path = self.record(name)
         code = local.submit(
-            local.render(self._job(side, path, extra)), LaunchCallbacks(lambda _line: None, lambda: None)
+            local.render(self._job(side, path, extra_flags)), LaunchCallbacks(lambda _line: None, lambda: None)
         )
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
@@ -75,9 +76,9 @@ class Measurement:
             )
         return block_of(path)
 
-    def command(self, side: SideSpec, name: str, *extra: str) -> str:
+    def command(self, side: SideSpec, name: str, *extra_flags: str) -> str:
         """Returns the shell command of a block."""
-        return local.render(self._job(side, self.record(name), extra)).text()
+        return local.render(self._job(side, self.record(name), extra_flags)).text()
 
     @cached_property
     def _container_runner(self) -> list[str]:
@@ -87,14 +88,14 @@ class Measurement:
         """Path of the record of a block."""
         return self.folder / f"{name}.jsonl"
 
-    def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
-        arguments = (*self.flags, *side.flags, *extra)
+    def _job(self, side: SideSpec, record: Path, extra_flags: tuple[str, ...]) -> Job:
+        arguments = (*self.flags, *side.flags, *extra_flags)
         if side.image:
-            first, *words = container.command(
+            runner, *runner_arguments = container.command(
                 self._container_runner, side.image, self.program.name, self.folder, side.environment
             )
-            return Job(Path(shutil.which(first) or first), (*words, *arguments), path.absolute())
-        job = Job(self.program, arguments, path)
+            return Job(Path(shutil.which(runner) or runner), (*runner_arguments, *arguments), record.absolute())
+        job = Job(self.program, arguments, record)
         return job.with_environment(dict(side.environment)) if side.environment else job
 
 
@@ -103,9 +104,9 @@ def block_of(path: Path) -> Block:
     return first_figures(observations([busbw_records.table_of(records.read(path))]))
 
 
-def first_figures(found: Observations) -> Block:
-    """Returns the first figure of each row. Later cycles (-N) are not independent and are ignored."""
-    return {point: each[0].figure for point, each in found.items()}
+def first_figures(by_point: Observations) -> Block:
+    """Returns the first figure of each point. Later cycles (-N) are not independent and are ignored."""
+    return {point: point_observations[0].figure for point, point_observations in by_point.items()}
 
 
 def median_us(figure: Figure) -> float:

@@ -1,4 +1,4 @@
-"""Command that starts the engine in a container."""
+"""Command that starts the engine in a container, for a side with `--image`."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 from busbw.errors import BusbwError
 
 VARIABLE = "BUSBW_CONTAINER"
-"""Command that runs a container, instead of the default: `podman --runtime=runc run --rm --network=host`."""
+"""Variable with the command that runs a container, such as `podman --runtime=runc run --rm --network=host`."""
 
 _RUNTIMES = {"podman": ("--device", "nvidia.com/gpu=all"), "docker": ("--gpus", "all")}
 """Container programs with their arguments for GPU access."""
@@ -21,11 +21,11 @@ def runner(*, has_gpus: bool) -> list[str]:
     Raises:
         BusbwError: No container program is installed.
     """
-    if named := os.environ.get(VARIABLE):
-        return shlex.split(named)
-    for name, gpus in _RUNTIMES.items():
+    if user_command := os.environ.get(VARIABLE):
+        return shlex.split(user_command)
+    for name, gpu_arguments in _RUNTIMES.items():
         if shutil.which(name):
-            return [name, "run", "--rm", "--network=host", "--ipc=host", *(gpus if has_gpus else ())]
+            return [name, "run", "--rm", "--network=host", "--ipc=host", *(gpu_arguments if has_gpus else ())]
     raise BusbwError(
         f"--image needs one of {', '.join(_RUNTIMES)}, and none is installed",
         remedy=f"install one, or set {VARIABLE} to a command that runs containers",
@@ -33,9 +33,12 @@ def runner(*, has_gpus: bool) -> list[str]:
 
 
 def command(
-    runs: Sequence[str], image: str, program: str, folder: Path, environment: Sequence[tuple[str, str]]
+    runner_command: Sequence[str], image: str, program: str, folder: Path, environment: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """Returns the command up to the program's name. `folder` has the same path in the container, for the records."""
+    """Returns the command up to the program's name; its flags follow.
+
+    `folder`, which receives the records, is mounted in the container at the same path.
+    """
     path = folder.absolute()
     variables = [word for name, value in environment for word in ("-e", f"{name}={value}")]
-    return [*runs, "-v", f"{path}:{path}", *variables, image, program]
+    return [*runner_command, "-v", f"{path}:{path}", *variables, image, program]

@@ -1,29 +1,34 @@
-"""Schedule of an A/B measurement: the interim looks at the data and the order of the blocks."""
+"""Schedule of an A/B measurement: the order of the blocks, and the looks at the data.
+
+A look evaluates the quadruples measured so far, and stops the measurement if every size has a verdict. It is the
+interim analysis of a sequential test. Each look may give a false alarm, so the looks share one error probability.
+"""
 
 from collections.abc import Callable
 
 FIRST_LOOK = 12
 """Quadruples before the first look: the minimum that can prove a change at a level of 0.1 %."""
 MAX_QUADRUPLES = 192
+"""Default maximum: the last look."""
 RUN_ALPHA = 0.005
 """Probability that a run without a difference reports one, over all its sizes and looks together."""
 
 
 def looks(max_quadruples: int) -> list[int]:
-    """Returns the quadruple counts after which the data are evaluated: doubled each time, and the maximum."""
-    numbers = []
-    number = FIRST_LOOK
-    while number < max_quadruples:
-        numbers.append(number)
-        number *= 2
-    return [*numbers, max_quadruples]
+    """Returns the number of quadruples at each look: doubled each time, and the maximum at the end."""
+    counts = []
+    count = FIRST_LOOK
+    while count < max_quadruples:
+        counts.append(count)
+        count *= 2
+    return [*counts, max_quadruples]
 
 
 def alpha_per_look(max_quadruples: int) -> float:
-    """Level of one look: all looks share RUN_ALPHA equally, because each may give a false alarm."""
+    """Probability of a false alarm allowed at one look: an equal share of RUN_ALPHA."""
     return RUN_ALPHA / len(looks(max_quadruples))
 
 
-def order(coin: Callable[[], bool]) -> str:
+def choose_order(coin: Callable[[], bool]) -> str:
     """Returns the sides of a quadruple's four blocks. A linear drift cancels in both orders; the coin chooses one."""
     return "ABBA" if coin() else "BAAB"

@@ -1,4 +1,7 @@
-"""An A/B session: check of both sides, noise measurement, then quadruples until all sizes have a verdict."""
+"""An A/B session: check of both sides, noise measurement, then quadruples until all sizes have a verdict.
+
+`plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates.
+"""
 
 import random
 import secrets
@@ -37,7 +40,7 @@ class SessionRules:
 
     @property
     def blocks_to_first_look(self) -> int:
-        """Minimum number of blocks for a verdict, without the two check blocks."""
+        """Number of blocks up to the first look, without the two check blocks. A verdict needs at least these."""
         return 4 * (self.noise_quadruples + plan.FIRST_LOOK)
 
 
@@ -46,15 +49,22 @@ class SessionState:
     """Progress and results so far. After an interrupt the session judges these results."""
 
     points: list[PointKey] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    """Points that both sides have."""
+    unpaired_warnings: list[str] = field(default_factory=list)
+    """Sentences about points that only one side has."""
+    wrong_data: list[str] = field(default_factory=list)
+    """Sentences about wrong data in the check blocks."""
     calibration: list[Quadruple] = field(default_factory=list)
+    """Quadruples of A against A."""
     quadruples: list[Quadruple] = field(default_factory=list)
+    """Quadruples of A against B."""
     phase: str = "checking both sides"
+    """Current activity, for progress texts."""
     ended_by: BlockEndedError | None = None
     interrupted_by: KeyboardInterrupt | None = None
     """Interrupt between two blocks, or too late to end one."""
     stopped_because: str = ""
+    """Clause with the reason of a regular end. Empty after an early end."""
 
     @property
     def exit_code(self) -> int:
@@ -90,7 +100,7 @@ class Session:
         # The test is exact only if the random order is independent of the machine.
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
-        self._extra = () if rules.checks_every_block else UNCHECKED
+        self._extra_flags = () if rules.checks_every_block else UNCHECKED
         self.state = SessionState()
 
     def run(self) -> Comparison:
@@ -120,7 +130,7 @@ class Session:
         for name, block in blocks.items():
             wrong = [point for point, figure in block.items() if figure.wrong_elements]
             if wrong:
-                self.state.wrong.append(
+                self.state.wrong_data.append(
                     f"{name} has wrong data in {len(wrong)} of {count_text(len(block), 'measurement')}, first at "
                     f"{size_text(wrong[0].size_bytes)} {PLACEMENT_WORDS[wrong[0].placement]}."
                 )
@@ -132,10 +142,10 @@ class Session:
                 remedy="let --a and --b change settings, not the measured rows",
             )
         if unpaired := len(a.keys() ^ b.keys()):
-            self.state.skipped.append(f"{count_text(unpaired, 'measurement')} of one side only are left out.")
+            self.state.unpaired_warnings.append(f"{count_text(unpaired, 'measurement')} of one side only are left out.")
 
     def _require_time(self) -> None:
-        """Raises UsageError if the time budget does not even suffice for the first look."""
+        """Raises UsageError if the time budget does not suffice for the first look."""
         if self._rules.max_time_s is None:
             return
         # The two check blocks were shorter than any timed block, so this is a lower bound.
@@ -149,13 +159,15 @@ class Session:
             )
 
     def _calibrate(self) -> None:
+        """Measures the quadruples of A against A."""
         self.state.phase = "measuring the noise (A against A)"
         while len(self.state.calibration) < self._rules.noise_quadruples and not self._is_out_of_time():
             number = len(self.state.calibration) + 1
             self._on_progress(self.state)
-            self.state.calibration.append(self._quadruple(f"noise-{number:03}", {"A": "A", "B": "A"}))
+            self.state.calibration.append(self._measure_quadruple(f"noise-{number:03}", a="A", b="A"))
 
     def _measure(self) -> None:
+        """Measures quadruples of A against B, and evaluates them at each look."""
         self.state.phase = "measuring A against B"
         max_quadruples = self._rules.max_quadruples
         for look in plan.looks(max_quadruples):
@@ -165,8 +177,8 @@ class Session:
                     return
                 self._on_progress(self.state)
                 number = len(self.state.quadruples) + 1
-                self.state.quadruples.append(self._quadruple(f"block-{number:03}", {"A": "A", "B": "B"}))
-            if self._judge().is_decided:
+                self.state.quadruples.append(self._measure_quadruple(f"block-{number:03}", a="A", b="B"))
+            if self._judge_quadruples().is_decided:
                 self.state.stopped_because = "every size was decided"
                 return
         self.state.stopped_because = (
@@ -177,10 +189,12 @@ class Session:
         limit_s = self._rules.max_time_s
         return limit_s is not None and monotonic() - self._start_s >= limit_s
 
-    def _quadruple(self, name: str, sides: dict[str, str]) -> Quadruple:
-        order = plan.order(lambda: self._coin.random() < 0.5)
+    def _measure_quadruple(self, name: str, *, a: str, b: str) -> Quadruple:
+        """Measures four blocks: side `a` in the role of A, and side `b` in the role of B."""
+        order = plan.choose_order(lambda: self._coin.random() < 0.5)
+        sides = {"A": self._sides[a], "B": self._sides[b]}
         blocks: list[Block] = [
-            self._measurement.block(self._sides[sides[letter]], f"{name}-{position}-{letter}", *self._extra)
+            self._measurement.block(sides[letter], f"{name}-{position}-{letter}", *self._extra_flags)
             for position, letter in enumerate(order, start=1)
         ]
         return Quadruple(order, (blocks[0], blocks[1], blocks[2], blocks[3]))
@@ -192,19 +206,22 @@ class Session:
         if not done:
             return None
         elapsed_s = monotonic() - self._start_s
-        left_s = elapsed_s / done * (self._rules.noise_quadruples + self._rules.max_quadruples - done)
-        return left_s if self._rules.max_time_s is None else max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
+        remaining = self._rules.noise_quadruples + self._rules.max_quadruples - done
+        left_s = elapsed_s / done * remaining
+        if self._rules.max_time_s is None:
+            return left_s
+        return max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
 
-    def _judge(self) -> verdicts.AbVerdicts:
+    def _judge_quadruples(self) -> verdicts.AbVerdicts:
         return verdicts.judge(
             self.state.points,
             self.state.quadruples,
             alpha=plan.alpha_per_look(self._rules.max_quadruples),
             resolution=self._rules.resolution,
-            unfit=self._unfit(),
+            noisy=self._noisy_points(),
         )
 
-    def _unfit(self) -> frozenset[PointKey]:
+    def _noisy_points(self) -> frozenset[PointKey]:
         """Points at which A differed from itself in the noise measurement."""
         judged = verdicts.judge(
             self.state.points,
@@ -216,18 +233,33 @@ class Session:
         return frozenset(result.point for result in judged.results if result.verdict in changed)
 
     def _comparison(self) -> Comparison:
-        judged = self._judge()
+        judged = self._judge_quadruples()
         a, b = self._sides["A"], self._sides["B"]
-        number = len(self.state.quadruples)
+        blocks_per_side = 2 * len(self.state.quadruples)
+        wrong_timed_blocks = _wrong_timed_blocks(judged.results, self.state.wrong_data)
+        return Comparison(
+            a=Side(label="A", source=a.description, runs=blocks_per_side),
+            b=Side(label="B", source=b.description, runs=blocks_per_side),
+            results=judged.results,
+            resolution=self._rules.resolution,
+            method=tuple(self._method_sentences(judged.results)),
+            level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
+            wrong_data=(*self.state.wrong_data, *wrong_timed_blocks),
+            warnings=tuple(self._warnings()),
+            differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
+        )
+
+    def _method_sentences(self, results: Sequence[SizeResult]) -> list[str]:
+        quadruples = count_text(len(self.state.quadruples), "quadruple")
         noise = verdicts.noise(self.state.points, self.state.calibration)
         method = [
-            f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB at random). Each block is one "
+            f"{quadruples} of interleaved blocks (ABBA or BAAB at random). Each block is one "
             "start of the engine. A size counts as changed if its interval and that of a neighbor (the next size or "
             "the other placement) exclude 1 on the same side.",
             f"Probability of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by a permutation test that "
             "relabels quadruples.",
         ]
-        if judged.results and judged.results[0].compared == "device_time_us":
+        if results and results[0].compared == "device_time_us":
             method.append("Times are device times: all ranks begin together, and launch time is excluded.")
         if noise:
             worst = max(noise, key=lambda point: noise[point])
@@ -239,20 +271,10 @@ class Session:
             method.append(
                 "Noise was not measured (--no-noise), so sizes at which A differs from itself are not excluded."
             )
-        return Comparison(
-            a=Side(label="A", source=a.description, runs=2 * number),
-            b=Side(label="B", source=b.description, runs=2 * number),
-            results=judged.results,
-            resolution=self._rules.resolution,
-            method=tuple(method),
-            level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
-            wrong_data=(*self.state.wrong, *_wrong_timed_blocks(judged.results, self.state.wrong)),
-            warnings=tuple(self._warnings()),
-            differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
-        )
+        return method
 
     def _warnings(self) -> list[str]:
-        warnings = list(self.state.skipped)
+        warnings = list(self.state.unpaired_warnings)
         if self.state.is_interrupted:
             warnings.append(f"Interrupted while {self.state.phase}; the verdicts use the finished quadruples.")
         elif self.state.ended_by:
@@ -265,12 +287,17 @@ class Session:
 
 
 def _wrong_timed_blocks(results: Sequence[SizeResult], known: Sequence[str]) -> list[str]:
-    """Describes wrong data of timed blocks for sides that were correct in the check at the start."""
-    found = []
-    for name, figures in (("A", [each.a for each in results]), ("B", [each.b for each in results])):
-        wrong = sum(bool(each.wrong_elements) for each in figures)
+    """Describes wrong data of timed blocks for sides that were correct in the check at the start.
+
+    Args:
+        results: Results of all points.
+        known: Sentences about the check at the start. Each begins with the name of its side.
+    """
+    sentences = []
+    for name, figures in (("A", [result.a for result in results]), ("B", [result.b for result in results])):
+        wrong = sum(bool(figure.wrong_elements) for figure in figures)
         if wrong and not any(sentence.startswith(f"{name} ") for sentence in known):
-            found.append(
+            sentences.append(
                 f"{name} has wrong data in {wrong} of {count_text(len(figures), 'measurement')}, in some blocks."
             )
-    return found
+    return sentences

@@ -1,4 +1,4 @@
-"""Sides of an A/B measurement: environment variables, preloaded libraries, image and engine flags of each."""
+"""Parses the sides of an A/B measurement: environment variables, preloaded libraries, image and engine flags."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ _RESERVED_FLAGS = {"--records", "-J", "--output_file"}
 
 @dataclass(frozen=True)
 class SideSpec:
-    """One parsed side."""
+    """Settings of one side."""
 
     text: str
     """Text as given by the user. Empty if the side changes nothing."""
@@ -47,11 +47,11 @@ def parse_side(option: str, text: str) -> SideSpec:
     flags: list[str] = []
     preloads: list[str] = []
     image = ""
-    rest = iter(words)
-    for word in rest:
+    remaining_words = iter(words)
+    for word in remaining_words:
         name, equals, value = word.partition("=")
         if name in {"--preload", "--image"}:
-            value = value if equals else next(rest, "")
+            value = value if equals else next(remaining_words, "")
             if not value:
                 raise UsageError(f"{option}: {name} has no value", remedy=f"give {name} VALUE")
             if name == "--image":
@@ -62,14 +62,14 @@ def parse_side(option: str, text: str) -> SideSpec:
             raise UsageError(f"{option}: `busbw ab` sets {name} for each block", remedy="remove it")
         elif _ASSIGNMENT.match(word):
             environment[name] = value
-        elif word.startswith("-") or (flags and flags[-1].startswith("-")):
+        elif word.startswith("-") or (flags and flags[-1].startswith("-")):  # a flag, or the value of the flag before
             flags.append(word)
         else:
             raise UsageError(
                 f'{option}: "{word}" is neither KEY=VALUE nor a flag',
                 remedy="give KEY=VALUE, --preload PATH, --library PATH or an engine flag",
             )
-    if preloads and image:  # paths are those of the image; libraries preloaded on this machine do not apply
+    if preloads and image:  # these are paths in the image, so they cannot be checked here
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
     elif preloads:
         environment |= engine.preload(option, preloads, environment)

@@ -1,4 +1,9 @@
-"""Speed-ups and verdicts from quadruples of blocks."""
+"""Speed-ups and verdicts from quadruples of blocks.
+
+Statistics work on a matrix: one row per quadruple, one column per point, values log(speed of B / speed of A). A point
+counts as changed if its interval excludes 0 and that of a neighbor (next size, other placement) agrees. A point without
+neighbors needs only its own interval.
+"""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +27,7 @@ class Quadruple:
     """Sides of the blocks: 'ABBA' or 'BAAB'."""
     blocks: tuple[Block, Block, Block, Block]
 
-    def of(self, side: str) -> list[Block]:
+    def blocks_of(self, side: str) -> list[Block]:
         """Returns the two blocks of a side."""
         return [block for letter, block in zip(self.order, self.blocks, strict=True) if letter == side]
 
@@ -33,7 +38,7 @@ class AbVerdicts:
 
     results: tuple[SizeResult, ...]
     level: float
-    """Confidence level of each single interval. 0 without intervals."""
+    """Confidence level of each single interval, as a fraction. 0 without intervals."""
     undecidable: frozenset[PointKey] = frozenset()
     """Points that more quadruples cannot decide."""
 
@@ -45,7 +50,7 @@ class AbVerdicts:
         )
 
 
-def compared(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> TimeQuantity:
+def select_quantity(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> TimeQuantity:
     """Selects the compared time: the device time if every block has it at every point, otherwise the median.
 
     The device time is measured over many operations. A sample of a single operation includes about a microsecond for
@@ -58,7 +63,7 @@ def compared(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> Tim
 
 def speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> stats.Matrix:
     """Logarithm of B's speed over A's. One row per quadruple, one column per point."""
-    quantity = compared(points, quadruples)
+    quantity = select_quantity(points, quadruples)
     rows = []
     for quadruple in quadruples:
         times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
@@ -80,33 +85,38 @@ def judge(
     *,
     alpha: float,
     resolution: float,
-    unfit: frozenset[PointKey] = frozenset(),
+    noisy: frozenset[PointKey] = frozenset(),
 ) -> AbVerdicts:
     """Judges each point.
 
     Args:
         points: Points to compare.
         quadruples: All of them so far.
-        alpha: Probability that any point is called changed if none is.
+        alpha: Maximum probability that any point is called changed if none is.
         resolution: Smallest relative change that matters.
-        unfit: Points at which A differed from itself in the noise measurement. They stay UNCLEAR.
+        noisy: Points at which A differed from itself in the noise measurement. They stay UNCLEAR.
     """
     matrix = speedups(points, quadruples)
-    quantity = compared(points, quadruples)
-    measured = [i for i in range(len(points)) if len(matrix) and np.isfinite(matrix[:, i]).all()]
-    kept = [points[i] for i in measured]
-    neighbors = [*adjacent_sizes(kept), *both_placements(kept)]
-    judged = stats.judge_quadruples(matrix[:, measured], neighbors, alpha=alpha)
-    paired = {index for pair in neighbors for index in pair}
-    by_point = {
-        point: (interval, changed, index not in paired)
-        for index, (point, interval, changed) in enumerate(zip(kept, judged.intervals, judged.changed, strict=True))
-    }
+    quantity = select_quantity(points, quadruples)
+    measured_columns = _measured_columns(matrix)
+    measured = [points[column] for column in measured_columns]
+    neighbors = [*adjacent_sizes(measured), *both_placements(measured)]  # pairs of indexes
+    judged = stats.judge_quadruples(matrix[:, measured_columns], neighbors, alpha=alpha)
+    with_neighbor = {index for pair in neighbors for index in pair}
     results = []
     for point in points:
-        interval, changed, alone = by_point.get(point, (None, False, False))
-        verdict, reason = _verdict(interval, changed, alone, resolution, is_measured=point in by_point)
-        if point in unfit:
+        verdict, reason = ChangeVerdict.UNCLEAR, "not every block has a time for this point."
+        interval = None
+        if point in measured:
+            index = measured.index(point)
+            interval = judged.intervals[index]
+            verdict, reason = _decide_verdict(
+                interval,
+                is_changed=judged.changed[index],
+                has_neighbor=index in with_neighbor,
+                resolution=resolution,
+            )
+        if point in noisy:
             verdict, reason = ChangeVerdict.UNCLEAR, "A differed from itself here in the noise measurement."
         results.append(
             SizeResult(
@@ -122,24 +132,27 @@ def judge(
             )
         )
     # A point without a time in one quadruple is never decided, because all quadruples are used.
-    missing = frozenset(points) - frozenset(kept) if quadruples else frozenset()
-    return AbVerdicts(tuple(results), judged.level, unfit | missing)
+    incomplete = frozenset(points) - frozenset(measured) if quadruples else frozenset()
+    return AbVerdicts(tuple(results), judged.level, noisy | incomplete)
 
 
-def _verdict(
-    interval: stats.Interval | None, changed: bool, alone: bool, resolution: float, *, is_measured: bool
+def _measured_columns(matrix: stats.Matrix) -> list[int]:
+    """Columns with a finite value in every row. Empty without rows."""
+    return [column for column in range(matrix.shape[1]) if len(matrix) and np.isfinite(matrix[:, column]).all()]
+
+
+def _decide_verdict(
+    interval: stats.Interval | None, *, is_changed: bool, has_neighbor: bool, resolution: float
 ) -> tuple[ChangeVerdict, str]:
-    if not is_measured:
-        return ChangeVerdict.UNCLEAR, "not every block has a time for this point."
+    """Returns the verdict on a measured point, and its reason. The interval is that of the logarithmic speed-up."""
     if interval is None:
         return ChangeVerdict.UNCLEAR, "too few quadruples for an interval."
-    if changed:
-        confirmation = "there is no neighbor to confirm it" if alone else "a neighbor agrees"
-        return (
-            ChangeVerdict.FASTER if interval.low > 0 else ChangeVerdict.SLOWER
-        ), f"the interval excludes 1, and {confirmation}."
-    step = math.log1p(resolution)
-    if -step <= interval.low and interval.high <= step:
+    if is_changed:
+        verdict = ChangeVerdict.FASTER if interval.low > 0 else ChangeVerdict.SLOWER
+        confirmation = "a neighbor agrees" if has_neighbor else "there is no neighbor to confirm it"
+        return verdict, f"the interval excludes 1, and {confirmation}."
+    log_resolution = math.log1p(resolution)
+    if -log_resolution <= interval.low and interval.high <= log_resolution:
         return ChangeVerdict.SAME, f"no difference as large as {resolution * 100:g} %."
     if interval.excludes_zero:
         return ChangeVerdict.UNCLEAR, "the interval excludes 1, but no neighbor agrees."
@@ -147,14 +160,11 @@ def _verdict(
 
 
 def _figures(point: PointKey, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
-    return side_figures([block[point] for each in quadruples for block in each.of(side) if point in block])
+    blocks = [block for quadruple in quadruples for block in quadruple.blocks_of(side)]
+    return side_figures([block[point] for block in blocks if point in block])
 
 
 def noise(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> dict[PointKey, float]:
-    """Median relative difference of A against itself over the quadruples, per point."""
+    """Median relative difference of A against itself over the quadruples, for each point with a time in all blocks."""
     matrix = np.abs(speedups(points, quadruples))
-    return {
-        point: math.expm1(float(np.median(matrix[:, i])))
-        for i, point in enumerate(points)
-        if len(matrix) and np.isfinite(matrix[:, i]).all()
-    }
+    return {points[column]: math.expm1(float(np.median(matrix[:, column]))) for column in _measured_columns(matrix)}

@@ -1,4 +1,4 @@
-"""`busbw ab`: measures two variants of a collective, interleaved."""
+"""`busbw ab`: measures two variants (sides) of a collective in interleaved blocks, and compares them."""
 
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from busbw.compare import Comparison
 from busbw.terminal import live_line
 
 _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
+"""Default sizes. They are few, because each block measures all of them."""
 
 
 @click.command(
@@ -70,8 +71,8 @@ def ab(
     program = engine.program(f"{collective}_perf")
     with termination_as_interrupt() as guard:
         with new_folder(folder, f"{collective}-ab") as records_folder:
-            measurement = Measurement(program, (*defaults(flags_set), *flags), records_folder)
-            comparison, state = measure(measurement, sides, rules, guard)
+            measurement = Measurement(program, (*default_flags(flags_set), *flags), records_folder)
+            comparison, state = run_session(measurement, sides, rules, guard)
         (records_folder / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
         if as_json:
             click.echo(msgspec.json.encode(comparison))
@@ -81,7 +82,7 @@ def ab(
     return state.exit_code or exit_code(comparison, not_slower=not_slower)
 
 
-def measure(
+def run_session(
     measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: SessionRules, guard: InterruptGuard
 ) -> tuple[Comparison, SessionState]:
     """Runs an A/B measurement with its progress on stderr."""
@@ -90,22 +91,24 @@ def measure(
             measurement,
             sides,
             rules,
-            on_progress=lambda state: draw(_line(state, session)),
+            on_progress=lambda state: draw(_progress_text(state, session)),
             on_end=guard.ignore_repeats,
         )
         return session.run(), session.state
 
 
-def _line(state: SessionState, session: Session) -> str:
+def _progress_text(state: SessionState, session: Session) -> str:
     remaining_s = session.seconds_left
     time_left = "" if remaining_s is None else f", at most {remaining_s:.0f} s left"
-    done = len(state.quadruples) or (len(state.calibration) if len(state.calibration) < FIRST_LOOK else 0)
+    is_calibrating = not state.quadruples and len(state.calibration) < FIRST_LOOK
+    done = len(state.calibration if is_calibrating else state.quadruples)
     return f"{state.phase}: quadruple {done + 1}{time_left}"
 
 
-def defaults(flags_set: set[str]) -> tuple[str, ...]:
-    """Returns the engine flags that the user left open."""
+def default_flags(flags_set: set[str]) -> tuple[str, ...]:
+    """Returns engine flags for the ranks and sizes that the user does not set."""
     size_flags = flags_set & {"-b", "-e", "-f", "-i", "--sizes"}
     if not size_flags:
         return (*rank_flags(flags_set), *_SWEEP)
-    return (*rank_flags(flags_set), *(() if flags_set & {"-f", "-i", "--sizes"} else ("-f", "2")))
+    factor = () if flags_set & {"-f", "-i", "--sizes"} else ("-f", "2")
+    return (*rank_flags(flags_set), *factor)

@@ -1,8 +1,12 @@
-"""`busbw check`: judges the speed of a run and shows the evidence on one screen."""
+"""`busbw check`: judges the speed of a run and shows the evidence on one screen.
+
+Each configuration of the run gets a verdict, with a grade for each band of sizes (latency, middle, plateau). The
+yardstick is the expectation for the system, or a reference.
+"""
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 import msgspec
@@ -27,6 +31,7 @@ _GRADE_STYLES: dict[Grade, str] = {
     "UNSURE": "bold cyan",
 }
 _MAX_FEATURES = 3
+"""Maximum number of shown features, such as a dip in the curve."""
 
 
 @click.command()
@@ -57,10 +62,10 @@ def check(
     """Judges each band of RUN, a log or a record: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
     with activity(f"reading {run}"):
         log = readers.read(find(run))
-    run_system = _system(system_name)
-    given_nics = parse_nics(nics) if nics is not None else None
+    run_system = _find_system(system_name)
+    nics_option_value = parse_nics(nics) if nics is not None else None
     with activity(f"judging {run}"):
-        verdicts = judge(log, system=run_system, nics=given_nics, selection=selected_reference(reference_name))
+        verdicts = judge(log, system=run_system, nics=nics_option_value, selection=selected_reference(reference_name))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
@@ -75,23 +80,26 @@ def check(
     for warning in log.warnings:
         console.print(plain(warning), style="yellow")
     if len(verdicts) > 1:
-        _summary(console, verdicts)
+        _print_summary(console, verdicts)
     selected = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
     for verdict in selected:
         if len(verdicts) > 1:
             console.print()
-        _show(console, verdict)
+        _print_details(console, verdict)
     return EXIT_OF[grade]
 
 
-def _system(system_name: str) -> system.System | None:
+def _find_system(system_name: str) -> system.System | None:
+    """Returns the system of `--system`. None: `judge` infers it from the log."""
     if system_name == "auto":
         return None
-    return system_of_machine(detect_machine())[0] if system_name == "here" else system.find(system_name)
+    if system_name == "here":
+        local_system, _description = system_of_machine(detect_machine())
+        return local_system
+    return system.find(system_name)
 
 
-def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
-    verdicts = list(verdicts)
+def _print_summary(console: Console, verdicts: Sequence[Verdict]) -> None:
     counts = Counter(verdict.grade for verdict in verdicts)
     console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
     for verdict in verdicts:
@@ -101,7 +109,7 @@ def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
         console.print(line)
 
 
-def _show(console: Console, verdict: Verdict) -> None:
+def _print_details(console: Console, verdict: Verdict) -> None:
     _print_verdict(console, verdict.grade, verdict.title)
     _print_sentences(console, "against", [verdict.yardstick])
     if verdict.bands:
@@ -111,14 +119,17 @@ def _show(console: Console, verdict: Verdict) -> None:
     _print_sentences(console, "looks like", verdict.causes)
     _print_sentences(console, "next", verdict.advice)
     if verdict.fit:
-        half = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
+        half_text = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
         text = f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit"
-        _print_sentences(console, "the sweep", [f"{text} (error {verdict.fit.error:.0%}){half}"])
+        _print_sentences(console, "the sweep", [f"{text} (error {verdict.fit.error:.0%}){half_text}"])
     features = sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]
     _print_sentences(
         console,
         "notice",
-        [f"{one.kind} at {size_text(one.size_bytes)}: {one.evidence}; likely {one.likely}" for one in features],
+        [
+            f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
+            for feature in features
+        ],
     )
     _print_sentences(console, "also", verdict.beside)
 
@@ -139,11 +150,11 @@ def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> 
 
 
 def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
-    head = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>16}{'time':>6}"
-    yield Text(head, style="dim")
+    heading = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>16}{'time':>6}"
+    yield Text(heading, style="dim")
     for band in bands:
-        sizes = [one.size_bytes for one in band.judged]
-        measured, expected = _figure_texts(band.band == "latency", band.worst)
+        sizes = [figure.size_bytes for figure in band.judged]
+        measured, expected = _figure_texts(band.worst, as_time=band.band == "latency")
         line = Text(f"  {band.band:<10} ")
         line.append(f"{band.grade:<7}", style=_GRADE_STYLES[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
@@ -158,10 +169,11 @@ def _ratio_text(ratio: float) -> str:
     return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
 
 
-def _figure_texts(by_time: bool, one: JudgedFigure) -> tuple[str, str]:
-    """Returns the measured and the expected figure: in microseconds for latency, else in GB/s."""
-    limits = one.range_us
-    if by_time or not one.busbw_gbps:
-        return f"{one.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"
-    per_us = one.busbw_gbps * one.time_us
-    return f"{one.busbw_gbps:.4g} GB/s", f"{per_us / limits.high:.3g} - {per_us / limits.low:.3g}"
+def _figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
+    """Returns the measured and the expected figure: as time, or as busbw if it is known."""
+    limits = figure.range_us
+    if as_time or not figure.busbw_gbps:
+        return f"{figure.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"
+    # Busbw is inversely proportional to the time.
+    busbw_times_us = figure.busbw_gbps * figure.time_us
+    return f"{figure.busbw_gbps:.4g} GB/s", f"{busbw_times_us / limits.high:.3g} - {busbw_times_us / limits.low:.3g}"

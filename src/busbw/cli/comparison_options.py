@@ -1,4 +1,4 @@
-"""Options, output and exit code of the commands that compare two sides."""
+"""Options, output and exit code of the commands that compare two sides: `compare` and `ab`."""
 
 import re
 from collections.abc import Callable
@@ -15,9 +15,15 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def parse_fraction(text: str) -> float:
-    """Parses a relative change, '5%' or '0.05', as a fraction."""
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", text.strip())
-    value = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+    """Parses a relative change, '5%' or '0.05', as a fraction.
+
+    Raises:
+        UsageError: The text is not a number between 0 and 100 %.
+    """
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", text.strip())
+    value = 0.0
+    if match:
+        value = float(match[1]) / (100 if match[2] else 1)
     if not 0 < value < 1:
         raise UsageError(f'"{text}" is not a fraction', remedy="give a value between 0 and 100 %, such as 5% or 0.05")
     return value
@@ -26,7 +32,7 @@ def parse_fraction(text: str) -> float:
 def resolution_option(
     help_text: str = "Smallest change that matters; a smaller one is SAME.",
 ) -> Callable[[Command], Command]:
-    """Returns the option `--resolution`, a fraction."""
+    """Returns the option `--resolution`. Its value is a fraction."""
     return click.option(
         "--resolution",
         type=parse_fraction,
@@ -47,13 +53,16 @@ def show(comparison: Comparison) -> None:
     out = console()
     for line in render(comparison, width=width):
         # Table lines fit; sentences are wrapped between words.
-        for part in line.wrap(out, width) if len(line) > width else [line]:
-            part.rstrip()
-            out.print(part)
+        screen_lines = line.wrap(out, width) if len(line) > width else [line]
+        for screen_line in screen_lines:
+            screen_line.rstrip()
+            out.print(screen_line)
 
 
 def exit_code(comparison: Comparison, *, not_slower: bool) -> ExitCode:
     """Returns the exit code: wrong data first, slower only with `--not-slower`."""
     if comparison.wrong_data:
         return ExitCode.WRONG_DATA
-    return ExitCode.SLOWER_THAN_DEMANDED if not_slower and comparison.count(ChangeVerdict.SLOWER) else ExitCode.GOOD
+    if not_slower and comparison.count(ChangeVerdict.SLOWER):
+        return ExitCode.SLOWER_THAN_DEMANDED
+    return ExitCode.GOOD

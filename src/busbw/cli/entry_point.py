@@ -9,9 +9,8 @@ _INTERRUPTED = 130
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
-    handles_interrupts = (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )  # otherwise it is ignored and stays ignored
+    # An ignored SIGINT, as under nohup, stays ignored.
+    handles_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles_interrupts:
         # Nothing needs cleanup yet.
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(_INTERRUPTED))

@@ -1,4 +1,8 @@
-"""`busbw expect`: predicts busbw and time of a collective on a system, and shows the limits."""
+"""`busbw expect`: predicts busbw and time of a collective on a system, and shows the limits.
+
+A wire is a kind of link, such as NVLink or the NICs. A route is an algorithm with the wires it uses; each wire limits
+the busbw of the route. The binding limit is the lowest one.
+"""
 
 import re
 import textwrap
@@ -13,7 +17,7 @@ from busbw.cli.options.engine_flags import named_collective
 from busbw.cli.options.nics_option import nics_option, with_parsed_nics
 from busbw.cli.options.reference_option import selected_reference
 from busbw.errors import UsageError
-from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Limit, Route, Scenario
+from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario
 from busbw.expect import expect as expectation_of
 from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
@@ -22,6 +26,8 @@ from busbw.terminal import console, width_of
 from busbw.units import size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
+"""8 B to 8 GiB by a factor of 8."""
+_SIZE_LIMIT_BYTES = 1 << 60
 _MAX_SIZES = 200
 _MAX_RANKS = 1 << 32
 
@@ -49,7 +55,7 @@ _MAX_RANKS = 1 << 32
 )
 @click.option(
     "--ranks-per-node",
-    "per_node",
+    "ranks_per_node",
     type=click.IntRange(min=1),
     metavar="M",
     help="Ranks per node.  [default: the system's]",
@@ -84,7 +90,7 @@ def expect(
     largest: str | None,
     factor: int | None,
     ranks: int | None,
-    per_node: int | None,
+    ranks_per_node: int | None,
     system_name: str,
     reference_name: str | None,
     nics: str | None,
@@ -97,7 +103,7 @@ def expect(
     """Predicts COLLECTIVE: the limit of each wire, the binding wire, and busbw and time per size."""
     out = console()
     if list_systems:
-        for line in _systems():
+        for line in _system_lines():
             out.print(line)
         return
     name = named_collective((collective,) if collective else ())
@@ -109,19 +115,20 @@ def expect(
     if nics is not None:
         node_system = with_parsed_nics(node_system, nics)
     gpu_count = len(machine.gpus) if machine and machine.gpus else 0
-    count = ranks or gpu_count or max(2, node_system.ranks_per_node)
-    job = Scenario(
+    rank_count = ranks or gpu_count or max(2, node_system.ranks_per_node)
+    # A host without GPUs runs any number of ranks.
+    max_per_node = rank_count if node_system.generation == "host" else node_system.ranks_per_node
+    scenario = Scenario(
         collective=name,
-        ranks=count,
-        ranks_per_node=per_node
-        or (count if node_system.generation == "host" else min(count, node_system.ranks_per_node)),
-        dtype=_dtype(dtype),
+        ranks=rank_count,
+        ranks_per_node=ranks_per_node or min(rank_count, max_per_node),
+        dtype=_check_dtype(dtype),
         nvls=nvls,
-        algorithm=_algorithm(algorithm),
+        algorithm=_parse_algorithm(algorithm),
     )
-    expectation = expectation_of(job, node_system, _sizes(sizes, smallest, largest, factor))
-    chosen = selected_reference(reference_name)
-    reference = compare_with_reference(expectation, chosen) if chosen else None
+    expectation = expectation_of(scenario, node_system, _parse_sizes(sizes, smallest, largest, factor))
+    selected = selected_reference(reference_name)
+    reference = compare_with_reference(expectation, selected) if selected else None
     if as_json:
         prediction = msgspec.to_builtins(expectation)
         out.print(msgspec.json.encode({**prediction, "reference": reference} if reference else prediction).decode())
@@ -130,53 +137,62 @@ def expect(
         out.print(line)
 
 
-def _dtype(name: str | None) -> str | None:
+def _check_dtype(name: str | None) -> str | None:
     if name is None or name in DTYPES:
         return name
     raise UsageError(f'-d "{name}" is not an element type', remedy=f"allowed are {', '.join(ELEMENT_BYTES)}")
 
 
-def _algorithm(name: str | None) -> str | None:
-    if name is None or name.lower() in ("ring", "tree", "nvls", "nvlstree"):
-        return name.lower() if name else None
+def _parse_algorithm(name: str | None) -> str | None:
+    if name is None:
+        return None
+    if name.lower() in ("ring", "tree", "nvls", "nvlstree"):
+        return name.lower()
     raise UsageError(
         f'--algorithm "{name}" is not an algorithm of NCCL', remedy="allowed are Ring, Tree, NVLS, NVLSTree"
     )
 
 
-def _size(text: str, option: str) -> int:
-    found = re.fullmatch(r"(\d+)([KMGT]?)", text.strip(), re.IGNORECASE)
-    value = int(found[1]) << (10 * " KMGT".index(found[2].upper() or " ")) if found else 0
-    if not 0 < value < 1 << 60:
+def _parse_size(text: str, option: str) -> int:
+    """Returns a size in bytes, from text such as 64M."""
+    match = re.fullmatch(r"(\d+)([KMGT]?)", text.strip(), re.IGNORECASE)
+    size_bytes = 0
+    if match:
+        power_of_1024 = " KMGT".index(match[2].upper() or " ")
+        size_bytes = int(match[1]) << (10 * power_of_1024)
+    if not 0 < size_bytes < _SIZE_LIMIT_BYTES:
         raise UsageError(
             f'{option} "{text}" is not a size', remedy="give bytes, or a number with K, M, G or T, such as 64M"
         )
-    return value
+    return size_bytes
 
 
-def _sizes(listed: str | None, smallest: str | None, largest: str | None, factor: int | None) -> list[int]:
-    if listed is not None:
+def _parse_sizes(size_list: str | None, smallest: str | None, largest: str | None, factor: int | None) -> list[int]:
+    """Returns the sizes of `--sizes`, or those of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
+    if size_list is not None:
         if (smallest, largest, factor) != (None, None, None):
             raise UsageError("--sizes excludes -b, -e and -f", remedy="use either form")
-        return sorted({_size(word, "--sizes") for word in listed.split(",")})
+        return sorted({_parse_size(word, "--sizes") for word in size_list.split(",")})
     if (smallest, largest, factor) == (None, None, None):
         return list(_DEFAULT_SIZES)
-    smallest, largest = smallest if smallest is not None else "8", largest if largest is not None else "8G"
-    first, last, step = _size(smallest, "-b"), _size(largest, "-e"), factor or 8
+    smallest = "8" if smallest is None else smallest
+    largest = "8G" if largest is None else largest
+    first, last = _parse_size(smallest, "-b"), _parse_size(largest, "-e")
+    ratio = factor or 8
     if first > last:
         raise UsageError(f"-b {smallest} is larger than -e {largest}", remedy="swap them")
-    found = [first]
-    while found[-1] * step <= last and len(found) < _MAX_SIZES:
-        found.append(found[-1] * step)
-    return found
+    sizes = [first]
+    while sizes[-1] * ratio <= last and len(sizes) < _MAX_SIZES:
+        sizes.append(sizes[-1] * ratio)
+    return sizes
 
 
-def _systems() -> Iterator[str]:
-    for name, one in system.systems().items():
-        nics = one.nics.text if one.nics else "no NICs given"
-        fabric = one.fabrics[0] if one.fabrics else None
+def _system_lines() -> Iterator[str]:
+    for name, known_system in system.systems().items():
+        nics = known_system.nics.text if known_system.nics else "no NICs given"
+        fabric = known_system.fabrics[0] if known_system.fabrics else None
         links = f"{fabric.kind}, {nics}" if fabric else "its links are unknown"
-        yield f"{name:<15} {one.title}"
+        yield f"{name:<15} {known_system.title}"
         yield f"{'':<15} {links}"
 
 
@@ -188,10 +204,10 @@ def _lines(
     *,
     explain: bool,
 ) -> Iterator[str]:
-    job, node_system = expectation.job, expectation.system
-    nodes = -(-job.ranks // min(job.ranks, job.ranks_per_node))
-    words = " ".join(word for word in (job.collective, job.dtype) if word)
-    yield f"{words}, {job.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
+    scenario, node_system = expectation.job, expectation.system
+    nodes = -(-scenario.ranks // min(scenario.ranks, scenario.ranks_per_node))  # rounded up
+    collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
+    yield f"{collective_text}, {scenario.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
     yield from _wrapped(
         "system", node_system.title + (f"; NICs {node_system.nics.text} per node" if node_system.nics else "")
     )
@@ -208,17 +224,17 @@ def _lines(
     assert best is not None
     assert expectation.floor_us is not None
     yield ""
-    yield from _routes(expectation.routes, best)
+    yield from _route_lines(expectation.routes, best)
     yield ""
     yield from _wrapped(
         "limited by", f"{best.binding.wire}, on the route {best.name}, for large messages: {best.binding.why}"
     )
     if best.binding.traffic < 1:
-        share = f"{best.binding.traffic:.2f} GB/s cross it for each GB/s of busbw"
-        yield from _wrapped("", f"busbw exceeds the load of that wire: {share}")
+        load = f"{best.binding.traffic:.2f} GB/s cross it for each GB/s of busbw"
+        yield from _wrapped("", f"busbw exceeds the load of that wire: {load}")
     yield from _wrapped("latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route")
     yield ""
-    yield from _estimates(expectation.estimates)
+    yield from _estimate_lines(expectation.estimates)
     legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: load of the wire that saturates first"
     yield from _wrapped("", legend, indent=0)
     if reference and reference.figures:
@@ -226,7 +242,7 @@ def _lines(
         yield from _reference_lines(expectation, reference)
     if explain:
         yield ""
-        yield from _sources(expectation.routes)
+        yield from _source_lines(expectation.routes)
 
 
 def _machine_text(machine: DetectedMachine) -> str:
@@ -237,36 +253,41 @@ def _machine_text(machine: DetectedMachine) -> str:
 
 
 def _wrapped(label: str, text: str, indent: int = 14) -> Iterator[str]:
+    """Yields a label and a text beside it, wrapped to the width of the terminal."""
     lines = textwrap.wrap(text, max(40, width_of() - indent), break_long_words=False)
     for number, line in enumerate(lines):
         yield f"{label if not number else '':<{indent}}{line}"
 
 
-def _routes(routes: Iterable[Route], best: Route) -> Iterator[str]:
+def _route_lines(routes: Iterable[Route], best: Route) -> Iterator[str]:
     yield f"{'route':<11}{'wire':<18}{'carries, GB/s':>14}{'busbw limit':>13}{'healthy busbw':>20}"
     for route in routes:
         for number, limit in enumerate(route.limits):
-            name = f"{route.name}{' *' if route is best else ''}" if not number else ""
-            wire = f"{limit.wire}{' *' if limit is route.binding and len(route.limits) > 1 else ''}"
-            reach = _busbw_text(route) if not number else ""
-            carries = f"{limit.capacity_gbps:.4g}/{limit.per}"
-            yield f"{name:<11}{wire:<18}{carries:>14}{limit.busbw_gbps:>13.4g}{reach:>20}"
+            is_first_line = number == 0
+            name = f"{route.name}{' *' if route is best else ''}" if is_first_line else ""
+            is_binding = limit is route.binding and len(route.limits) > 1
+            wire = f"{limit.wire}{' *' if is_binding else ''}"
+            healthy_busbw = _healthy_busbw_text(route) if is_first_line else ""
+            capacity = f"{limit.capacity_gbps:.4g}/{limit.per}"
+            yield f"{name:<11}{wire:<18}{capacity:>14}{limit.busbw_gbps:>13.4g}{healthy_busbw:>20}"
     yield "* the best route for large messages, and the wire that saturates first"
 
 
-def _busbw_text(route: Route) -> str:
+def _healthy_busbw_text(route: Route) -> str:
+    """Returns the typical busbw of a healthy system, with its range."""
     share = route.efficiency
-    low, typical, high = (route.limit_gbps * one for one in (share.low, share.typical, share.high))
+    low, typical, high = (route.limit_gbps * fraction for fraction in (share.low, share.typical, share.high))
     return f"{typical:.4g} ({low:.3g}-{high:.3g})"
 
 
-def _estimates(estimates: Iterable[Estimate]) -> Iterator[str]:
+def _estimate_lines(estimates: Iterable[Estimate]) -> Iterator[str]:
     yield f"{'size':>8}{'us':>8}{'range':>15}{'busbw':>8}{'range':>15}{'wire':>8}  by"
-    for one in estimates:
+    for estimate in estimates:
+        time_us, busbw_gbps = estimate.time_us, estimate.busbw_gbps
         yield (
-            f"{size_text(one.size_bytes):>8}{_number_text(one.time_us.typical):>8}{_range(one.time_us):>15}"
-            f"{_number_text(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>15}{_number_text(one.wire_gbps):>8}"
-            f"  {one.route} {one.protocol}"
+            f"{size_text(estimate.size_bytes):>8}{_number_text(time_us.typical):>8}{_range_text(time_us):>15}"
+            f"{_number_text(busbw_gbps.typical):>8}{_range_text(busbw_gbps):>15}{_number_text(estimate.wire_gbps):>8}"
+            f"  {estimate.route} {estimate.protocol}"
         )
 
 
@@ -276,20 +297,18 @@ def _reference_lines(expectation: Expectation, reference: ReferenceComparison) -
     for figure in reference.figures:
         expected = expectation.at(figure.size_bytes)
         assert expected is not None
-        busbw = expected.busbw_gbps
-        about = "~" if figure.is_interpolated else ""
+        busbw_gbps = expected.busbw_gbps
+        mark = "~" if figure.is_interpolated else ""
+        is_inside = busbw_gbps.low <= figure.busbw_gbps <= busbw_gbps.high
         yield (
-            f"{size_text(figure.size_bytes):>8}{_number_text(expected.time_us.typical):>8}{_number_text(busbw.typical):>8}"
-            f"{_range(busbw):>15}{about + _number_text(figure.time_us):>9}{about + _number_text(figure.busbw_gbps):>9}"
-            f"{f'{figure.ratio_to_expected:.0%}':>13}"
-            f"{'' if busbw.low <= figure.busbw_gbps <= busbw.high else '  outside'}"
+            f"{size_text(figure.size_bytes):>8}{_number_text(expected.time_us.typical):>8}"
+            f"{_number_text(busbw_gbps.typical):>8}{_range_text(busbw_gbps):>15}"
+            f"{mark + _number_text(figure.time_us):>9}{mark + _number_text(figure.busbw_gbps):>9}"
+            f"{f'{figure.ratio_to_expected:.0%}':>13}{'' if is_inside else '  outside'}"
         )
-    between = (
-        "; ~ interpolated between two sizes of the reference"
-        if any(one.is_interpolated for one in reference.figures)
-        else ""
-    )
-    yield from _wrapped("", f"busbw in GB/s{between}", indent=0)
+    has_interpolated = any(figure.is_interpolated for figure in reference.figures)
+    explanation = "; ~ interpolated between two sizes of the reference" if has_interpolated else ""
+    yield from _wrapped("", f"busbw in GB/s{explanation}", indent=0)
 
 
 def _number_text(value: float) -> str:
@@ -298,25 +317,22 @@ def _number_text(value: float) -> str:
     return f"{value:.3g}" if value >= 0.01 else "0.00"
 
 
-def _range(one: ExpectedRange) -> str:
-    return f"{_number_text(one.low)}-{_number_text(one.high)}"
+def _range_text(expected: ExpectedRange) -> str:
+    return f"{_number_text(expected.low)}-{_number_text(expected.high)}"
 
 
-def _sources(routes: Iterable[Route]) -> Iterator[str]:
+def _source_lines(routes: Iterable[Route]) -> Iterator[str]:
+    """Yields each statement about routes once, with the names of its routes."""
     yield "sources of the constants"
-    names_of: dict[str, list[str]] = {}
+    route_names: dict[str, list[str]] = {}
     for route in routes:
         for limit in route.limits:
-            names_of.setdefault(f"{limit.wire}: {limit.source}", []).append(route.name)
-            names_of.setdefault(_limit_text(limit), []).append(route.name)
+            route_names.setdefault(f"{limit.wire}: {limit.source}", []).append(route.name)
+            route_names.setdefault(f"{limit.wire}: {limit.why}", []).append(route.name)
         share = route.efficiency
         shares = f"{share.low:g} to {share.high:g} of the limit, {share.typical:g} typical"
-        names_of.setdefault(f"{shares}: {share.source}", []).append(route.name)
-        names_of.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
-    for sentence, names in names_of.items():
-        yield from _wrapped("", f"{', '.join(dict.fromkeys(names))}: {sentence}", indent=2)
+        route_names.setdefault(f"{shares}: {share.source}", []).append(route.name)
+        route_names.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
+    for statement, names in route_names.items():
+        yield from _wrapped("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
     yield from _wrapped("", f"range of latency: 0.5 to 2.5 times the model: {LATENCY_SOURCE}", indent=2)
-
-
-def _limit_text(limit: Limit) -> str:
-    return f"{limit.wire}: {limit.why}"

@@ -44,7 +44,7 @@ def export(format_name: str, names: Sequence[str], output: Path | None, *, is_re
             raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")
     if is_redacted:
         logs = redact_all(logs)
-    content = io.BytesIO()
+    buffer = io.BytesIO()
     with activity(f"writing {format_name}"):
-        exporter.write(logs, content)
-    write_whole(output, content.getvalue())
+        exporter.write(logs, buffer)
+    write_whole(output, buffer.getvalue())

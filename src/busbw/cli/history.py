@@ -1,4 +1,8 @@
-"""`busbw history`: trends of a measurement over time."""
+"""`busbw history`: trends of a measurement over time.
+
+A trend is the series of runs of one configuration. In each band of sizes, the score of a run is its speed relative to
+the usual one. A change is a lasting step of the scores.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -19,6 +23,7 @@ from busbw.terminal import activity, console, width_of
 from busbw.units import count_text, size_text
 
 _MAX_DIFFERENCES = 6
+"""Maximum number of shown differences between the runs before and after a change."""
 
 
 @click.command()
@@ -55,46 +60,51 @@ def history(
     the same settings that change the meaning of a time.
     """
     folder = store_folder(store)
-    wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
+    run_filter = build_filter(datetime.now(timezone.utc), collective, **filters)
     with open_index(folder) as index:
         with activity("looking for changes"):
-            found = index.query(
-                lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms)
+            all_trends = index.query(
+                lambda connection: trends(connection, run_filter, any_host=any_host, false_alarms=false_alarms)
             )
-        wrong, runs = index.query(lambda connection: count_wrong(connection, wanted))
+        wrong_count, wrong_run_count = index.query(lambda connection: count_wrong(connection, run_filter))
         print_index_problems(index)
-    if wrong:
-        excluded = f"{count_text(wrong, 'measurement')} of {count_text(runs, 'run')} excluded: the data were wrong"
+    if wrong_count:
+        measurements, runs = count_text(wrong_count, "measurement"), count_text(wrong_run_count, "run")
+        excluded = f"{measurements} of {runs} excluded: the data were wrong"
         click.echo(f"{excluded}, so the times mean nothing (busbw runs --rows)", err=True)
-    if wrong and not found:
+    if wrong_count and not all_trends:
         raise UsageError(f"all matching runs in {folder} have wrong data", remedy="list them with busbw runs --rows")
-    if not found:
-        raise UsageError(f"no run of {wanted.collective} in {folder} matches", remedy="list all runs with busbw runs")
+    if not all_trends:
+        raise UsageError(
+            f"no run of {run_filter.collective} in {folder} matches", remedy="list all runs with busbw runs"
+        )
     if as_json:
-        for trend in found:
-            click.echo(msgspec.json.encode(_json(trend)))
+        for trend in all_trends:
+            click.echo(msgspec.json.encode(_json_object(trend)))
         return
     out = console()
-    for trend in found[:limit]:
-        for line in _lines(trend, width_of() if draw else 0):
+    for trend in all_trends[:limit]:
+        for line in _trend_lines(trend, picture_width=width_of() if draw else 0):
             out.print(line)
-    if len(found) > limit:
-        click.echo(f"the longest {limit} of {len(found)} trends; --limit shows more, and filters choose", err=True)
+    if len(all_trends) > limit:
+        click.echo(f"the longest {limit} of {len(all_trends)} trends; --limit shows more, and filters choose", err=True)
 
 
-def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
+def _trend_lines(trend: Trend, *, picture_width: int) -> Iterator[Text]:
+    """Yields the lines about a trend. A picture width of 0 omits the picture."""
     key = trend.key
-    parts = [key.collective, key.dtype, key.redop, None if key.root is None else f"root {key.root}"]
-    parts += [f"group {key.group}" if key.group else None, key.variant, PLACEMENT_WORDS[key.placement], key.method]
-    yield Text(" ".join(part for part in parts if part), style="bold")
+    title_words = [key.collective, key.dtype, key.redop, None if key.root is None else f"root {key.root}"]
+    title_words += [f"group {key.group}" if key.group else None, key.variant]
+    title_words += [PLACEMENT_WORDS[key.placement], key.method]
+    yield Text(" ".join(word for word in title_words if word), style="bold")
     ranks = "unknown number of ranks" if key.ranks is None else count_text(key.ranks, "rank")
     yield Text(
         f"on: {ranks}, hosts {key.hosts or 'unknown'}, {key.device or 'unknown device'}, "
         f"backend {key.backend or 'unknown'}"
     )
-    count = len(trend.names)
-    span = f"{time_text(trend.times_s[0])} to {time_text(trend.times_s[-1])} UTC" if count else ""
-    yield Text(f"{count_text(count, 'run')}, {span}")
+    run_count = len(trend.names)
+    period = f"{time_text(trend.times_s[0])} to {time_text(trend.times_s[-1])} UTC" if run_count else ""
+    yield Text(f"{count_text(run_count, 'run')}, {period}")
     if picture_width and (drawn := picture(trend, width=picture_width)):
         yield Text(drawn)
     for band in trend.bands:
@@ -104,18 +114,17 @@ def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
 
 def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
     sizes = " to ".join(dict.fromkeys((size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1]))))
-    known = [score for score in band.scores if score is not None]
+    scores = [score for score in band.scores if score is not None]
     # The median of a few runs is not yet the usual level.
-    usual = f"the median of {count_text(len(known), 'run')}" if band.is_too_short else "usual"
-    last = f"last run at {known[-1]:.1%} of {usual}" if known else "no run"
+    usual = f"the median of {count_text(len(scores), 'run')}" if band.is_too_short else "usual"
+    last = f"last run at {scores[-1]:.1%} of {usual}" if scores else "no run"
     if not band.changes:
-        found = "too few runs to detect a change" if band.is_too_short else "no change of level"
-        yield Text(f"{band.band} ({sizes}): {found}, {last}")
+        result = "too few runs to detect a change" if band.is_too_short else "no change of level"
+        yield Text(f"{band.band} ({sizes}): {result}, {last}")
         return
     yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last}")
     for change in band.changes:
-        style = "red" if change.shift < 0 else "green"
-        word = "slower" if change.shift < 0 else "faster"
+        style, word = ("red", "slower") if change.shift < 0 else ("green", "faster")
         yield Text(
             f"  {abs(change.shift):.1%} {word} from {time_text(trend.times_s[change.at])} on: {trend.names[change.at]}",
             style=style,
@@ -127,12 +136,13 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
             yield Text("    the records show no difference to the run before")
 
 
-def _json(trend: Trend) -> dict[str, object]:
+def _json_object(trend: Trend) -> dict[str, object]:
+    """Returns the trend as it is printed with `--json`."""
     return {
         "same": trend.key._asdict(),
         "runs": [
-            {"name": name, "time_s": time_s, "speed": {band.band: band.scores[number] for band in trend.bands}}
-            for number, (name, time_s) in enumerate(zip(trend.names, trend.times_s, strict=True))
+            {"name": name, "time_s": time_s, "speed": {band.band: band.scores[index] for band in trend.bands}}
+            for index, (name, time_s) in enumerate(zip(trend.names, trend.times_s, strict=True))
         ],
         "usual_us": {str(size): time_us for size, time_us in trend.usual_us.items()},
         "too_short": [band.band for band in trend.bands if band.is_too_short],

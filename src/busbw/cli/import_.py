@@ -1,8 +1,12 @@
-"""`busbw import`: reads logs of all known programs; shows their tables, and refused lines with the reasons."""
+"""`busbw import`: reads logs of all known programs; shows their tables, and refused lines with the reasons.
+
+A reader yields a file as events: chunks of a table (`TableChunk`), refused lines (`Refusal`) and remarks (`LogNote`).
+Files of any length are read in bounded memory, except with `--json`.
+"""
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,11 +29,12 @@ from busbw.units import count_text, plain, size_text
 _MAX_TABLES = 60
 _MAX_REFUSALS = 10
 _MAX_SKIPPED = 5
+"""Maximum numbers of shown tables and refused lines of a file, and of skipped files of a folder."""
 
 
 @dataclass
-class _Tally:
-    """Counts and failures over all files."""
+class _Totals:
+    """Counts and read errors over all files."""
 
     rows: int = 0
     refused: int = 0
@@ -38,32 +43,35 @@ class _Tally:
 
 @dataclass
 class _TableSummary:
-    """Summary of a table without its rows."""
+    """Summary of a table without its rows. Chunks of the table are added as they are read."""
 
     table: Table
     rows: int = 0
-    sizes: tuple[int, int] = (0, 0)
+    size_range: tuple[int, int] = (0, 0)
+    """Minimum and maximum in bytes. Meaningless without rows."""
     dtypes: set[str] = field(default_factory=set)
     variants: set[str] = field(default_factory=set)
-    best_busbw: float | None = None
-    best_algbw: float | None = None
+    best_busbw_gbps: float | None = None
+    best_algbw_gbps: float | None = None
 
     def add(self, table: Table) -> None:
         """Adds another chunk of the same table."""
         for row in table.rows:
-            low, high = self.sizes
-            self.sizes = (min(low, row.size_bytes), max(high, row.size_bytes)) if self.rows else (row.size_bytes,) * 2
+            low, high = self.size_range if self.rows else (row.size_bytes, row.size_bytes)
+            self.size_range = (min(low, row.size_bytes), max(high, row.size_bytes))
             self.rows += 1
             self.dtypes.update(filter(None, [row.dtype]))
             self.variants.update(filter(None, [row.variant]))
             for figure in row.figures.values():
-                self.best_busbw = _larger(self.best_busbw, figure.busbw_gbps)
-                self.best_algbw = _larger(self.best_algbw, figure.algbw_gbps)
+                self.best_busbw_gbps = _maximum(self.best_busbw_gbps, figure.busbw_gbps)
+                self.best_algbw_gbps = _maximum(self.best_algbw_gbps, figure.algbw_gbps)
         self.table = msgspec.structs.replace(table, rows=())
 
 
-def _larger(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one if other is None else max(one, other)
+def _maximum(first: float | None, second: float | None) -> float | None:
+    """Maximum of the known values. None if both are unknown."""
+    known = [value for value in (first, second) if value is not None]
+    return max(known, default=None)
 
 
 @click.command(name="import")
@@ -82,41 +90,40 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
     if redacted and not as_json:
         raise UsageError("--redact needs --json", remedy="add --json")
     claims = UserClaims(None if collective is None else known_collective(collective, "--collective: "))
-    tally = _Tally()
-    show: Callable[[Path, UserClaims, _Tally], None] = _print_summary
-    if as_rows:
-        show = _print_rows
+    totals = _Totals()
+    print_file: Callable[[Path, UserClaims, _Totals], None] = _print_rows if as_rows else _print_summary
     if as_json:
-        _print_object(paths, claims, tally, redacted=redacted)
+        _print_object(paths, claims, totals, redacted=redacted)
     else:
-        for path in _files(paths, tally):
-            show(path, claims, tally)
-    for error in tally.failures[:-1]:
+        for path in _log_files(paths, totals):
+            print_file(path, claims, totals)
+    for error in totals.failures[:-1]:
         click.echo(f"busbw: {error}", err=True)
-    if tally.failures:
-        raise tally.failures[-1]
-    return ExitCode.WRONG_DATA if tally.refused else ExitCode.GOOD
+    if totals.failures:
+        raise totals.failures[-1]
+    return ExitCode.WRONG_DATA if totals.refused else ExitCode.GOOD
 
 
-def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
-    """Yields the files; for a folder, all files in it that hold a table."""
+def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
+    """Yields the files; for a folder, all files in it that hold a table. Prints the skipped ones."""
     for path in paths:
         if not path.is_dir():
             yield path
             continue
-        found, skipped = False, 0
+        has_log, skipped_count = False, 0
         for file in sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)):
             if reason := _skip_reason(file):
-                skipped += 1
-                if skipped <= _MAX_SKIPPED:
+                skipped_count += 1
+                if skipped_count <= _MAX_SKIPPED:
                     click.echo(f"skipped: {reason}", err=True)
             else:
-                found = True
+                has_log = True
                 yield file
-        if skipped > _MAX_SKIPPED:
-            click.echo(f"skipped: {count_text(skipped - _MAX_SKIPPED, 'more file')} in {path} without a row", err=True)
-        if not found:
-            tally.failures.append(
+        if skipped_count > _MAX_SKIPPED:
+            more_files = count_text(skipped_count - _MAX_SKIPPED, "more file")
+            click.echo(f"skipped: {more_files} in {path} without a row", err=True)
+        if not has_log:
+            totals.failures.append(
                 UsageError(f"no file in {path} has a row of a known format", remedy="give a folder of logs")
             )
 
@@ -136,30 +143,33 @@ def _skip_reason(file: Path) -> str:
     return ""
 
 
-def _events(path: Path, claims: UserClaims, tally: _Tally) -> Iterator[Event]:
-    """Yields the events of a file. Stores a read error in the tally, so that other files are still read."""
+def _events(path: Path, claims: UserClaims, totals: _Totals) -> Iterator[Event]:
+    """Yields the events of a file and counts them. Stores a read error, so that other files are still read."""
     try:
         for event in readers.stream(path, claims):
             if isinstance(event, TableChunk):
-                tally.rows += len(event.table.rows)
+                totals.rows += len(event.table.rows)
             elif isinstance(event, Refusal):
-                tally.refused += 1
+                totals.refused += 1
             yield event
     except BusbwError as error:
-        tally.failures.append(error)
+        totals.failures.append(error)
 
 
-def _print_rows(path: Path, claims: UserClaims, tally: _Tally) -> None:
+def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
+    """Prints each row as one JSON object, for `--rows`."""
     sys.stdout.flush()
     out = sys.stdout.buffer
     encoder = msgspec.json.Encoder()
     source = encoder.encode(str(path))
-    for event in _events(path, claims, tally):
+    for event in _events(path, claims, totals):
         if isinstance(event, TableChunk):
-            head = b'{"source":' + source + b',"table":%d,' % event.table.first_line
-            out.write(b"".join(head + encoder.encode(row)[1:] + b"\n" for row in event.table.rows))
-            for warning in event.table.warnings if event.is_last else ():
-                click.echo(f"{path}:{event.table.first_line}: {warning}", err=True)
+            # Fields that precede those of the row in the same object.
+            prefix = b'{"source":' + source + b',"table":%d,' % event.table.first_line
+            out.write(b"".join(prefix + encoder.encode(row)[1:] + b"\n" for row in event.table.rows))
+            if event.is_last:
+                for warning in event.table.warnings:
+                    click.echo(f"{path}:{event.table.first_line}: {warning}", err=True)
         elif isinstance(event, Refusal):
             click.echo(f"{path}:{event.line}: refused: {event.reason}", err=True)
         else:
@@ -167,9 +177,10 @@ def _print_rows(path: Path, claims: UserClaims, tally: _Tally) -> None:
     out.flush()
 
 
-def _print_object(paths: tuple[Path, ...], claims: UserClaims, tally: _Tally, *, redacted: bool) -> None:
-    logs: list[Log] = [readers.collect(str(path), _events(path, claims, tally)) for path in _files(paths, tally)]
-    if tally.failures and not tally.rows and not tally.refused:
+def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, *, redacted: bool) -> None:
+    """Prints one JSON object about all files, for `--json`. Prints nothing if no file could be read."""
+    logs: list[Log] = [readers.collect(str(path), _events(path, claims, totals)) for path in _log_files(paths, totals)]
+    if totals.failures and not totals.rows and not totals.refused:
         return
     if redacted:
         logs = list(redact_all(logs))
@@ -179,24 +190,29 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, tally: _Tally, *,
         "rows": sum(len(log.rows) for log in logs),
         "candidate_rows": sum(log.candidate_rows for log in logs),
         "refused": [{"source": log.source, **msgspec.to_builtins(refusal)} for log in logs for refusal in log.refused],
-        "warnings": [
-            *({"source": log.source, "line": None, "message": text} for log in logs for text in log.warnings),
-            *(
-                {"source": log.source, "line": table.first_line, "message": text}
-                for log in logs
-                for table in log.tables
-                for text in table.warnings
-            ),
-            *({"source": None, "line": None, "message": str(error)} for error in tally.failures),
-        ],
+        "warnings": _warning_objects(logs, totals.failures),
     }
     click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
 
 
-def _print_summary(path: Path, claims: UserClaims, tally: _Tally) -> None:
-    overview = _Overview()
+def _warning_objects(logs: Sequence[Log], failures: Sequence[BusbwError]) -> list[dict[str, object]]:
+    """Warnings about logs, then those about tables, then read errors."""
+    warnings: list[dict[str, object]] = []
+    for log in logs:
+        warnings += [{"source": log.source, "line": None, "message": text} for text in log.warnings]
+    for log in logs:
+        for table in log.tables:
+            line = table.first_line
+            warnings += [{"source": log.source, "line": line, "message": text} for text in table.warnings]
+    warnings += [{"source": None, "line": None, "message": str(error)} for error in failures]
+    return warnings
+
+
+def _print_summary(path: Path, claims: UserClaims, totals: _Totals) -> None:
+    """Prints the tables of a file and its refused lines, for a terminal."""
+    overview = _FileOverview()
     with activity(f"reading {path}"):
-        for event in _events(path, claims, tally):
+        for event in _events(path, claims, totals):
             overview.add(event)
     if overview.is_empty:
         return
@@ -205,54 +221,57 @@ def _print_summary(path: Path, claims: UserClaims, tally: _Tally) -> None:
         console.print(line)
 
 
-class _Overview:
+class _FileOverview:
     """Contents of a file in bounded memory: the first tables and refusals, and the count of each."""
 
     def __init__(self) -> None:
         self._summaries: list[_TableSummary] = []
-        self._open: dict[int, _TableSummary] = {}
-        self._refused: list[Refusal] = []
+        """The first tables."""
+        self._incomplete: dict[int, _TableSummary] = {}
+        """Tables with further chunks to come, by their first line."""
+        self._refusals: list[Refusal] = []
+        """The first refusals."""
         self._notes: list[str] = []
-        self._rows = self._tables = self._refusals = 0
+        self._row_count = self._table_count = self._refusal_count = 0
 
     @property
     def is_empty(self) -> bool:
-        return not (self._rows or self._tables or self._refusals)
+        return not (self._row_count or self._table_count or self._refusal_count)
 
     def add(self, event: Event) -> None:
         if isinstance(event, Refusal):
-            self._refusals += 1
-            if len(self._refused) < _MAX_REFUSALS:
-                self._refused.append(event)
+            self._refusal_count += 1
+            if len(self._refusals) < _MAX_REFUSALS:
+                self._refusals.append(event)
         elif isinstance(event, LogNote):
             self._notes.append(event.sentence)
         else:
             self._add_table(event)
 
     def _add_table(self, chunk: TableChunk) -> None:
-        self._rows += len(chunk.table.rows)
+        self._row_count += len(chunk.table.rows)
         line = chunk.table.first_line
-        summary = self._open.pop(line, None)
+        summary = self._incomplete.pop(line, None)
         if summary is None:
-            self._tables += 1
-            if self._tables > _MAX_TABLES and chunk.is_last:
+            self._table_count += 1
+            if self._table_count > _MAX_TABLES and chunk.is_last:
                 return
             summary = _TableSummary(chunk.table)
-            if self._tables <= _MAX_TABLES:
+            if self._table_count <= _MAX_TABLES:
                 self._summaries.append(summary)
         summary.add(chunk.table)
         if not chunk.is_last:
-            self._open[line] = summary
+            self._incomplete[line] = summary
 
     def lines(self, path: Path) -> Iterator[Text | Grid | Padding]:
         """Yields the lines for the terminal."""
-        seen = count_text(self._rows + self._refusals, "row")
-        head = f"{path}: {self._rows:,} of {seen} read, {count_text(self._tables, 'table')}"
-        yield Text(plain(head), style="bold")
+        candidate_rows = count_text(self._row_count + self._refusal_count, "row")
+        heading = f"{path}: {self._row_count:,} of {candidate_rows} read, {count_text(self._table_count, 'table')}"
+        yield Text(plain(heading), style="bold")
         if self._summaries:
             yield _grid(self._summaries)
-        if self._tables > len(self._summaries):
-            yield Text(f"  and {self._tables - len(self._summaries):,} more tables")
+        if self._table_count > len(self._summaries):
+            yield Text(f"  and {self._table_count - len(self._summaries):,} more tables")
         for summary in self._summaries:
             table = summary.table
             if table.complete is False:
@@ -262,13 +281,14 @@ class _Overview:
                 yield _remark(f"line {table.first_line}: {warning}", "yellow")
         for note in self._notes:
             yield _remark(note, "yellow")
-        for refusal in self._refused:
+        for refusal in self._refusals:
             yield _remark(f"line {refusal.line} refused: {refusal.reason}", "red")
-        if self._refusals > len(self._refused):
-            yield _remark(f"and {self._refusals - len(self._refused):,} more refused", "red")
+        if self._refusal_count > len(self._refusals):
+            yield _remark(f"and {self._refusal_count - len(self._refusals):,} more refused", "red")
 
 
 def _remark(text: str, style: str) -> Padding:
+    """An indented line below the tables."""
     return Padding(Text(plain(text), style=style), (0, 0, 0, 2), expand=False)
 
 
@@ -284,21 +304,27 @@ def _grid(summaries: list[_TableSummary]) -> Grid:
     grid.add_column("format", overflow="fold")
     for summary in summaries:
         table = summary.table
-        low, high = map(size_text, summary.sizes)
         best = "?"
-        if summary.best_busbw is not None:
-            best = f"{summary.best_busbw:.2f} bus"
-        elif summary.best_algbw is not None:
-            best = f"{summary.best_algbw:.2f} alg"
-        about = f"{table.format}: {', '.join(sorted(summary.variants))}" if summary.variants else table.format
+        if summary.best_busbw_gbps is not None:
+            best = f"{summary.best_busbw_gbps:.2f} bus"
+        elif summary.best_algbw_gbps is not None:
+            best = f"{summary.best_algbw_gbps:.2f} alg"
+        variants = f": {', '.join(sorted(summary.variants))}" if summary.variants else ""
         grid.add_row(
             str(table.first_line),
             Text(plain(table.collective or "?")),
             str(table.ranks or "?"),
             Text(plain(", ".join(sorted(summary.dtypes))) or "?"),
-            "none" if not summary.rows else low if low == high else f"{low} - {high}",
+            _size_range_text(summary),
             f"{summary.rows:,}",
             best,
-            Text(plain(about)),
+            Text(plain(f"{table.format}{variants}")),
         )
     return grid
+
+
+def _size_range_text(summary: _TableSummary) -> str:
+    if not summary.rows:
+        return "none"
+    low, high = map(size_text, summary.size_range)
+    return low if low == high else f"{low} - {high}"

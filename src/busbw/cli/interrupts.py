@@ -1,4 +1,4 @@
-"""Interrupts of commands that still print their partial result: SIGTERM and SIGHUP act like Ctrl-C."""
+"""Interrupts of commands that keep a partial result (`ab`, `fastpath tune`): SIGTERM and SIGHUP act like Ctrl-C."""
 
 import signal
 import threading
@@ -15,13 +15,13 @@ _REPEAT_S = 2.0
 
 
 class InterruptGuard:
-    """Signal handler that ignores repeats, so that they do not cut off the partial result."""
+    """Signal handler that ignores repeated signals, so that they do not cut off the partial result."""
 
     def __init__(self) -> None:
         self._quiet_until_s = 0.0
 
     def ignore_repeats(self) -> None:
-        """Ignores repeats for 2 s, after a signal to this process or to a started program."""
+        """Ignores signals for 2 s. Called after a signal to this process or to a program that it started."""
         self._quiet_until_s = monotonic() + _REPEAT_S
 
     def handle_signal(self, number: int, _frame: FrameType | None) -> None:

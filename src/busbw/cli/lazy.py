@@ -1,4 +1,4 @@
-"""Group of commands that imports each command when it is called."""
+"""Group of click commands that imports each command when it is called, because some import slow libraries."""
 
 import difflib
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from busbw.errors import UsageError
 class LazyGroup(click.Group):
     """Group of commands in modules of one package.
 
-    Each module has the name of its command, with underscores. A keyword gets one at the end: `import_`. Lazy imports
-    keep short commands fast, because some commands import slow libraries.
+    Each module and the function in it have the name of the command, with underscores for dashes. A keyword gets an
+    underscore at the end: `import_`.
 
     Args:
         package: Package of the modules.
         sections: For each heading of the help its commands, with one line each.
         renamed: Old names of commands, accepted for one release, and their new names.
-        others: Arguments of `click.Group`.
+        attributes: Further arguments of `click.Group`.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class LazyGroup(click.Group):
         package: str,
         sections: Mapping[str, Mapping[str, str]],
         renamed: Mapping[str, str] | None = None,
-        **others: Any,
+        **attributes: Any,
     ) -> None:
-        super().__init__(**others)
+        super().__init__(**attributes)
         self._package = package
         self._sections = sections
         self._renamed = renamed or {}
@@ -58,13 +58,14 @@ class LazyGroup(click.Group):
             UsageError: There is no such command.
         """
         names = self.list_commands(context)
-        if args and (new := self._renamed.get(args[0])):
+        if args and (new_name := self._renamed.get(args[0])):
             if not context.resilient_parsing:
-                warn_deprecated(f"{context.command_path} {args[0]}", f"{context.command_path} {new}")
-            args = [new, *args[1:]]
-        if args and args[0] not in names and not args[0].startswith("-") and not context.resilient_parsing:
-            close = difflib.get_close_matches(args[0], names, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
+                warn_deprecated(f"{context.command_path} {args[0]}", f"{context.command_path} {new_name}")
+            args = [new_name, *args[1:]]
+        is_unknown = bool(args) and args[0] not in names and not args[0].startswith("-")
+        if is_unknown and not context.resilient_parsing:  # shell completion parses without errors
+            similar = difflib.get_close_matches(args[0], names, n=1)
+            hint = f"did you mean {similar[0]}? " if similar else ""
             raise UsageError(
                 f'"{args[0]}" is not a command of {context.command_path}',
                 remedy=f"{hint}{context.command_path} --help lists them",

@@ -40,8 +40,8 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, is_set:
     if not is_set or context.resilient_parsing:
         return
     # The engine prints its version first; equal lines are printed once.
-    words = dict.fromkeys([f"busbw {__version__}", *engine.versions().splitlines()])
-    click.echo("\n".join(words))
+    unique_lines = dict.fromkeys([f"busbw {__version__}", *engine.versions().splitlines()])
+    click.echo("\n".join(unique_lines))
     context.exit()
 
 
@@ -84,18 +84,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     except click.ClickException as error:
         return _print_error(error.format_message(), ExitCode.USAGE)
-    except (KeyboardInterrupt, click.Abort) as ending:
+    except (KeyboardInterrupt, click.Abort) as raised:
         # click converts an interrupt to an Abort.
-        interrupt = ending.__cause__ if isinstance(ending, click.Abort) else ending
+        interrupt = raised.__cause__ if isinstance(raised, click.Abort) else raised
         return interrupt_exit_code(interrupt) if isinstance(interrupt, KeyboardInterrupt) else ExitCode.INTERRUPTED
-    except (BrokenPipeError, SystemExit) as ending:
-        # click converts BrokenPipeError to exit 1, which means wrong data. Exit 0 ends a shell completion.
-        if isinstance(ending, SystemExit) and ending.code != 1:
+    except (BrokenPipeError, SystemExit) as raised:
+        # click converts BrokenPipeError to exit 1, which would mean wrong data. Other codes end a shell completion.
+        if isinstance(raised, SystemExit) and raised.code != 1:
             raise
         _discard_output()
         return ExitCode.OUTPUT_CLOSED
     except OSError as error:
-        # Print first: only stdout may be unwritable.
+        # Print before discarding: stderr may still be writable.
         code = _print_error(*_message_and_code(error))
         _discard_output()
         return code
@@ -111,8 +111,8 @@ def _refuse_invalid_utf8(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError as error:
-            shown = word.encode(errors="replace").decode()
-            raise UsageError(f'"{shown}" is not UTF-8 text', remedy="write or rename it in UTF-8") from error
+            printable = word.encode(errors="replace").decode()
+            raise UsageError(f'"{printable}" is not UTF-8 text', remedy="write or rename it in UTF-8") from error
 
 
 def _message_and_code(error: OSError) -> tuple[str, ExitCode]:
@@ -132,6 +132,7 @@ def _discard_output() -> None:
 
 
 def _print_error(sentence: str, code: int) -> int:
+    """Prints the error, and returns the exit code."""
     # A message may contain file names and log text, which must not control the terminal.
     with suppress(OSError):
         click.echo(f"busbw: {plain(sentence)}", err=True)

@@ -1,4 +1,4 @@
-"""Access to the run store for the commands that list runs."""
+"""Access to the run store for the commands that list runs: `runs` and `history`."""
 
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,10 +10,15 @@ from busbw.store import Index, default_folder
 from busbw.terminal import activity
 
 _MAX_PROBLEMS = 3
+"""Maximum number of unreadable files that are named."""
 
 
 def store_folder(store: Path | None) -> Path:
-    """Returns `--store`, which must exist, or the default folder, which may be missing."""
+    """Returns the value of `--store`, which must exist, or the default folder, which may be missing.
+
+    Raises:
+        UsageError: `--store` is not a folder.
+    """
     if store is not None and not store.is_dir():
         raise UsageError(f"--store {store} is not a folder", remedy="give the folder of the runs")
     return store or default_folder()
@@ -37,5 +42,6 @@ def print_index_problems(index: Index) -> None:
 
 
 def time_text(time_s: float, source: str = "log") -> str:
-    """Formats a time in UTC, to the minute, and marks a time of the file instead of the log."""
-    return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}" + ("" if source == "log" else " (file)")
+    """Formats a time (seconds since 1970) in UTC, to the minute. Marks a time that is the file's, not from the log."""
+    mark = "" if source == "log" else " (file)"
+    return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}{mark}"

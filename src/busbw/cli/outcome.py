@@ -1,4 +1,7 @@
-"""Summary of a run on stderr: crash message, curve, verdict and path of the record."""
+"""Summary of a run on stderr: crash message, curve, sentence about correctness and path of the record.
+
+`busbw run` and `busbw launch` call it after the engine has ended, and verify that its record is complete.
+"""
 
 import os
 import signal
@@ -29,7 +32,8 @@ _CUT_SHORT: dict[int, str] = {
 }
 """Predicate for a run without an end record, by exit code."""
 _READ_LIMIT_S = 2.0
-_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+"""Time after an interrupt in which the reader of stdout may read the rest of the table."""
+_CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 _INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices"}
 """Flags with which the engine prints information and measures nothing."""
@@ -60,15 +64,15 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
     Raises:
         RecordsError: The run succeeded, but the record cannot be read.
     """
-    if sentence := _crash_message(code):
-        click.echo(f"busbw: {sentence}", err=True)
+    if message := _crash_message(code):
+        click.echo(f"busbw: {message}", err=True)
     if path is None or not path.exists() or code == ExitCode.USAGE:
         return
     try:
-        _report(path, code, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
+        _print_record_summary(path, code, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
     except RecordsError:
         if code == ExitCode.GOOD:
-            raise  # otherwise the engine has printed its own error
+            raise  # with another code the engine has printed its own error
 
 
 def kind_of(line: bytes) -> str | None:
@@ -88,22 +92,25 @@ def kinds_in(path: Path) -> Mapping[str, int]:
     if not path.exists():
         return {}
     with path.open("rb") as lines:
-        return Counter(kind for line in lines if (kind := kind_of(line)) is not None)
+        kinds = map(kind_of, lines)
+        return Counter(kind for kind in kinds if kind is not None)
 
 
 def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cut: bool = False) -> int:
-    """Returns the exit code, or prints an error and returns ENVIRONMENT if a successful run has an incomplete record.
+    """Returns the exit code. If a successful run has an incomplete record, prints an error and returns ENVIRONMENT.
 
     Args:
         code: Exit code of the program.
         kinds: Number of its records of each kind.
         flags: Flags of the engine.
-        was_cut: True if a record was incomplete, which was already reported.
+        was_cut: True if a record line was incomplete, which was already reported.
     """
     if code == ExitCode.GOOD and was_cut:
         return ExitCode.ENVIRONMENT
     runs, ends = kinds.get("run", 0), kinds.get("end", 0)
-    if code != ExitCode.GOOD or (runs, ends) == (1, 1) or not _INFORMATION_FLAGS.isdisjoint(flags):
+    is_complete = runs == 1 and ends == 1
+    prints_information = not _INFORMATION_FLAGS.isdisjoint(flags)
+    if code != ExitCode.GOOD or is_complete or prints_information:
         return code
     written = "no record" if not kinds else f"{count_text(runs, 'beginning')} and {count_text(ends, 'end')} of a record"
     click.echo(
@@ -115,7 +122,7 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
 
 
 def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
-    """Waits until the table is read, at most 2 s after an interrupt, and reports lost bytes."""
+    """Waits until the reader of stdout has read the table, at most 2 s after an interrupt, and reports lost bytes."""
     lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None)
     if lost_bytes:
         loss = (
@@ -132,13 +139,13 @@ def _crash_message(code: int) -> str:
             "the engine was killed (SIGKILL), usually for lack of memory; check dmesg and the job's memory limit, "
             "then use fewer ranks per machine or a smaller -e"
         )
-    if number in _CRASHES:
+    if number in _CRASH_SIGNALS:
         name = signal.Signals(number).name
         return f"the engine crashed ({name}), which is a bug; run it again with NCCL_DEBUG=INFO and report both"
     return ""
 
 
-def _report(path: Path, code: int, *, draw: bool) -> None:
+def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
     record = read(path)
     if draw:
         rows, width = busbw_records.table_of(record).rows, width_of()

@@ -1,4 +1,4 @@
-"""`busbw refs`: lists the references with published figures, or shows one."""
+"""`busbw refs`: lists the references, which are published figures to judge a run by, or shows one."""
 
 import click
 from rich.table import Table
@@ -8,7 +8,8 @@ from busbw.reference import Reference, Sweep, find, references
 from busbw.terminal import StreamConsole
 from busbw.units import size_text
 
-_HALF_WIDTH = 60
+_WIDE = 120
+"""Minimum width of the terminal, in columns, for the full table."""
 
 
 @click.command()
@@ -16,45 +17,48 @@ _HALF_WIDTH = 60
 def refs(name: str | None) -> None:
     """Lists the references that come with busbw, or shows NAME, which may be a .toml file."""
     if name is None:
-        _list(references())
+        _print_list(references())
     else:
-        _show(find(name))
+        _print_reference(find(name))
 
 
-def _list(all_references: dict[str, Reference]) -> None:
+def _print_list(all_references: dict[str, Reference]) -> None:
     console = StreamConsole(highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     for column in ("ranks", "nodes"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("best busbw", no_wrap=console.width >= 2 * _HALF_WIDTH)
-    if console.width >= 2 * _HALF_WIDTH:
+    is_wide = console.width >= _WIDE
+    table.add_column("best busbw", no_wrap=is_wide)
+    if is_wide:
         table.add_column("library", no_wrap=True)
         table.add_column("date", no_wrap=True)
     for key, reference in all_references.items():
-        more = (
-            (reference.library or "not stated", f"{reference.date} ({reference.date_is})")
-            if console.width >= 2 * _HALF_WIDTH
-            else ()
-        )
-        table.add_row(key, str(reference.ranks), str(reference.nodes), _best_text(reference), *more)
+        cells = [key, str(reference.ranks), str(reference.nodes), _best_busbw_text(reference)]
+        if is_wide:
+            cells += [reference.library or "not stated", f"{reference.date} ({reference.date_is})"]
+        table.add_row(*cells)
     console.print(table)
     console.print(
         f"{len(all_references)} references; `busbw refs NAME` shows one with its source. GB/s = 1e9 bytes per second."
     )
 
 
-def _best_text(reference: Reference) -> str:
+def _best_busbw_text(reference: Reference) -> str:
+    """Returns the best busbw of up to two collectives. A floor is a lower bound, not a measurement."""
     best: dict[str, tuple[float, bool]] = {}
     for sweep in reference.sweeps:
-        value = max(point.busbw_gbps for point in sweep.points)
-        if value > best.get(sweep.collective, (0.0, False))[0]:
-            best[sweep.collective] = (value, sweep.kind == "floor")
-    words = [f"{collective} {value:.4g}{' (floor)' if floor else ''}" for collective, (value, floor) in best.items()]
-    return ", ".join(words[:2]) + (f" and {len(words) - 2} more" if len(words) > 2 else "")
+        busbw_gbps = max(point.busbw_gbps for point in sweep.points)
+        if busbw_gbps > best.get(sweep.collective, (0.0, False))[0]:
+            best[sweep.collective] = (busbw_gbps, sweep.kind == "floor")
+    texts = [
+        f"{collective} {busbw_gbps:.4g}{' (floor)' if is_floor else ''}"
+        for collective, (busbw_gbps, is_floor) in best.items()
+    ]
+    return ", ".join(texts[:2]) + (f" and {len(texts) - 2} more" if len(texts) > 2 else "")
 
 
-def _show(reference: Reference) -> None:
+def _print_reference(reference: Reference) -> None:
     console = StreamConsole(highlight=False)
     facts = {
         "hardware": f"{reference.nodes} node(s), {reference.ranks} x {reference.gpu}; {reference.links}",
@@ -75,8 +79,8 @@ def _show(reference: Reference) -> None:
 
 
 def _sweep_table(sweep: Sweep) -> Table:
-    words = [sweep.collective, sweep.dtype, PLACEMENT_WORDS[sweep.placement], sweep.variant, sweep.algorithm]
-    title = " ".join(word for word in words if word)
+    title_words = [sweep.collective, sweep.dtype, PLACEMENT_WORDS[sweep.placement], sweep.variant, sweep.algorithm]
+    title = " ".join(word for word in title_words if word)
     if sweep.kind == "floor":
         title += " (a floor, not a measurement)"
     table = Table(title=title, caption=sweep.command, title_justify="left", box=None, pad_edge=False)

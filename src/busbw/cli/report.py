@@ -1,4 +1,4 @@
-"""`busbw report`: writes one HTML file with verdict, curves and rows."""
+"""`busbw report`: writes one HTML file with verdict, curves and rows, built by `busbw.report`."""
 
 import re
 from collections import Counter
@@ -66,13 +66,13 @@ def report(
     It compares two logs with each other. The file needs no network and no other file. Exit code 1 for wrong data.
     """
     with activity("reading"):
-        logs, warnings = _read(names)
+        logs, warnings = _read_logs(names)
     if not any(log.rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
-    systems = _systems(logs, system_options)
+    systems = _select_systems(logs, system_options)
     yardstick = selected_reference(reference_name)
     if is_redacted:
-        inputs, yardstick = _redacted(logs, systems, yardstick)
+        inputs, yardstick = _redact_inputs(logs, systems, yardstick)
         warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
         inputs = [ReportInput(log, log_systems) for log, log_systems in zip(logs, systems, strict=True)]
@@ -87,7 +87,7 @@ def report(
     return ExitCode.WRONG_DATA if any(figure.wrong_elements for figure in figures) else ExitCode.GOOD
 
 
-def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
+def _read_logs(names: Sequence[str]) -> tuple[list[Log], list[str]]:
     """Reads all logs. A named log must be readable; the report lists the unreadable files of a folder."""
     logs: list[Log] = []
     warnings: list[str] = []
@@ -97,10 +97,10 @@ def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
         if not Path(name).is_dir() or (Path(name) / RECORDS).is_file():
             logs.append(readers.read(find(name)))
             continue
-        found = sorted(entry.log for entry in entries(Path(name)))
-        if not found:
+        paths = sorted(entry.log for entry in entries(Path(name)))
+        if not paths:
             raise UsageError(f"the folder {name} has no run and no log", remedy="give a folder of runs or logs")
-        for path in found:
+        for path in paths:
             try:
                 logs.append(readers.read(path))
             except BusbwError as error:
@@ -110,50 +110,52 @@ def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
     return logs, warnings
 
 
-def _systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
-    """Returns for each table of each log the system set for it, its log, or all logs. None if not set."""
-    named: dict[tuple[int, int], System] = {}
+def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
+    """Returns the system of each table of each log, as set by `--system`. None if not set.
+
+    An option for one table has priority over one for its log, and that over one for all logs.
+    """
+    systems: dict[tuple[int, int], System] = {}  # by numbers of log and table from 1; 0 means all
     for option_text in system_options:
         match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_text)
-        index = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
-        if match and not 1 <= index[0] <= len(logs):
+        log_number, table_number = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+        if match and not 1 <= log_number <= len(logs):
             log_count = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
             raise UsageError(f"--system {option_text}: {log_count}", remedy="count the logs from 1")
-        if match and match[2] and not 1 <= index[1] <= len(logs[index[0] - 1].tables):
-            table_count = count_text(len(logs[index[0] - 1].tables), "table")
+        if match and match[2] and not 1 <= table_number <= len(logs[log_number - 1].tables):
+            table_count = count_text(len(logs[log_number - 1].tables), "table")
             raise UsageError(f"--system {option_text}: that log has {table_count}", remedy="count the tables from 1")
-        if index in named:
+        if (log_number, table_number) in systems:
             raise UsageError(f"--system {option_text}: the system is set twice", remedy="set it once")
-        named[index] = system.find(match[3] if match else option_text)
+        systems[log_number, table_number] = system.find(match[3] if match else option_text)
     return [
         tuple(
-            named.get((log_number, table_number)) or named.get((log_number, 0)) or named.get((0, 0))
+            systems.get((log_number, table_number)) or systems.get((log_number, 0)) or systems.get((0, 0))
             for table_number in range(1, len(log.tables) + 1)
         )
         for log_number, log in enumerate(logs, start=1)
     ]
 
 
-def _redacted(
+def _redact_inputs(
     logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], reference: ReferenceSelection | None
 ) -> tuple[list[ReportInput], ReferenceSelection | None]:
     """Redacts logs and reference consistently: a name gets the same replacement in all of them."""
-    other = reference.log if reference else None
-    redacted = redact_all([*logs, *([other] if other else [])])
+    reference_log = reference.log if reference else None
+    redacted_logs = redact_all([*logs, *([reference_log] if reference_log else [])])  # the reference is last
     inputs = [
         ReportInput(
             _without_titles(redacted_log),
             log_systems,
             tuple(map(_with_expectation_fields, redacted_log.tables, log.tables)),
         )
-        for log, redacted_log, log_systems in zip(logs, redacted, systems, strict=False)
+        for log, redacted_log, log_systems in zip(logs, redacted_logs, systems, strict=False)
     ]
-    if reference is None or other is None:
+    if reference is None or reference_log is None:
         return inputs, reference
-    reference_log = replace(
-        redacted[-1], tables=tuple(map(_with_expectation_fields, redacted[-1].tables, other.tables))
-    )
-    return inputs, replace(reference, name="the reference", log=reference_log)
+    redacted = redacted_logs[-1]
+    tables = tuple(map(_with_expectation_fields, redacted.tables, reference_log.tables))
+    return inputs, replace(reference, name="the reference", log=replace(redacted, tables=tables))
 
 
 def _with_expectation_fields(redacted: Table, original: Table) -> Table:

@@ -44,28 +44,30 @@ def run(
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
     variables = engine.preload("--preload", [preload]) if preload else {}
-    chosen = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
+    added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
-    with open_destination(records_path, store, collective) as run:
-        is_new = not run.path.exists()  # the engine refuses an existing file
-        job = Job(program, (*chosen, *words[1:]), records=run.path)
+    with open_destination(records_path, store, collective) as destination:
+        is_new = not destination.path.exists()  # the engine refuses an existing file
+        job = Job(program, (*added_flags, *words[1:]), records=destination.path)
         plan = local.render(job.with_environment(variables) if variables else job)
-        command_text = shlex.join([program.name, *chosen, *words[1:]])
+        command_text = shlex.join([program.name, *added_flags, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:
-            click.echo(f"{command_text} --records {shlex.quote(str(run.path))}", err=True)
-            with Progress(run.path) as progress:
+            click.echo(f"{command_text} --records {shlex.quote(str(destination.path))}", err=True)
+            with Progress(destination.path) as progress:
                 callbacks = LaunchCallbacks(
-                    progress.line, progress.refresh, is_backlogged=lambda: progress.stdout.has_pending
+                    on_line=progress.line,
+                    on_wait=progress.refresh,
+                    is_backlogged=lambda: progress.stdout.has_pending,
                 )
                 code = local.submit(plan, callbacks)
             finish_stdout(progress.stdout, code)
         else:
             code = local.submit(plan)
         if is_new:
-            code = verified_exit_code(code, kinds_in(run.path), words)
-        run.on_exit(code)
-        if code == ExitCode.USAGE and chosen and not on_terminal:
+            code = verified_exit_code(code, kinds_in(destination.path), words)
+        destination.on_exit(code)
+        if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
-    print_outcome(code, run.path if is_new else None, plot_when=plot_when)
+    print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
     return code

@@ -1,4 +1,4 @@
-"""`busbw runs`: lists the runs of the store."""
+"""`busbw runs`: lists the runs of the store, or with `--rows` their measurements, from the index of the store."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -54,44 +54,51 @@ def runs(
 ) -> None:
     """Lists the runs of the store, newest first."""
     folder = store_folder(store)
-    wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
-    if wanted.placement and not lists_rows:
+    run_filter = build_filter(datetime.now(timezone.utc), collective, **filters)
+    if run_filter.placement and not lists_rows:
         raise UsageError("--placement does not apply to a list of runs", remedy="add --rows")
     with open_index(folder, rebuild=rebuild) as index:
-        list_items = _list_rows if lists_rows else _list_runs
-        shown, total = list_items(index, wanted, limit, as_json=as_json)
+        list_items = _list_measurements if lists_rows else _list_runs
+        listed, total = list_items(index, run_filter, limit, as_json=as_json)
         if not total:
             click.echo(f"no run in {folder} matches; make one with busbw run", err=True)
-        elif shown < total:
+        elif listed < total:
             total_text = count_text(total, "measurement" if lists_rows else "run")
-            click.echo(f"the newest {shown} of {total_text}; --limit 0 lists all", err=True)
+            click.echo(f"the newest {listed} of {total_text}; --limit 0 lists all", err=True)
         print_index_problems(index)
 
 
-def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
+def _list_runs(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
     """Lists the runs, and returns the number listed and the number that match."""
-    found = index.query(lambda connection: list_runs(connection, wanted, limit=limit or None))
-    total = index.query(lambda connection: count_runs(connection, wanted)) if len(found) == limit else len(found)
+    rows = index.query(lambda connection: list_runs(connection, run_filter, limit=limit or None))
+    total = len(rows)
+    if total == limit:  # there may be more
+        total = index.query(lambda connection: count_runs(connection, run_filter))
     if as_json:
-        _write_json(found)
-    elif found:
-        _write_table(_run_columns(found))
-    return len(found), total
+        _write_json(rows)
+    elif rows:
+        _write_table(_run_columns(rows))
+    return len(rows), total
 
 
-def _list_rows(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
+def _list_measurements(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
+    """Lists the measurements, and returns the number listed and the number that match."""
     if as_json:
-        shown = index.query(lambda connection: _write_json(list_points(connection, wanted, limit=limit or None)))
+        # Each one is written when it is read, so that memory is bounded.
+        listed = index.query(lambda connection: _write_json(list_points(connection, run_filter, limit=limit or None)))
     else:
-        found = index.query(lambda connection: list(list_points(connection, wanted, limit=limit or None)))
-        shown = len(found)
-        if found:
-            _write_table(_row_columns(found))
-    total = index.query(lambda connection: count_points(connection, wanted)) if shown == limit else shown
-    return shown, total
+        points = index.query(lambda connection: list(list_points(connection, run_filter, limit=limit or None)))
+        listed = len(points)
+        if points:
+            _write_table(_measurement_columns(points))
+    total = listed
+    if listed == limit:  # there may be more
+        total = index.query(lambda connection: count_points(connection, run_filter))
+    return listed, total
 
 
 def _write_json(items: Iterable[RunRow | StoredPoint]) -> int:
+    """Writes one JSON object per line, and returns the number of lines."""
     encode, count = msgspec.json.Encoder().encode, 0
     sys.stdout.flush()
     for item in items:
@@ -110,7 +117,7 @@ def _write_table(columns: Sequence[Column]) -> None:
         out.print(line)
 
 
-def _run_columns(found: Sequence[RunRow]) -> list[Column]:
+def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
     def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = False) -> Column:
         cells = [Cell("" if text is None else str(text)) for text in texts]
         return Column(name, cells, right=right, weight=weight)
@@ -119,22 +126,22 @@ def _run_columns(found: Sequence[RunRow]) -> list[Column]:
         f"{size_text(run.min_bytes)} to {size_text(run.max_bytes)}"
         if run.min_bytes is not None and run.max_bytes is not None
         else ""
-        for run in found
+        for run in rows
     ]
-    hosts = [run.hosts if run.host_count < 2 else f"{run.hosts.split()[0]} +{run.host_count - 1}" for run in found]
+    hosts = [run.hosts if run.host_count < 2 else f"{run.hosts.split()[0]} +{run.host_count - 1}" for run in rows]
     return [
-        column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in found)),
-        column("time (UTC)", (time_text(run.time_s, run.time_source) for run in found), 4),
-        column("collective", (run.collectives for run in found), 9),
-        column("type", (_names_or_count(run.dtypes) for run in found), 7),
-        column("ranks", (run.ranks for run in found), 8, right=True),
+        column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in rows)),
+        column("time (UTC)", (time_text(run.time_s, run.time_source) for run in rows), 4),
+        column("collective", (run.collectives for run in rows), 9),
+        column("type", (_names_or_count(run.dtypes) for run in rows), 7),
+        column("ranks", (run.ranks for run in rows), 8, right=True),
         column("hosts", hosts, 3),
-        column("device", (run.device for run in found), 1),
-        column("library", (run.library for run in found), 5),
+        column("device", (run.device for run in rows), 1),
+        column("library", (run.library for run in rows), 5),
         column("sizes", sizes, 2),
-        column("rows", (run.rows for run in found), 6, right=True),
-        column("peak busbw", (_gbps(run.peak_busbw_gbps) for run in found), 10, right=True),
-        Column("data", [_data_cell(run) for run in found], right=False),
+        column("rows", (run.rows for run in rows), 6, right=True),
+        column("peak busbw", (_gbps(run.peak_busbw_gbps) for run in rows), 10, right=True),
+        Column("data", [_data_cell(run) for run in rows], right=False),
     ]
 
 
@@ -156,24 +163,24 @@ def _gbps(value: float | None) -> str:
     return "" if value is None else f"{value:.2f} GB/s"
 
 
-def _row_columns(found: Sequence[StoredPoint]) -> list[Column]:
+def _measurement_columns(points: Sequence[StoredPoint]) -> list[Column]:
     def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = True) -> Column:
         cells = [Cell("" if text is None else str(text)) for text in texts]
         return Column(name, cells, right=right, weight=weight)
 
-    def number(value: float | None) -> str:
+    def number_text(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
     return [
-        column("run", (point.name for point in found), right=False),
-        column("collective", (point.collective for point in found), 9, right=False),
-        column("type", (point.dtype for point in found), 7, right=False),
-        column("redop", (point.redop for point in found), 5, right=False),
-        column("ranks", (point.ranks for point in found), 4),
-        column("size", (size_text(point.size_bytes) for point in found)),
-        column("placement", (PLACEMENT_WORDS[point.placement] or "unstated" for point in found), 6, right=False),
-        column("time us", (number(point.time_us) for point in found)),
-        column("algbw GB/s", (number(point.algbw_gbps) for point in found), 3),
-        column("busbw GB/s", (number(point.busbw_gbps) for point in found)),
-        column("wrong", (point.wrong_elements for point in found), 8),
+        column("run", (point.name for point in points), right=False),
+        column("collective", (point.collective for point in points), 9, right=False),
+        column("type", (point.dtype for point in points), 7, right=False),
+        column("redop", (point.redop for point in points), 5, right=False),
+        column("ranks", (point.ranks for point in points), 4),
+        column("size", (size_text(point.size_bytes) for point in points)),
+        column("placement", (PLACEMENT_WORDS[point.placement] or "unstated" for point in points), 6, right=False),
+        column("time us", (number_text(point.time_us) for point in points)),
+        column("algbw GB/s", (number_text(point.algbw_gbps) for point in points), 3),
+        column("busbw GB/s", (number_text(point.busbw_gbps) for point in points)),
+        column("wrong", (point.wrong_elements for point in points), 8),
     ]

@@ -28,10 +28,10 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
     with activity(f"reading {run}"):
         log = readers.read(find(run))
     _require_tables(log, numbers)
-    shown = redact(log) if is_redacted else log
+    shown_log = redact(log) if is_redacted else log
     out = console()
     with activity(f"drawing {run}"):
-        lines = screen(shown, width=width_of(), expected=_expected, draw=draw, numbers=numbers or None)
+        lines = screen(shown_log, width=width_of(), expected=_expectation_columns, draw=draw, numbers=numbers or None)
     for line in lines:
         out.print(line)
     figures = (figure for row in log.rows for figure in row.figures.values())
@@ -41,7 +41,7 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
 def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
     """Refuses a log without rows, and a table number that does not exist."""
     if not log.rows:
-        reasons = [f"line {line.line}: {line.reason}" for line in log.refused] or list(log.warnings)
+        reasons = [f"line {refusal.line}: {refusal.reason}" for refusal in log.refused] or list(log.warnings)
         if any(table.complete is False for table in log.tables):
             reasons = ["the run ended before its first row"]
         reason = f": {reasons[0]}" if reasons else ""
@@ -50,15 +50,16 @@ def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
         raise UsageError(f"--table {missing[0]}: the log has {len(log.tables)}", remedy="give a smaller number")
 
 
-def _expected(table: Table) -> ExpectationColumns:
-    estimate, nics_of = estimator(table), network_nics_finder(table)
+def _expectation_columns(table: Table) -> ExpectationColumns:
+    """Returns functions for the columns of the expectation: the busbw of a row, and the assumption behind it."""
+    estimate, find_nics = estimator(table), network_nics_finder(table)
 
     def busbw_gbps(row: Row) -> ExpectedRange | None:
-        known = estimate(row)
-        return known.busbw_gbps if known else None
+        row_estimate = estimate(row)
+        return row_estimate.busbw_gbps if row_estimate else None
 
     def assumption(row: Row) -> str:
-        nics = nics_of(row)
+        nics = find_nics(row)
         return f"{nics.assumption} (busbw check --nics)" if nics and nics.assumption else ""
 
     return ExpectationColumns(busbw_gbps, assumption)

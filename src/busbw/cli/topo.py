@@ -16,7 +16,7 @@ from busbw.terminal.console import MAX_WIDTH
 from busbw.topology import Topology
 
 _MAX_BYTES = 16 * 2**20
-"""Limit for a saved matrix, which has a few KiB. A longer text is something else."""
+"""Maximum length of FILE. A matrix has a few KiB, and a document with one has less than this."""
 
 
 @click.command()
@@ -41,17 +41,17 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
         raise UsageError("--matrix needs a FILE", remedy="remove it, or give the file")
     if file is not None and virtual_too:
         raise UsageError("--virtual is only for this machine", remedy="remove it")
-    found = [_this_machine(virtual_too)] if file is None else _selected(_read(file), matrix)
+    topologies = [_detect(virtual_too=virtual_too)] if file is None else _select(_read_matrices(file), matrix)
     to_stdout = svg == Path("-")
     if svg is not None:
-        if len(found) > 1:
-            raise UsageError(f"{file} has {len(found)} matrices", remedy="select one with --matrix N")
+        if len(topologies) > 1:
+            raise UsageError(f"{file} has {len(topologies)} matrices", remedy="select one with --matrix N")
         from busbw.topology.views.picture import document  # slow import
 
-        write_whole(None if to_stdout else svg, document(found[0]).encode(), flag="--svg")
+        write_whole(None if to_stdout else svg, document(topologies[0]).encode(), flag="--svg")
     if to_stdout:
         return
-    for number, topology in enumerate(found):
+    for number, topology in enumerate(topologies):
         if as_json:
             console().print(msgspec.json.encode(topology).decode())
             continue
@@ -68,7 +68,8 @@ def _width() -> int:
     return width_of() if sys.stdout.isatty() or os.environ.get("COLUMNS") else MAX_WIDTH
 
 
-def _this_machine(virtual_too: bool) -> Topology:
+def _detect(*, virtual_too: bool) -> Topology:
+    """Returns the topology of this machine. `virtual_too` adds network interfaces without a device."""
     from busbw.topology.sources.discovery import combine
     from busbw.topology.sources.driver_timeout import query_driver
     from busbw.topology.sources.nvml_functions import library
@@ -77,15 +78,16 @@ def _this_machine(virtual_too: bool) -> Topology:
     return combine(snapshot, virtual_too=virtual_too)
 
 
-def _selected(found: list[Topology], matrix: int | None) -> list[Topology]:
+def _select(topologies: list[Topology], matrix: int | None) -> list[Topology]:
+    """Returns the topology of matrix number `matrix`, from 1. None: all."""
     if matrix is None:
-        return found
-    if matrix > len(found):
-        raise UsageError(f"--matrix {matrix}: the text has {len(found)}", remedy=f"give 1 to {len(found)}")
-    return [found[matrix - 1]]
+        return topologies
+    if matrix > len(topologies):
+        raise UsageError(f"--matrix {matrix}: the text has {len(topologies)}", remedy=f"give 1 to {len(topologies)}")
+    return [topologies[matrix - 1]]
 
 
-def _read(file: str) -> list[Topology]:
+def _read_matrices(file: str) -> list[Topology]:
     from busbw.topology.sources.matrix_text import read
 
     try:

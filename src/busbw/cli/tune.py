@@ -1,4 +1,8 @@
-"""`busbw tune`: searches and confirms settings that make a collective faster."""
+"""`busbw tune`: searches and confirms settings that make a collective faster.
+
+`busbw.tune` screens candidate settings quickly and confirms the best by A/B sessions. This module prints and writes the
+results.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,13 +79,13 @@ def tune(
     flags_set = used_flags(flags)
     if flags_set & {"-b", "-e", "-f", "-i"}:
         raise UsageError("tune takes a list of sizes, not a sweep", remedy="set --sizes 8K,1M,64M")
-    sizes = () if "--sizes" in flags_set else ("--sizes", ",".join(SIZES))
+    sizes_flag = () if "--sizes" in flags_set else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
     with new_folder(folder, f"{collective}-tune") as records_folder, live_line() as show_progress:
-        measurement = Measurement(program, (*rank_flags(flags_set), *sizes, *flags), records_folder)
+        measurement = Measurement(program, (*rank_flags(flags_set), *sizes_flag, *flags), records_folder)
         show_progress("checking the current settings")
-        measured = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
-        if any(figure.wrong_elements for figure in measured.values()):
+        current = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
+        if any(figure.wrong_elements for figure in current.values()):
             raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw run {collective}` first")
         header = records.read(measurement.record("proof-000")).header
         hosts = len({rank.host for rank in header.ranks})
@@ -92,21 +96,21 @@ def tune(
             measurement, common_side, screened, max_candidates=max_confirm, rules=rules, on_progress=show_progress
         )
 
-    size_list = sorted({point.size_bytes for point in measured})
-    _show_screening(screened, size_list)
-    for each in tuning.confirmed:
-        click.echo(f"{each.candidate.text}: {each.decision}{_effects(each.comparison.changed)}.")
-    _write(records_folder, collective, tuning, size_list, hosts=hosts, ranks=len(header.ranks))
+    sizes_bytes = sorted({point.size_bytes for point in current})
+    _print_screening(screened, sizes_bytes)
+    for confirmed in tuning.confirmed:
+        click.echo(f"{confirmed.candidate.text}: {confirmed.decision}{_changes_text(confirmed.comparison.changed)}.")
+    _write_settings(records_folder, collective, tuning, sizes_bytes, hosts=hosts, ranks=len(header.ranks))
     click.echo(f"Records: {records_folder}", err=True)
     return tuning.exit_code
 
 
-def _show_screening(screened: Sequence[ScreenedCandidate], sizes: Sequence[int]) -> None:
-    ordered = sorted(screened, key=lambda each: -each.best_gain)
-    columns = [Column("setting", [Cell(each.candidate.text) for each in ordered], right=False)]
-    for size in sizes:
-        columns.append(Column(size_text(size), [Cell(_percent(each.gains.get(size))) for each in ordered]))
-    columns.append(Column("", [Cell(each.excluded, "yellow") for each in ordered], right=False))
+def _print_screening(screened: Sequence[ScreenedCandidate], sizes_bytes: Sequence[int]) -> None:
+    best_first = sorted(screened, key=lambda entry: -entry.best_gain)
+    columns = [Column("setting", [Cell(entry.candidate.text) for entry in best_first], right=False)]
+    for size in sizes_bytes:
+        columns.append(Column(size_text(size), [Cell(_percent_text(entry.gains.get(size))) for entry in best_first]))
+    columns.append(Column("", [Cell(entry.excluded, "yellow") for entry in best_first], right=False))
     out = console()
     out.print("Screening: gain over the current settings, by size")
     for line in lines(columns, width_of()):
@@ -114,35 +118,35 @@ def _show_screening(screened: Sequence[ScreenedCandidate], sizes: Sequence[int])
     out.print()
 
 
-def _percent(gain: float | None) -> str:
+def _percent_text(gain: float | None) -> str:
     return "" if gain is None else f"{gain * 100:+.1f} %"
 
 
-def _effects(changed: Sequence[SizeResult]) -> str:
+def _changes_text(changed: Sequence[SizeResult]) -> str:
     """Returns the confirmed changes: ' - FASTER at 1 MiB in place (1.043x)'."""
-    words = [
-        f"{each.verdict.value} at {size_text(each.point.size_bytes)} {PLACEMENT_WORDS[each.point.placement]} "
-        f"({each.speedup or 0:.3f}x)"
-        for each in changed
+    texts = [
+        f"{result.verdict.value} at {size_text(result.point.size_bytes)} {PLACEMENT_WORDS[result.point.placement]} "
+        f"({result.speedup or 0:.3f}x)"
+        for result in changed
     ]
-    return f" - {'; '.join(words)}" if words else ""
+    return f" - {'; '.join(texts)}" if texts else ""
 
 
-def _write(
-    records_folder: Path, collective: str, tuning: TuningResult, sizes: Sequence[int], *, hosts: int, ranks: int
+def _write_settings(
+    records_folder: Path, collective: str, tuning: TuningResult, sizes_bytes: Sequence[int], *, hosts: int, ranks: int
 ) -> None:
     """Writes the files with the confirmed settings, if there are any."""
     if tuning.adopted:
         path = records_folder / ENVIRONMENT_FILE
-        adopted = [each for each in tuning.confirmed if each.decision == "adopted"]
-        evidence = [f"{each.candidate.text}{_effects(each.comparison.changed)}" for each in adopted]
+        adopted = [confirmed for confirmed in tuning.confirmed if confirmed.decision == "adopted"]
+        evidence = [f"{confirmed.candidate.text}{_changes_text(confirmed.comparison.changed)}" for confirmed in adopted]
         path.write_text(environment_file(tuning.adopted, [f"busbw tune {collective}, {ranks} ranks", *evidence]))
         click.echo(f"Environment: {path}")
     if tuning.winners:
-        text, left_out = tuner_file(collective, tuning.winners, sizes, hosts=hosts, ranks=ranks)
-        for sentence in left_out:
+        text, omitted = tuner_file(collective, tuning.winners, sizes_bytes, hosts=hosts, ranks=ranks)
+        for sentence in omitted:
             click.echo(sentence)
-        if len(left_out) < len(tuning.winners):
+        if len(omitted) < len(tuning.winners):
             path = records_folder / TUNER_FILE
             path.write_text(text)
             click.echo(f"For {TUNER_FORMAT}: {path} (NCCL_TUNER_CONFIG_FILE)")

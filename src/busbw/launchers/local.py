@@ -20,11 +20,11 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
     if job.processes == 1:
         return LaunchPlan((Command(job.command, job.environment),))
     port = (target or LocalTarget()).port
-    world = {**job.shared_variables(store=f"tcp://127.0.0.1:{port}"), "BUSBW_TOKEN": job.token}
+    shared = {**job.shared_variables(store=f"tcp://127.0.0.1:{port}"), "BUSBW_TOKEN": job.token}
     commands = [
         Command(
             job.command,
-            as_pairs({**world, **process_variables(process, local=process, local_size=job.processes)}),
+            as_pairs({**shared, **process_variables(process, local=process, local_size=job.processes)}),
             process=process,
         )
         for process in range(job.processes)
@@ -36,12 +36,12 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
     """Runs the plan to its end and returns the exit code. Without callbacks the output goes to our own stdout."""
     if len(plan.commands) == 1:
         # After SIGTERM the engine writes its rows and ends its own processes.
-        return processes.run_all(plan.commands, callbacks, processes.TerminationPolicy(end_signal=signal.SIGTERM))[
-            0
-        ].code
+        policy = processes.TerminationPolicy(end_signal=signal.SIGTERM)
+        return processes.run_all(plan.commands, callbacks, policy)[0].code
     if callbacks:
         callbacks.on_status(f"starting {len(plan.commands)} processes")
-    ended = processes.run_all(plan.commands, callbacks, processes.TerminationPolicy(grace_s=processes.GRACE_S))
-    if callbacks and callbacks.on_error and (sentence := processes.killed_message(ended)):
-        callbacks.on_error(f"busbw: {sentence}\n".encode(), None)
-    return processes.job_exit_code(ended)
+    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
+    statuses = processes.run_all(plan.commands, callbacks, policy)
+    if callbacks and callbacks.on_error and (message := processes.killed_message(statuses)):
+        callbacks.on_error(f"busbw: {message}\n".encode(), None)
+    return processes.job_exit_code(statuses)

@@ -1,4 +1,8 @@
-"""Starts the job with mpirun of Open MPI, MPICH or Intel MPI. The programs need no MPI."""
+"""Starts the job with mpirun of Open MPI, MPICH or Intel MPI. The programs need no MPI.
+
+mpirun starts a shell script for each process (`wrapper_script`). The script prints the program's exit code on stderr,
+from which `MpirunOutput` decides the exit code of the job.
+"""
 
 import re
 import signal
@@ -11,14 +15,16 @@ from typing import Literal
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job import processes, shell
 from busbw.launchers.job.child_processes import ExitStatus
-from busbw.launchers.job.hosts import HostSlots, total
+from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan
 
 Family = Literal["openmpi", "mpich"]
 """Command line syntax of mpirun, named like the engine's launchers. Intel MPI and others use MPICH's syntax."""
 
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) \d")
-_HYDRA = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
+"""In `mpirun --version`. PRRTE is the launcher of Open MPI 5."""
+_MPICH = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
+"""In `mpirun --version`. Hydra is the launcher of MPICH and Intel MPI."""
 
 _PROCESS_ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
 """Line that the wrapper script prints on stderr after its program. The wrapper itself exits with 0, because mpirun
@@ -34,6 +40,7 @@ _REMEDIES = (
     (r"run as root", "start as another user, or add --allow-run-as-root"),
     (r"not enough slots|--oversubscribe", "add hosts, start fewer processes, or add --oversubscribe"),
 )
+"""Patterns in messages of mpirun, and the remedy for each."""
 
 
 @dataclass(frozen=True)
@@ -44,43 +51,46 @@ class MpirunTarget:
     hosts: tuple[HostSlots, ...]
     """The first host runs process 0."""
     store: str
-    """Rendezvous: `tcp://HOST:PORT` on the first host, or `file:///FOLDER` that all hosts share."""
+    """Rendezvous store: `tcp://HOST:PORT` on the first host, or `file:///FOLDER` that all hosts share."""
     mpirun: tuple[str, ...] = ("mpirun",)
     programs: tuple[str, ...] = ()
     """Paths or names to try on each host, in this order. Empty: the job's own program."""
     bind_to: str = "none"
+    """Unit that each process is bound to, such as core or numa, in mpirun's words."""
     as_root: bool = False
+    """True to let Open MPI run as root."""
     oversubscribe: bool = False
     extra_words: tuple[str, ...] = ()
     """Additional command line words for mpirun."""
 
 
-def family_of(version: str) -> Family | None:
+def family_of(version_text: str) -> Family | None:
     """Detects the syntax from the output of `mpirun --version`. None if it is unknown."""
-    if _OPEN_MPI.search(version):
+    if _OPEN_MPI.search(version_text):
         return "openmpi"
-    return "mpich" if _HYDRA.search(version) else None
+    return "mpich" if _MPICH.search(version_text) else None
 
 
 def render(job: Job, target: MpirunTarget) -> LaunchPlan:
-    """Returns one command. Values of variables, such as the token, are in its environment, not on its command line."""
+    """Returns one command. The values of variables, such as the token, are in its environment, not in its words."""
     variables = {**job.shared_variables(store=target.store), "BUSBW_LAUNCHER": target.family, "BUSBW_TOKEN": job.token}
-    del variables["BUSBW_SIZE"]  # mpirun tells the processes their number
+    del variables["BUSBW_SIZE"]  # mpirun sets the number of processes
     script = wrapper_script(target.programs or (str(job.program),))
-    words = _open_mpi(target, tuple(variables)) if target.family == "openmpi" else _hydra(target)
+    is_open_mpi = target.family == "openmpi"
+    options = _open_mpi_options(target, tuple(variables)) if is_open_mpi else _mpich_options(target)
     command = Command(
-        (*target.mpirun, *words, *target.extra_words, "/bin/sh", "-c", script, "sh", *job.command[1:]),
+        (*target.mpirun, *options, *target.extra_words, "/bin/sh", "-c", script, "sh", *job.command[1:]),
         environment=tuple(variables.items()),
         interrupt=signal.SIGUSR1,
     )
     return LaunchPlan((command,), token=job.token, remarks=_remarks(target))
 
 
-def _open_mpi(target: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]:
+def _open_mpi_options(target: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]:
     """Options of Open MPI 4 and 5. Slots are filled in the order of the hosts, so the first host runs process 0."""
     return (
         *("--host", ",".join(f"{host.name}:{host.processes}" for host in target.hosts)),
-        *("-np", str(total(target.hosts))),
+        *("-np", str(process_count(target.hosts))),
         *("--map-by", "slot"),
         *("--bind-to", target.bind_to),
         *(("--oversubscribe",) if target.oversubscribe else ()),
@@ -89,13 +99,13 @@ def _open_mpi(target: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]
     )
 
 
-def _hydra(target: MpirunTarget) -> tuple[str, ...]:
+def _mpich_options(target: MpirunTarget) -> tuple[str, ...]:
     """Options of MPICH, which passes its whole environment to the processes by default."""
     return (
         # Within an allocation MPICH uses the scheduler, which knows no node called localhost.
         *(("-launcher", "fork") if [host.name for host in target.hosts] == ["localhost"] else ()),
         *("-hosts", ",".join(f"{host.name}:{host.processes}" for host in target.hosts)),
-        *("-np", str(total(target.hosts))),
+        *("-np", str(process_count(target.hosts))),
         *("-bind-to", target.bind_to),
     )
 
@@ -134,12 +144,12 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks) -> int:
     """
     output = MpirunOutput(callbacks)
     callbacks.on_status("starting by mpirun")
-    ended = processes.run_all(
+    status = processes.run_all(
         plan.commands,
-        replace(callbacks, on_line=output.line, on_error=output.error),
+        replace(callbacks, on_line=output.forward_line, on_error=output.forward_error_line),
         processes.TerminationPolicy(end_signal=signal.SIGTERM, should_end=output.should_end),
     )[0]
-    return output.exit_code(ended.code)
+    return output.exit_code(status.code)
 
 
 class MpirunOutput:
@@ -148,42 +158,44 @@ class MpirunOutput:
     def __init__(self, callbacks: LaunchCallbacks, *, now_s: Callable[[], float] = monotonic) -> None:
         self._callbacks = callbacks
         self._now_s = now_s
-        self._codes: dict[int, int] = {}
+        self._process_codes: dict[int, int] = {}
         self._stderr_lines: deque[str] = deque(maxlen=40)
-        self._failed_s: float | None = None
+        self._first_failure_s: float | None = None
         self._has_output = False
 
-    def line(self, line: bytes) -> None:
+    def forward_line(self, line: bytes) -> None:
         """Forwards a line of stdout."""
         self._has_output = True
         self._callbacks.on_line(line)
 
-    def error(self, line: bytes, source: int | str | None) -> None:
+    def forward_error_line(self, line: bytes, source: int | str | None) -> None:
         """Forwards a line of stderr without the exit codes in it."""
         for process, code in _PROCESS_ENDED.findall(line):
-            self._codes[int(process)] = int(code)
-            if int(code) and self._failed_s is None:
-                self._failed_s = self._now_s()
-        rest = _PROCESS_ENDED.sub(b"", line)
-        if rest.strip() or not line.strip():
-            self._stderr_lines.append(rest.decode(errors="replace"))
+            self._process_codes[int(process)] = int(code)
+            if int(code) and self._first_failure_s is None:
+                self._first_failure_s = self._now_s()
+        remaining = _PROCESS_ENDED.sub(b"", line)
+        if remaining.strip() or not line.strip():
+            self._stderr_lines.append(remaining.decode(errors="replace"))
             if self._callbacks.on_error:
-                self._callbacks.on_error(rest, source)
+                self._callbacks.on_error(remaining, source)
 
     def should_end(self) -> bool:
         """True if a process failed and the grace period of the others has passed."""
-        return self._failed_s is not None and self._now_s() - self._failed_s > processes.GRACE_S
+        return self._first_failure_s is not None and self._now_s() - self._first_failure_s > processes.GRACE_S
 
     def exit_code(self, mpirun_code: int) -> int:
-        """Returns the exit code of the job, given that of mpirun.
+        """Returns the exit code of the job: from the codes of the processes if they decide it, else from mpirun's.
 
         Raises:
             BusbwError: No process has started.
         """
-        if 0 in self._codes or any(self._codes.values()):
-            others = [code for process, code in self._codes.items() if process]
-            first = ExitStatus(self._codes[0]) if 0 in self._codes else ExitStatus(0, was_terminated=True)
-            return processes.job_exit_code([first, *map(ExitStatus, others)])
+        has_root_code = 0 in self._process_codes
+        if has_root_code or any(self._process_codes.values()):
+            # Without a code of process 0, a status that decides nothing takes its place.
+            root = ExitStatus(self._process_codes[0]) if has_root_code else ExitStatus(0, was_terminated=True)
+            others = [ExitStatus(code) for process, code in self._process_codes.items() if process]
+            return processes.job_exit_code([root, *others])
         if mpirun_code in _TERMINATED_CODES:
             return mpirun_code
         if mpirun_code == _EARLY_INTERRUPT_CODE:
@@ -197,5 +209,5 @@ class MpirunOutput:
 
 
 def remedy(text: str) -> str:
-    """Remedy for an error message of mpirun."""
+    """Remedy for the error in the stderr of mpirun."""
     return next((action for pattern, action in _REMEDIES if re.search(pattern, text)), "see its message above")

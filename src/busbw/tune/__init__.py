@@ -1,9 +1,13 @@
-"""Search for settings that make a collective faster: screening of many at few sizes, then A/B tests of the best."""
+"""Search for settings that make a collective faster, for `busbw tune`.
+
+A knob is one tunable factor, a setting its environment variables, a candidate one setting to try (`knobs`). `screen`
+measures many candidates at few sizes. `confirm` measures the best ones by A/B sessions. `outputs` writes the files.
+"""
 
 from busbw.tune.confirm import ConfirmedCandidate, TuningResult, confirm
 from busbw.tune.knobs import Candidate, Knob, default_candidates, load_knobs, parse_knobs
 from busbw.tune.outputs import TUNER_FIELDS, TUNER_FORMAT, Winner, environment_file, tuner_file
-from busbw.tune.screen import ScreenedCandidate, screen, side
+from busbw.tune.screen import ScreenedCandidate, screen, with_settings
 
 __all__ = [
     "TUNER_FIELDS",
@@ -20,6 +24,6 @@ __all__ = [
     "load_knobs",
     "parse_knobs",
     "screen",
-    "side",
     "tuner_file",
+    "with_settings",
 ]

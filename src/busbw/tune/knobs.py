@@ -1,4 +1,4 @@
-"""Candidate settings: from knobs.toml or from the user."""
+"""Candidate settings from knobs.toml, or from the user's `--knob`."""
 
 import re
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from msgspec import Struct
 from busbw.errors import UsageError
 
 Setting: TypeAlias = tuple[tuple[str, str], ...]
-"""Pairs of variable name and value, ordered by name."""
+"""Environment variables that are set together: pairs of name and value, ordered by name."""
 
 
 class Knob(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """One factor with its settings to try. knobs.toml explains the fields."""
+    """One tunable factor with the settings to try. knobs.toml explains the fields."""
 
     name: str
     backend: str
@@ -37,6 +37,7 @@ class Candidate:
 
     setting: Setting
     goes_to: Literal["environment", "tuner"]
+    """Output file if the setting is faster: environment file for all sizes, or tuner file by size."""
 
     @property
     def text(self) -> str:
@@ -45,6 +46,7 @@ class Candidate:
 
 
 _TUNER_VARIABLES = {"NCCL_ALGO", "NCCL_PROTO"}
+"""Variables with a field in the tuner file."""
 _KNOB_OPTION = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 
 
@@ -60,20 +62,17 @@ def default_candidates(backend: str, collective: str, hosts: int) -> list[Candid
         UsageError: There are no candidates.
     """
     scope = "one host" if hosts == 1 else "several hosts"
-    found = [
-        Candidate(tuple(sorted(setting.items())), knob.goes_to)
-        for knob in load_knobs()
-        if knob.backend == backend
-        and knob.ranks_on in ("any", scope)
-        and (not knob.collectives or collective in knob.collectives)
-        for setting in knob.settings
-    ]
-    if not found:
+    candidates: list[Candidate] = []
+    for knob in load_knobs():
+        has_collective = not knob.collectives or collective in knob.collectives
+        if knob.backend == backend and knob.ranks_on in ("any", scope) and has_collective:
+            candidates += [Candidate(tuple(sorted(setting.items())), knob.goes_to) for setting in knob.settings]
+    if not candidates:
         raise UsageError(
             f"no knob is known for {collective} on the backend {backend}",
             remedy="name settings with --knob NAME=VALUE,VALUE",
         )
-    return found
+    return candidates
 
 
 def parse_knobs(texts: tuple[str, ...]) -> list[Candidate]:
@@ -82,14 +81,14 @@ def parse_knobs(texts: tuple[str, ...]) -> list[Candidate]:
     Raises:
         UsageError: A text has no name or no value, or a candidate is named twice.
     """
-    found = []
+    candidates: list[Candidate] = []
     for text in texts:
-        matched = _KNOB_OPTION.fullmatch(text)
-        values = [value.strip() for value in matched[2].split(",")] if matched else []
-        if matched is None or not all(values):
+        match = _KNOB_OPTION.fullmatch(text)
+        values = [value.strip() for value in match[2].split(",")] if match else []
+        if match is None or not all(values):
             raise UsageError(f'--knob "{text}" is not NAME=VALUE,VALUE', remedy="write it as NCCL_ALGO=Ring,Tree")
-        goes_to: Literal["environment", "tuner"] = "tuner" if matched[1] in _TUNER_VARIABLES else "environment"
-        found += [Candidate(((matched[1], value),), goes_to) for value in values]
-    if twice := [candidate.text for candidate in found if found.count(candidate) > 1]:
-        raise UsageError(f"--knob names {twice[0]} twice", remedy="name each value once")
-    return found
+        goes_to: Literal["environment", "tuner"] = "tuner" if match[1] in _TUNER_VARIABLES else "environment"
+        candidates += [Candidate(((match[1], value),), goes_to) for value in values]
+    if duplicates := [candidate.text for candidate in candidates if candidates.count(candidate) > 1]:
+        raise UsageError(f"--knob names {duplicates[0]} twice", remedy="name each value once")
+    return candidates

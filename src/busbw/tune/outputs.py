@@ -2,7 +2,7 @@
 
 The example plugin (ext-tuner/example in NCCL's sources, since 2.27) reads lines of comma-separated fields: collective,
 minimum and maximum bytes, algorithm, protocol, channels, nodes, ranks, pipelined operations, registered buffers. The
-first matching line counts. -1 matches everything, and lines that begin with # are comments.
+first matching line counts. -1 matches everything, or leaves the choice of channels to NCCL. # begins a comment line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,6 +42,7 @@ _ALGORITHMS = {
     "pat": "pat",
 }
 _PROTOCOLS = {"ll": "ll", "ll128": "ll128", "simple": "simple"}
+"""The plugin's spelling of our collectives, and of the values of NCCL_ALGO and NCCL_PROTO in lower case."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,13 @@ class Winner:
     size_bytes: int
     setting: Setting
     speedup: float
+    """Speed over that of the settings without it: 1.05 is 5 % faster."""
 
 
 def environment_file(setting: Setting, evidence: Sequence[str]) -> str:
     """Returns lines of KEY=VALUE for `env`, Docker, systemd and shells, after the evidence as comments."""
-    head = [f"# {line}" for line in evidence]
-    return "\n".join([*head, *(f"{name}={value}" for name, value in setting)]) + "\n"
+    comments = [f"# {line}" for line in evidence]
+    return "\n".join([*comments, *(f"{name}={value}" for name, value in setting)]) + "\n"
 
 
 def tuner_file(
@@ -68,23 +70,23 @@ def tuner_file(
     """
     lines = [f"# {TUNER_FORMAT}", f"# {','.join(TUNER_FIELDS)}"]
     omitted = []
-    for winner in sorted(winners, key=lambda each: each.size_bytes):
+    for winner in sorted(winners, key=lambda winner: winner.size_bytes):
         variables = dict(winner.setting)
         algorithm = _ALGORITHMS.get(variables.get("NCCL_ALGO", "").lower())
         protocol = _PROTOCOLS.get(variables.get("NCCL_PROTO", "").lower())
-        others = variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"}
-        if collective not in _COLLECTIVES or not algorithm or not protocol or others:
+        other_variables = variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"}
+        if collective not in _COLLECTIVES or not algorithm or not protocol or other_variables:
             text = " ".join(f"{name}={value}" for name, value in winner.setting)
             omitted.append(
                 f"{text} at {size_text(winner.size_bytes)} is not in the tuner file, because it needs an algorithm "
                 f"together with a protocol, for {', '.join(_COLLECTIVES)}."
             )
             continue
-        low, high = _covered_range(winner.size_bytes, sorted(sizes_bytes))
+        min_bytes, max_bytes = _covered_range(winner.size_bytes, sorted(sizes_bytes))
         fields: Mapping[str, object] = {
             "collective_type": _COLLECTIVES[collective],
-            "min_bytes": low,
-            "max_bytes": high,
+            "min_bytes": min_bytes,
+            "max_bytes": max_bytes,
             "algorithm": algorithm,
             "protocol": protocol,
             "channels": -1,
@@ -97,9 +99,13 @@ def tuner_file(
     return "\n".join(lines) + "\n", omitted
 
 
-def _covered_range(size: int, sizes: Sequence[int]) -> tuple[int, int]:
-    """Returns the range between the geometric means of a size with its two neighbors."""
-    index = sizes.index(size)
-    low = isqrt(sizes[index - 1] * size) + 1 if index else size
-    high = isqrt(size * sizes[index + 1]) if index + 1 < len(sizes) else size
-    return low, high
+def _covered_range(size_bytes: int, measured_sizes: Sequence[int]) -> tuple[int, int]:
+    """Returns the minimum and maximum between the geometric means of a size with its neighbors.
+
+    The range of the smallest size begins, and that of the largest size ends, at this size.
+    """
+    index = measured_sizes.index(size_bytes)
+    is_last = index + 1 == len(measured_sizes)
+    min_bytes = size_bytes if index == 0 else isqrt(measured_sizes[index - 1] * size_bytes) + 1
+    max_bytes = size_bytes if is_last else isqrt(size_bytes * measured_sizes[index + 1])
+    return min_bytes, max_bytes

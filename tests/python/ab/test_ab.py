@@ -125,7 +125,7 @@ def test_all_looks_share_the_alpha_of_one_run(most: int) -> None:
 
 def test_either_order_cancels_a_drift() -> None:
     for coin in (True, False):
-        places = [place for place, side in enumerate(plan.order([coin].pop)) if side == "A"]
+        places = [place for place, side in enumerate(plan.choose_order([coin].pop)) if side == "A"]
         assert sum(places) == 3  # of 0 to 3: the others sum up to the same
 
 
@@ -179,7 +179,7 @@ def test_noise_without_a_difference_is_the_same_or_unclear() -> None:
 
 
 def test_points_where_a_differs_from_itself_get_no_verdict() -> None:
-    judged = judge(POINTS, quadruples(24, [0.1] * 3), alpha=0.001, resolution=0.05, unfit=frozenset(POINTS[:1]))
+    judged = judge(POINTS, quadruples(24, [0.1] * 3), alpha=0.001, resolution=0.05, noisy=frozenset(POINTS[:1]))
     assert [result.verdict.value for result in judged.results] == ["UNCLEAR", "SLOWER", "SLOWER"]
     assert judged.is_decided  # more quadruples would not change that
 

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.launchers.job.hosts import HostSlots, in_url, parse_hostfile, parse_hosts, root_address_by_name, total
+from busbw.launchers.job.hosts import (
+    HostSlots,
+    in_url,
+    parse_hostfile,
+    parse_hosts,
+    process_count,
+    root_address_by_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +31,7 @@ from busbw.launchers.job.hosts import HostSlots, in_url, parse_hostfile, parse_h
 def test_hosts(text: str, expected: list[tuple[str, int]]) -> None:
     hosts = parse_hosts(text, processes=4)
     assert [(host.name, host.processes) for host in hosts] == expected
-    assert total(hosts) == sum(count for _, count in expected)
+    assert process_count(hosts) == sum(count for _, count in expected)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_both_forms_of_a_list_mean_the_same(hosts: list[tuple[str, int]]) -> Non
     listed = parse_hosts(",".join(f"{name}:{count}" for name, count in hosts), processes=1)
     filed = parse_hostfile("\n".join(f"{name} slots={count}" for name, count in hosts), "f", processes=1)
     assert listed == filed
-    assert total(listed) == sum(count for _, count in hosts)
+    assert process_count(listed) == sum(count for _, count in hosts)
 
 
 @given(st.text(max_size=40))

@@ -14,7 +14,7 @@ from busbw import system as expectations
 from busbw.cli.launch.machine_types import machine_types as command
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.launchers.machine_types.machine_type import MachineType, load, names, systems
+from busbw.launchers.machine_types.machine_type import MachineType, built_in_types, load, names
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "src" / "busbw" / "launchers" / "machine_types"
@@ -75,7 +75,7 @@ def values_with_source(value: Any, where: str = "") -> Iterator[tuple[str, dict[
 def test_every_kind_of_machine_is_there() -> None:
     assert names() == sorted(ASKED_FOR)
     assert {name: (system.gpus_per_node and system.gpus_per_node.value, system.nics_text) for name, system in
-            systems().items()} == ASKED_FOR  # fmt: skip
+            built_in_types().items()} == ASKED_FOR  # fmt: skip
 
 
 def test_the_files_lie_in_one_place() -> None:
@@ -103,15 +103,15 @@ def test_the_expectation_exists_and_is_of_the_same_machine(name: str) -> None:
 
 
 def test_no_name_and_no_alias_means_two_machines() -> None:
-    words = [word.lower() for system in systems().values() for word in [system.name, *system.aliases]]
+    words = [word.lower() for system in built_in_types().values() for word in [system.name, *system.aliases]]
     assert len(words) == len(set(words))
-    for system in systems().values():
+    for system in built_in_types().values():
         for word in [system.name, *system.aliases]:
             assert load(word) is load(word.upper()) is load(word.lower()) is system
 
 
 def test_devices_agree_with_the_node() -> None:
-    for system in systems().values():
+    for system in built_in_types().values():
         asked = {resource.name: resource.count for resource in system.resources}
         if "nvidia.com/gpu" in asked:
             assert system.gpus_per_node is not None

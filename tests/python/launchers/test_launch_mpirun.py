@@ -55,9 +55,9 @@ def listen(lines: list[bytes], *, mpirun_code: int, has_begun: bool = True) -> t
         LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda line, _who: heard.append(line))
     )
     if has_begun:
-        listener.line(b"# table\n")
+        listener.forward_line(b"# table\n")
     for line in lines:
-        listener.error(line, None)
+        listener.forward_error_line(line, None)
     return listener.exit_code(mpirun_code), heard
 
 
@@ -102,7 +102,7 @@ def test_after_a_failure_the_others_have_a_grace_period() -> None:
     listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), now_s=lambda: clock[0])
     clock = [0.0]
     assert not listener.should_end()
-    listener.error(ended(1, 3), None)
+    listener.forward_error_line(ended(1, 3), None)
     assert not listener.should_end()
     clock[0] = processes.GRACE_S + 0.1
     assert listener.should_end()

@@ -8,7 +8,7 @@ from busbw.errors import BusbwError
 from busbw.launchers import Job, LaunchCallbacks, ssh
 from busbw.launchers.job.child_processes import ExitStatus
 from busbw.launchers.job.hosts import HostSlots
-from busbw.launchers.ssh.preflight import HostCheck, known_name, parse_check, require_ready
+from busbw.launchers.ssh.preflight import HostCheck, parse_check, require_ready, resolve_host_name
 
 GOOD = ["busbw-output-follows\n", "program /opt/bin/all_reduce_perf\n", "busbw 0.1.0\n", "backend host 0.1.0\n"]
 
@@ -134,4 +134,4 @@ def test_hosts_may_have_different_gpu_engines() -> None:
 
 
 def test_without_an_answer_of_ssh_a_host_has_the_typed_name() -> None:
-    assert known_name(("/nowhere/ssh",), HostSlots("ada@node1", 1)) == "node1"
+    assert resolve_host_name(("/nowhere/ssh",), HostSlots("ada@node1", 1)) == "node1"

@@ -30,7 +30,7 @@ def said(lines: list[tuple[bytes, int | str | None]]) -> list[str]:
     heard: list[str] = []
     errors = ErrorLineMerger(heard.append)
     for line, who in lines:
-        errors.take(line, who)
+        errors.add_line(line, who)
     errors.flush(at_end=True)
     return heard
 
@@ -70,10 +70,10 @@ def test_lines_are_held_for_a_moment_only_and_keep_their_order() -> None:
     heard: list[str] = []
     clock = Clock()
     errors = ErrorLineMerger(heard.append, now_s=clock)
-    errors.take(b"first\n", 0)
+    errors.add_line(b"first\n", 0)
     clock.now_s = 0.3
-    errors.take(b"second\n", 0)
-    errors.take(b"first\n", 1)
+    errors.add_line(b"second\n", 0)
+    errors.add_line(b"first\n", 1)
     errors.flush(at_end=False)
     assert heard == []
     clock.now_s = 0.6
@@ -102,7 +102,7 @@ def test_records_and_table_are_separated(tmp_path: Path) -> None:
     with RecordFile(tmp_path / "out.jsonl") as records:
         first = OutputSplitter(records, table.append, doubts.append)
         for line in [b"# head\n", b'{"kind":"run"}\n', b"  8 row\n", b"\n", b'{"kind":"end"}', b"\xff\n"]:
-            first.take(line)
+            first.add_line(line)
     assert table == [b"# head\n", b"  8 row\n", b"\n", b"\xff\n"]
     assert doubts == []
     assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n{"kind":"end"}\n'
@@ -112,10 +112,10 @@ def test_a_truncated_record_is_dropped_and_reported_once(tmp_path: Path) -> None
     doubts: list[str] = []
     with RecordFile(tmp_path / "r.jsonl") as records:
         first = OutputSplitter(records, lambda _line: None, doubts.append)
-        first.take(b'{"kind":"run"}\n')
-        first.take(b'{"kind":"row","samples":[1,2\n')
-        first.take(b'{"kind":"row","sam')
-        first.take(b'{"kind":"end"}')
+        first.add_line(b'{"kind":"run"}\n')
+        first.add_line(b'{"kind":"row","samples":[1,2\n')
+        first.add_line(b'{"kind":"row","sam')
+        first.add_line(b'{"kind":"end"}')
     assert (tmp_path / "r.jsonl").read_text() == '{"kind":"run"}\n{"kind":"end"}\n'
     (doubt,) = doubts
     assert doubt.startswith(f"busbw: an incomplete record of process 0 is not in {tmp_path / 'r.jsonl'}")

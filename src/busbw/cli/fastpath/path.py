@@ -1,4 +1,4 @@
-"""`busbw fastpath path`: prints the path of the library."""
+"""`busbw fastpath path`: prints the path of the fast-path library, for LD_PRELOAD."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ def installed_library() -> Path:
     Raises:
         BusbwError: The engine was installed without the library.
     """
-    if found := engine.library(engine.FASTPATH_LIBRARY):
-        return found
+    if library := engine.library(engine.FASTPATH_LIBRARY):
+        return library
     raise BusbwError(
         f"{engine.FASTPATH_LIBRARY} is missing, because this busbw was built without CUDA",
         remedy="install the wheel that `make wheel` builds, or build with -DBUSBW_CUDA=ON",

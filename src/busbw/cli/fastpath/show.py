@@ -1,4 +1,7 @@
-"""`busbw fastpath show`: prints the library and its active table."""
+"""`busbw fastpath show`: prints the fast-path library and its active table.
+
+A table says which method runs a collective up to which size (`TableRange`). Other calls are delegated to NCCL.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +17,10 @@ from busbw.files import read_user_file
 from busbw.system import find_in_text
 from busbw.terminal import Cell, Column, console, lines, width_of
 
-_MODE = "BUSBW_FASTPATH"
+_MODE_VARIABLE = "BUSBW_FASTPATH"
+"""Variable that sets the mode; with a suffix such as _ALL_REDUCE for one collective."""
 _MODES = ("", "off", "on", "verify")
-_GENERATIONS = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
+_COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 
 
 @click.command()
@@ -29,38 +33,42 @@ def show(generation: str | None) -> int:
     """Prints the library and its active table."""
     library = engine.library(engine.FASTPATH_LIBRARY)
     click.echo(f"Library: {library or 'none, because this busbw was built without CUDA'}")
-    has_generation = generation is not None
-    named = os.environ.get(TABLE_VARIABLE, "") if not has_generation else ""
-    if named:
-        found = _read(Path(named))
-        click.echo(f"Table: {TABLE_VARIABLE}={named}")
+    shows_active_table = generation is None
+    user_table = os.environ.get(TABLE_VARIABLE, "") if shows_active_table else ""
+    if user_table:
+        ranges = _read_table(Path(user_table))
+        click.echo(f"Table: {TABLE_VARIABLE}={user_table}")
     else:
         name = generation or default_name(_local_generation(), os.environ)
-        found = parse(default_text(name), name)
-        click.echo(f"Table: {f'default table for {name}' if found else _no_table_text(name)}")
-    for sentence in [] if has_generation else _override_lines(os.environ):
-        click.echo(sentence)
-    _show(found)
+        ranges = parse(default_text(name), name)
+        click.echo(f"Table: {f'default table for {name}' if ranges else _no_table_text(name)}")
+    if shows_active_table:
+        for sentence in _override_lines(os.environ):
+            click.echo(sentence)
+    _print_ranges(ranges)
     return ExitCode.GOOD
 
 
 def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     """Yields a line for each variable that overrides the table or the mode. An empty variable counts as unset."""
-    modes = {name: environment.get(f"{_MODE}_{name.upper()}") or environment.get(_MODE) or "on" for name in METHODS}
-    if mode := environment.get(_MODE):
-        on = [name for name, its_mode in modes.items() if its_mode != "off"]
-        remainder = f" except for {', '.join(on)}" if on else ", every call is delegated to NCCL"
-        yield f"{_MODE}={mode}" + (f": the table is not used{remainder}" if mode == "off" else "")
+    common_mode = environment.get(_MODE_VARIABLE, "")
+    variables = {name: f"{_MODE_VARIABLE}_{name.upper()}" for name in METHODS}
+    modes = {name: environment.get(variable) or common_mode or "on" for name, variable in variables.items()}
+    if common_mode:
+        exceptions = [name for name, mode in modes.items() if mode != "off"]
+        effect = f" except for {', '.join(exceptions)}" if exceptions else ", every call is delegated to NCCL"
+        yield f"{_MODE_VARIABLE}={common_mode}" + (f": the table is not used{effect}" if common_mode == "off" else "")
     for name, mode in modes.items():
-        if environment.get(variable := f"{_MODE}_{name.upper()}"):
-            yield f"{variable}={mode}" + (f": the table is not used for {name}" if mode == "off" else "")
-    if unknown := [mode for mode in {environment.get(_MODE, ""), *modes.values()} if mode not in _MODES]:
-        yield f'{_MODE}: the table is not used, because "{unknown[0]}" is invalid and switches the fast path off'
+        if environment.get(variables[name]):
+            yield f"{variables[name]}={mode}" + (f": the table is not used for {name}" if mode == "off" else "")
+    if invalid := [mode for mode in {common_mode, *modes.values()} if mode not in _MODES]:
+        reason = f'"{invalid[0]}" is invalid and switches the fast path off'
+        yield f"{_MODE_VARIABLE}: the table is not used, because {reason}"
     if method := environment.get(METHOD_VARIABLE):
         yield f"{METHOD_VARIABLE}={method}: the table is not used, this method runs at every size"
 
 
-def _read(table: Path) -> list[TableRange]:
+def _read_table(table: Path) -> list[TableRange]:
     try:
         return parse(read_user_file(table).decode(errors="replace"), str(table))
     except OSError as error:
@@ -70,10 +78,10 @@ def _read(table: Path) -> list[TableRange]:
 
 
 def _local_generation() -> str:
-    """Generation of the first GPU, such as 'sm_90'. Empty if there is no GPU or its name is unknown."""
+    """Compute capability of the first GPU, such as 'sm_90'. Empty if there is no GPU or its name is unknown."""
     devices = engine.devices()
     system = find_in_text(devices[0]) if devices else None
-    return _GENERATIONS.get(system.generation, "") if system else ""
+    return _COMPUTE_CAPABILITIES.get(system.generation, "") if system else ""
 
 
 def _no_table_text(generation: str) -> str:
@@ -82,29 +90,32 @@ def _no_table_text(generation: str) -> str:
     return f"none for this machine, so every call is delegated to NCCL; --generation shows {', '.join(default_names())}"
 
 
-def _show(found: Sequence[TableRange]) -> None:
-    if not found:
+def _print_ranges(ranges: Sequence[TableRange]) -> None:
+    if not ranges:
         return
+    has_windows = any(table_range.in_windows for table_range in ranges)
     columns = [
-        Column("collective", [Cell(each.collective) for each in found], right=False),
-        Column("ranks", [Cell(_ranks_text(each)) for each in found]),
-        *([_windows_column(found)] if any(each.in_windows for each in found) else []),
-        Column("up to", [Cell(table_size_text(each.up_to_bytes)) for each in found]),
-        Column("method", [Cell(each.method) for each in found], right=False),
-        Column("blocks", [Cell(str(each.blocks or "")) for each in found]),
-        Column("threads", [Cell(str(each.threads or "")) for each in found]),
+        Column("collective", [Cell(table_range.collective) for table_range in ranges], right=False),
+        Column("ranks", [Cell(_ranks_text(table_range)) for table_range in ranges]),
+        *([_windows_column(ranges)] if has_windows else []),
+        Column("up to", [Cell(table_size_text(table_range.up_to_bytes)) for table_range in ranges]),
+        Column("method", [Cell(table_range.method) for table_range in ranges], right=False),
+        Column("blocks", [Cell(str(table_range.blocks or "")) for table_range in ranges]),
+        Column("threads", [Cell(str(table_range.threads or "")) for table_range in ranges]),
     ]
     out = console()
     for line in lines(columns, width_of()):
         out.print(line)
     click.echo("Above these sizes, and for other numbers of ranks: nccl")
-    if any(each.in_windows for each in found):
+    if has_windows:
         click.echo("windows: calls with buffers in symmetric windows; without such lines they use the other lines")
 
 
-def _windows_column(found: Sequence[TableRange]) -> Column:
-    return Column("buffers", [Cell("windows" if each.in_windows else "") for each in found], right=False)
+def _windows_column(ranges: Sequence[TableRange]) -> Column:
+    cells = [Cell("windows" if table_range.in_windows else "") for table_range in ranges]
+    return Column("buffers", cells, right=False)
 
 
-def _ranks_text(one: TableRange) -> str:
-    return str(one.min_ranks) if one.min_ranks == one.max_ranks else f"{one.min_ranks}-{one.max_ranks}"
+def _ranks_text(table_range: TableRange) -> str:
+    low, high = table_range.min_ranks, table_range.max_ranks
+    return str(low) if low == high else f"{low}-{high}"

@@ -1,10 +1,14 @@
-"""`busbw fastpath tune`: measures the best method for each size and writes the table."""
+"""`busbw fastpath tune`: measures the best method for each size and writes the table.
+
+A target is a number of ranks, a data type and ordinary buffers or buffers in NCCL's symmetric windows. A part of the
+tuning is one collective on one target.
+"""
 
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -34,7 +38,7 @@ _DTYPES = ("half", "bfloat16", "float")
 @click.command()
 @click.option(
     "--ranks",
-    "rank_words",
+    "ranks_text",
     default="",
     metavar="N,...",
     help="Numbers of ranks to tune.  [default: every GPU, at most 8]",
@@ -57,7 +61,7 @@ _DTYPES = ("half", "bfloat16", "float")
 )
 @click.option(
     "--sizes",
-    "size_words",
+    "sizes_text",
     default="",
     metavar="SIZE,...",
     help="Sizes to tune.  [default: 1K to 64M by a factor of 2, in windows to 128M]",
@@ -88,10 +92,10 @@ _DTYPES = ("half", "bfloat16", "float")
 @renamed_option("--folder", "--records-folder")
 @click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
 def tune(
-    rank_words: str,
+    ranks_text: str,
     collectives: Sequence[str],
     dtype: str,
-    size_words: str,
+    sizes_text: str,
     no_windows: bool,
     output: Path,
     library: Path | None,
@@ -100,70 +104,92 @@ def tune(
 ) -> int:
     """Measures the best method for each size on this machine, against NCCL, and writes the table."""
     names = list(dict.fromkeys(collectives)) or list(METHODS)
-    sizes, numbers = _sizes(size_words), _ranks(rank_words)
-    preloaded = library.absolute() if library else installed_library()
-    ordinary = [TuningTarget(preloaded, ranks, dtype, sizes or SIZES) for ranks in numbers]
-    targets = list(ordinary)
+    sizes, rank_counts = _parse_sizes(sizes_text), _parse_ranks(ranks_text)
+    tuned_library = library.absolute() if library else installed_library()
+    ordinary_targets = [TuningTarget(tuned_library, ranks, dtype, sizes or SIZES) for ranks in rank_counts]
+    targets = list(ordinary_targets)
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
-        targets += [replace(each, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for each in ordinary]
+        targets += [replace(target, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for target in ordinary_targets]
     if dry_run:
         _print_commands(targets, names, folder or default_folder())
         return ExitCode.GOOD
-    if (max_ranks := max(each.ranks for each in targets)) > (gpus := engine.gpu_count()):
+    if (max_ranks := max(target.ranks for target in targets)) > (gpus := engine.gpu_count()):
         raise BusbwError(
             f"{max_ranks} ranks need {max_ranks} GPUs, this machine has {gpus}",
             remedy="reduce --ranks, see `busbw-engine --list-devices`",
         )
     require_writable(output)
     run_folder, is_resumed = open_folder(folder, settings_bytes(targets, names))
-    found: list[TableRange] = []
-    kept, summaries, skipped = 0, list[str](), list[str]()
-    without_windows: list[TuningTarget] = []
-    with locked_folder(run_folder), _progress() as say, termination_as_interrupt():
+    with locked_folder(run_folder), _show_progress() as print_progress, termination_as_interrupt():
         if is_resumed:
             click.echo(f"Resuming the tuning in {run_folder}", err=True)
         try:
-            for name, each in _parts(names, targets):
-                if each in without_windows:
-                    continue
-                tuning = TableTuner(each, make_folder(run_folder / each.folder_name), say, skipped=skipped)
-                try:
-                    decisions = tuning.tune_collective(name)
-                except NoWindowsError as error:
-                    without_windows.append(each)
-                    skipped.append(error.what)
-                    continue
-                kept += tuning.reused_blocks
-                found += _lines(name, each, decisions)
-                summaries.append(summary(each.title(name), decisions))
+            results = _tune_parts(names, targets, run_folder, print_progress)
         except (BlockEndedError, KeyboardInterrupt) as error:
             if isinstance(error, BlockEndedError) and not error.was_interrupted:
                 raise
-            done = len(list(run_folder.glob("*/*.jsonl")))
-            click.echo(f"Interrupted; the same command resumes after the {done} blocks in {run_folder}", err=True)
+            blocks = len(list(run_folder.glob("*/*.jsonl")))
+            click.echo(f"Interrupted; the same command resumes after the {blocks} blocks in {run_folder}", err=True)
             return error.exit_code if isinstance(error, BlockEndedError) else interrupt_exit_code(error)
-    if kept:
-        click.echo(f"{kept} blocks were measured earlier", err=True)
-    header = TableTuner(ordinary[-1], run_folder / ordinary[-1].folder_name).header()
-    written = table_text(found, _provenance(header, targets, found, summaries))
-    write_whole(output, written.encode())
-    replace_file(run_folder / TABLE_FILE, written.encode())
-    for sentence in [*summaries, *skipped]:
+    if results.reused_blocks:
+        click.echo(f"{results.reused_blocks} blocks were measured earlier", err=True)
+    header = TableTuner(ordinary_targets[-1], run_folder / ordinary_targets[-1].folder_name).header()
+    table = table_text(results.ranges, _provenance_comments(header, targets, results))
+    write_whole(output, table.encode())
+    replace_file(run_folder / TABLE_FILE, table.encode())
+    for sentence in [*results.summaries, *results.skipped]:
         click.echo(sentence)
     click.echo(f"Table: {output}; set {TABLE_VARIABLE}={output.absolute()} to use it")
     click.echo(f"Records: {run_folder}", err=True)
     return ExitCode.GOOD
 
 
+@dataclass
+class _TuningResults:
+    """Results of all parts."""
+
+    ranges: list[TableRange] = field(default_factory=list)
+    """Lines of the table."""
+    summaries: list[str] = field(default_factory=list)
+    """One sentence for each part."""
+    skipped: list[str] = field(default_factory=list)
+    """One sentence for each block or target that could not be measured."""
+    reused_blocks: int = 0
+    """Number of blocks that an earlier start had measured."""
+
+
+def _tune_parts(
+    names: Sequence[str], targets: Sequence[TuningTarget], run_folder: Path, on_progress: Callable[[str], None]
+) -> _TuningResults:
+    results = _TuningResults()
+    targets_without_windows: list[TuningTarget] = []
+    for name, target in _parts(names, targets):
+        if target in targets_without_windows:
+            continue
+        target_folder = make_folder(run_folder / target.folder_name)
+        tuner = TableTuner(target, target_folder, on_progress, skipped=results.skipped)
+        try:
+            decisions = tuner.tune_collective(name)
+        except NoWindowsError as error:
+            targets_without_windows.append(target)
+            results.skipped.append(error.what)
+            continue
+        results.reused_blocks += tuner.reused_blocks
+        results.ranges += _table_ranges(name, target, decisions)
+        results.summaries.append(summary(target.title(name), decisions))
+    return results
+
+
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Prints progress: one updated line on a terminal, otherwise one line per block."""
+def _show_progress() -> Iterator[Callable[[str], None]]:
+    """Yields a function that prints progress: one updated line on a terminal, otherwise one line per block."""
     with live_line() as draw:
-        yield draw if sys.stderr.isatty() else lambda words: click.echo(words, err=True)
+        yield draw if sys.stderr.isatty() else lambda text: click.echo(text, err=True)
 
 
-def _ranks(words: str) -> list[int]:
-    if not words:
+def _parse_ranks(text: str) -> list[int]:
+    """Returns the numbers of ranks in the value of `--ranks`. An empty value means all GPUs."""
+    if not text:
         count = engine.gpu_count()
         if count < 2:
             gpus = "no GPU" if count == 0 else "one GPU"
@@ -171,37 +197,36 @@ def _ranks(words: str) -> list[int]:
                 f"the fast path needs at least two GPUs, this machine has {gpus}", remedy="run on a multi-GPU machine"
             )
         return [min(count, MAX_FAST_RANKS)]
-    found = [int(word) if word.isascii() and word.isdigit() else 0 for word in words.split(",")]
-    if min(found) < 2 or len(set(found)) < len(found):
+    rank_counts = [int(word) if word.isascii() and word.isdigit() else 0 for word in text.split(",")]
+    if min(rank_counts) < 2 or len(set(rank_counts)) < len(rank_counts):
+        raise UsageError(f'--ranks "{text}" is not a list of distinct numbers from 2', remedy="write it as --ranks 2,4")
+    if max(rank_counts) > MAX_FAST_RANKS:
         raise UsageError(
-            f'--ranks "{words}" is not a list of distinct numbers from 2', remedy="write it as --ranks 2,4"
+            f"--ranks {text}: the fast path supports 2 to {MAX_FAST_RANKS} ranks", remedy="remove larger numbers"
         )
-    if max(found) > MAX_FAST_RANKS:
-        raise UsageError(
-            f"--ranks {words}: the fast path supports 2 to {MAX_FAST_RANKS} ranks", remedy="remove larger numbers"
-        )
-    return found
+    return rank_counts
 
 
-def _sizes(words: str) -> tuple[int, ...]:
-    found = [size_bytes(word) for word in words.split(",")] if words else []
-    if None in found or len(set(found)) < len(found):
-        raise UsageError(f'--sizes "{words}" is not a list of distinct sizes', remedy="write it as --sizes 1K,64K,1M")
-    return tuple(sorted(size for size in found if size))
+def _parse_sizes(text: str) -> tuple[int, ...]:
+    """Returns the sizes in bytes in the value of `--sizes`, in ascending order. Empty for an empty value."""
+    sizes = [size_bytes(word) for word in text.split(",")] if text else []
+    if None in sizes or len(set(sizes)) < len(sizes):
+        raise UsageError(f'--sizes "{text}" is not a list of distinct sizes', remedy="write it as --sizes 1K,64K,1M")
+    return tuple(sorted(size for size in sizes if size))
 
 
 def _parts(names: Sequence[str], targets: Sequence[TuningTarget]) -> Iterator[tuple[str, TuningTarget]]:
     """Yields the collectives and targets in the order of tuning, which is also the order of the table."""
     for name in names:
-        for each in targets:
-            if not each.in_windows or name in METHODS_IN_WINDOWS:
-                yield name, each
+        for target in targets:
+            if not target.in_windows or name in METHODS_IN_WINDOWS:
+                yield name, target
 
 
 def _print_commands(targets: Sequence[TuningTarget], names: Sequence[str], run_folder: Path) -> None:
-    for name, each in _parts(names, targets):
-        click.echo(f"# {each.title(name)}")
-        for command in TableTuner(each, run_folder / each.folder_name).commands(name):
+    for name, target in _parts(names, targets):
+        click.echo(f"# {target.title(name)}")
+        for command in TableTuner(target, run_folder / target.folder_name).commands(name):
             click.echo(command)
     click.echo(
         "# then, for each of these: configs next to the best of each size, the best configs with checks, "
@@ -209,29 +234,27 @@ def _print_commands(targets: Sequence[TuningTarget], names: Sequence[str], run_f
     )
 
 
-def _lines(name: str, target: TuningTarget, decisions: Sequence[Decision]) -> list[TableRange]:
-    chosen = {each.size_bytes: each.config for each in decisions}
-    notes = {each.size_bytes: each.note for each in decisions}
-    return ranges(name, target.ranks, chosen, notes, in_windows=target.in_windows)
+def _table_ranges(name: str, target: TuningTarget, decisions: Sequence[Decision]) -> list[TableRange]:
+    configs = {decision.size_bytes: decision.config for decision in decisions}
+    notes = {decision.size_bytes: decision.note for decision in decisions}
+    return ranges(name, target.ranks, configs, notes, in_windows=target.in_windows)
 
 
-def _provenance(
-    header: HeaderRecord, targets: Sequence[TuningTarget], found: Sequence[TableRange], summaries: Sequence[str]
-) -> list[str]:
+def _provenance_comments(header: HeaderRecord, targets: Sequence[TuningTarget], results: _TuningResults) -> list[str]:
     """Comments about the origin of the table: machine, libraries, time and results."""
-    first, machine = header.ranks[0], header.machine
-    windows = ["Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL."]
-    library = first.library
+    rank, machine = header.ranks[0], header.machine
+    windows_comment = ["Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL."]
+    library = rank.library
     driver = machine.get("driver")
     return [
         f"Written by busbw {__version__} (busbw fastpath tune) on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC.",
-        f"Measured on {len(header.ranks)} x {first.device_name}"
+        f"Measured on {len(header.ranks)} x {rank.device_name}"
         + (f", driver {driver}" if driver else "")
         + f", {f'NCCL {library.version}' if library else f'{header.backend} {header.backend_version}'}, "
         f"{targets[0].dtype}, device time over both placements, in graphs and launched one by one, against NCCL.",
         f"Library: SHA-256 {hashlib.sha256(targets[0].library.read_bytes()).hexdigest()}.",
-        *(windows if any(each.in_windows for each in found) else []),
+        *(windows_comment if any(table_range.in_windows for table_range in results.ranges) else []),
         "Other numbers of ranks and other collectives are delegated to NCCL.",
         "",
-        *(f"{sentence}." for sentence in summaries),
+        *(f"{sentence}." for sentence in results.summaries),
     ]

@@ -1,4 +1,8 @@
-"""`busbw launch`: one job on many machines through their launcher. Each launcher is one small file."""
+"""`busbw launch`: one job on many machines through their launcher.
+
+Each launcher has one module with its options. The module renders a launch plan by `busbw.launchers.<name>` and passes
+it to `execute.execute_plan`, which prints or submits it and handles output, record and exit code.
+"""
 
 import click
 

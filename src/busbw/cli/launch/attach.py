@@ -1,4 +1,4 @@
-"""`busbw launch attach`: follows a submitted Slurm batch job again."""
+"""`busbw launch attach`: follows a submitted Slurm batch job again, by the files in its folder."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def attach(folder: Path, records_path: Path | None, store: Path | None, plot_whe
         collective=plan.collective,
         flags=(),
         environment=(),
-        system=None,
+        machine_type=None,
         program_path=None,
         join_timeout_s=None,
         dry_run=False,

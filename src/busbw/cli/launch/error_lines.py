@@ -1,4 +1,4 @@
-"""Merges equal stderr lines of many processes and labels each line with its processes and hosts."""
+"""Merges equal stderr lines of many processes and labels each line with its processes or hosts."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,7 +12,10 @@ _MERGE_WINDOW_S = 0.5
 
 @dataclass
 class _HeldLine:
+    """Equal lines that were received within the merge window."""
+
     first_s: float
+    """Time of the first one."""
     count: int = 0
     processes: set[int] = field(default_factory=set)
     hosts: list[str] = field(default_factory=list)
@@ -25,13 +28,14 @@ class ErrorLineMerger:
         self._print_line = print_line
         self._now_s = now_s
         self._held: dict[tuple[str, int], _HeldLine] = {}
+        """Held lines by text and a number, in the order of arrival."""
 
-    def take(self, line: bytes, source: int | str | None) -> None:
+    def add_line(self, line: bytes, source: int | str | None) -> None:
         """Adds a line and its process number or host name; None if the source is unknown."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
-        # Separators and empty lines are never merged: they belong to the lines around them.
-        number = 0 if any(map(str.isalnum, text)) else len(self._held)
-        held = self._held.setdefault((text, number), _HeldLine(self._now_s()))
+        # Separators and empty lines belong to the lines around them, so a unique key keeps them from being merged.
+        unique_number = 0 if any(map(str.isalnum, text)) else len(self._held)
+        held = self._held.setdefault((text, unique_number), _HeldLine(self._now_s()))
         held.count += 1
         if isinstance(source, int):
             held.processes.add(source)
@@ -46,21 +50,23 @@ class ErrorLineMerger:
             if not at_end and now_s - held.first_s < _MERGE_WINDOW_S:
                 break
             del self._held[key]
-            self._print_line(_labelled(key[0], held))
+            text, _ = key
+            self._print_line(_labelled_text(text, held))
 
 
-def _labelled(text: str, held: _HeldLine) -> str:
+def _labelled_text(text: str, held: _HeldLine) -> str:
     sources = [*([format_ranges(held.processes)] if held.processes else []), *held.hosts]
-    repeats = f" ({held.count} times)" if held.count > max(1, len(held.processes) + len(held.hosts)) else ""
+    source_count = max(1, len(held.processes) + len(held.hosts))
+    repeats = f" ({held.count} times)" if held.count > source_count else ""
     return f"[{','.join(sources)}] {text}{repeats}" if sources else f"{text}{repeats}"
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: "0-3,7"."""
-    runs: list[list[int]] = []
+    """Formats numbers as ranges: "0-3,7"."""
+    ranges: list[list[int]] = []
     for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

@@ -1,4 +1,7 @@
-"""Executes a launch plan: prints it, or submits it and keeps the record."""
+"""Executes a launch plan: prints it, or submits it and keeps the record.
+
+If a rank is lost, `submit` returns the job's exit code, and the received rows stay in the record.
+"""
 
 import sys
 from collections.abc import Callable
@@ -32,21 +35,25 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
     for remark in plan.remarks:
         click.echo(f"busbw: {remark}", err=True)
     with open_destination(options.records_path, options.store, options.collective) as run:
-        with RecordFile(run.path) as records, _progress(records) as progress:
-            errors = ErrorLineMerger(lambda text: progress.say(redact_token(text, plan.token)))
+        with RecordFile(run.path) as records, _make_progress(records) as progress:
+            error_lines = ErrorLineMerger(lambda text: progress.say(redact_token(text, plan.token)))
 
-            def wait() -> None:
-                errors.flush(at_end=False)
+            def on_wait() -> None:
+                error_lines.flush(at_end=False)
                 progress.refresh()
 
             splitter = OutputSplitter(records, progress.line, progress.say)
             try:
                 callbacks = LaunchCallbacks(
-                    splitter.take, wait, progress.status, errors.take, lambda: progress.stdout.has_pending
+                    on_line=splitter.add_line,
+                    on_wait=on_wait,
+                    on_status=progress.status,
+                    on_error=error_lines.add_line,
+                    is_backlogged=lambda: progress.stdout.has_pending,
                 )
                 code = submit(plan, callbacks)
             finally:
-                errors.flush(at_end=True)
+                error_lines.flush(at_end=True)
         code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
         run.on_exit(code)
         finish_stdout(progress.stdout, code)
@@ -54,7 +61,8 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
     return code
 
 
-def _progress(records: RecordFile) -> Progress | PlainProgress:
+def _make_progress(records: RecordFile) -> Progress | PlainProgress:
+    """Returns the progress display on stderr, for a terminal or for a log."""
     if sys.stderr.isatty():
         return Progress(records.path)
     return PlainProgress(lambda text: click.echo(text, err=True))

@@ -10,10 +10,10 @@ from busbw.cli.launch.options import require_valid_size
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
 from busbw.files import read_user_file
-from busbw.launchers.job.hosts import HostSlots, is_address, parse_hostfile, parse_hosts, total
+from busbw.launchers.job.hosts import HostSlots, is_address, parse_hostfile, parse_hosts, process_count
 
 PORTS = range(20000, 32000)
-"""Below the usual ephemeral ports and above the ports of services."""
+"""Ports to choose from for process 0: below the usual ephemeral ports and above the ports of services."""
 
 port_option = click.option(
     "--port",
@@ -23,7 +23,7 @@ port_option = click.option(
 )
 
 
-def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+def _check_address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
     if text and not is_address(text):  # common_options refuses an empty value
         raise UsageError(f'--root-address "{text}" is not an address', remedy="give a host name or an IP address")
     return text
@@ -32,7 +32,7 @@ def _address(_context: click.Context, _option: click.Parameter, text: str | None
 root_address_option = click.option(
     "--root-address",
     metavar="ADDRESS",
-    callback=_address,
+    callback=_check_address,
     help="Address of the first host for the other hosts.  [default: its name]",
 )
 
@@ -61,13 +61,18 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
 def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> tuple[HostSlots, ...]:
     """Returns the hosts of `--hosts` or `--hostfile`; empty if neither is given.
 
+    Args:
+        hosts: Value of `--hosts`.
+        hostfile: Value of `--hostfile`.
+        processes: Number of processes on a host without a count.
+
     Raises:
         UsageError: Both are given, the file cannot be read, or an entry is not a host.
     """
     if hosts is not None and hostfile is not None:
         raise UsageError("--hosts and --hostfile exclude each other", remedy="give only one")
     if hosts is not None:
-        return _with_valid_size(parse_hosts(hosts, processes=processes))
+        return _checked(parse_hosts(hosts, processes=processes))
     if hostfile is None:
         return ()
     try:
@@ -77,16 +82,16 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
         raise UsageError(
             f"cannot read --hostfile {hostfile}: {reason}", remedy="give a file with one host per line"
         ) from error
-    return _with_valid_size(parse_hostfile(text, str(hostfile), processes=processes))
+    return _checked(parse_hostfile(text, str(hostfile), processes=processes))
 
 
-def _with_valid_size(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
-    require_valid_size(total(hosts), 1)
+def _checked(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
+    require_valid_size(process_count(hosts), ranks_per_process=1)
     return hosts
 
 
-def command_words(option: str, text: str) -> tuple[str, ...]:
-    """Returns the words of an option that is a command with its own options.
+def split_command(option: str, text: str) -> tuple[str, ...]:
+    """Splits the value of an option that is a command, such as `--ssh 'ssh -p 2222'`, into words.
 
     Raises:
         UsageError: The command is empty, or its quotes do not match.

@@ -1,4 +1,4 @@
-"""`busbw launch kubernetes`: a pod on each node of a Kubernetes cluster."""
+"""`busbw launch kubernetes`: options of the launcher `busbw.launchers.kubernetes`, which starts a pod on each node."""
 
 from dataclasses import replace
 from typing import get_args
@@ -143,14 +143,14 @@ def kubernetes(
     keep: bool,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
-    amounts = dict(_amount(text, "--resource memory=64Gi") for text in resources)
-    amounts |= {
-        f"hugepages-{size}": amount for size, amount in (_amount(one, "--huge-pages 2Mi=5120Mi") for one in huge_pages)
-    }
+    amounts = dict(_parse_amount(text, "--resource memory=64Gi") for text in resources)
+    for text in huge_pages:
+        page_size, amount = _parse_amount(text, "--huge-pages 2Mi=5120Mi")
+        amounts[f"hugepages-{page_size}"] = amount
     if gpus is not None:
         amounts[_GPU] = str(gpus)
     if shm:
-        parse_quantity(shm)
+        parse_quantity(shm)  # raises an error if invalid
     target = KubernetesTarget(
         image=image,
         kind=kind,
@@ -174,17 +174,20 @@ def kubernetes(
         keep=keep,
         ssh_folder=ssh_folder,
     )
-    if options.system:
-        target = with_machine_type(target, options.system)
+    if options.machine_type:
+        target = with_machine_type(target, options.machine_type)
     device_count = int(parse_quantity(dict(target.resources).get(_GPU, "0")))
-    if kind != "mpijob" and device_count > 1 and not used_flags(options.flags) & {"-t", "-g"}:
+    sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"})
+    if kind != "mpijob" and device_count > 1 and not sets_ranks:
         options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod
-    processes = processes_per_node or (max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1)
+    default_processes = max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1
+    processes = processes_per_node or default_processes
     job = options.job(options.program_path or options.program_name, nodes=nodes, processes_per_node=processes)
     return execute_plan(options, launcher.render(job, target), launcher.submit)
 
 
-def _amount(text: str, example: str) -> tuple[str, str]:
+def _parse_amount(text: str, example: str) -> tuple[str, str]:
+    """Parses NAME=AMOUNT, with an example for the error message."""
     name, amount = parse_pair(text, example)
-    parse_quantity(amount)
+    parse_quantity(amount)  # raises an error if invalid
     return name, amount

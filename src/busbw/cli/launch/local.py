@@ -1,4 +1,4 @@
-"""`busbw launch local`: several processes on this machine."""
+"""`busbw launch local`: options of the launcher `busbw.launchers.local`."""
 
 import socket
 

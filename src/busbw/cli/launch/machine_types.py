@@ -1,19 +1,32 @@
-"""`busbw launch machine-types`: lists the known machine types, or shows one with the source of each value."""
+"""`busbw launch machine-types`: lists the known machine types, or shows one with the source of each value.
+
+The expectation of a machine type is the name of its system, for `busbw expect --system`.
+"""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import click
 import msgspec
 from rich.table import Table
 
-from busbw import system as expectations
+from busbw import system
 from busbw.errors import UsageError
-from busbw.launchers.machine_types.machine_type import MachineType, load
-from busbw.launchers.machine_types.machine_type import systems as known
+from busbw.launchers.machine_types.machine_type import (
+    EnvironmentVariable,
+    MachineType,
+    SlurmOption,
+    built_in_types,
+    load,
+)
 from busbw.terminal import StreamConsole, console, width_of
 
-_MAX_WIDTH = 110
+_MIN_DESCRIPTION_WIDTH = 110
+"""Minimum width of the terminal, in columns, for the column with the descriptions."""
+
+_Row: TypeAlias = tuple[str, str, str]
+"""One value of a machine type: setting, reason, source."""
 
 
 @click.command()
@@ -21,102 +34,107 @@ _MAX_WIDTH = 110
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each instead.")
 def machine_types(name: str | None, as_json: bool) -> None:
     """Lists the machine types for --machine-type, or shows the settings of one with their sources."""
-    wanted = [load(name)] if name else list(known().values())
-    for machine_type in wanted:
+    selected = [load(name)] if name else list(built_in_types().values())
+    for machine_type in selected:
         _require_expectation(machine_type)
     if as_json:
-        for machine_type in wanted:
+        for machine_type in selected:
             console().print(msgspec.json.encode(machine_type).decode())
     elif name:
-        for line in _details(wanted[0], width_of()):
+        for line in _details(selected[0], width_of()):
             console().print(line)
     else:
-        _list(wanted)
+        _print_list(selected)
 
 
 def _require_expectation(machine_type: MachineType) -> None:
+    """Refuses a machine type with an unknown system as its expectation."""
     if machine_type.expectation is None:
         return
     try:
-        expectations.find(machine_type.expectation)
+        system.find(machine_type.expectation)
     except UsageError as error:
         remedy = "list the known systems with `busbw expect --list-systems`"
         raise UsageError(f"{machine_type.name}: expectation: {error.what}", remedy=remedy) from error
 
 
-def _list(wanted: list[MachineType]) -> None:
+def _print_list(types: list[MachineType]) -> None:
     out = StreamConsole(highlight=False, width=width_of())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     table.add_column("GPUs", justify="right", no_wrap=True)
     table.add_column("NICs", no_wrap=True)
     table.add_column("expectation", no_wrap=True)
-    if out.width >= _MAX_WIDTH:
+    has_descriptions = out.width >= _MIN_DESCRIPTION_WIDTH
+    if has_descriptions:
         table.add_column("description", no_wrap=True)
-    for machine_type in wanted:
+    for machine_type in types:
         gpus = str(machine_type.gpus_per_node.value) if machine_type.gpus_per_node else "-"
-        more = (machine_type.title,) if out.width >= _MAX_WIDTH else ()
-        table.add_row(machine_type.name, gpus, machine_type.nics_text or "-", machine_type.expectation or "-", *more)
+        description = (machine_type.title,) if has_descriptions else ()
+        nics = machine_type.nics_text or "-"
+        table.add_row(machine_type.name, gpus, nics, machine_type.expectation or "-", *description)
     out.print(table)
     out.print(
-        f"{len(wanted)} machine types; `busbw launch machine-types NAME` shows one with its sources.", soft_wrap=True
+        f"{len(types)} machine types; `busbw launch machine-types NAME` shows one with its sources.",
+        soft_wrap=True,
     )
 
 
 def _details(machine_type: MachineType, width: int) -> Iterator[str]:
     """Yields the lines about one machine type; numbers in brackets refer to the sources at the end."""
-    number = {text: f"[{index}]" for index, text in enumerate(machine_type.sources.values(), 1)}
+    source_labels = {text: f"[{index}]" for index, text in enumerate(machine_type.sources.values(), 1)}
     yield f"{machine_type.name}: {machine_type.title}"
     if machine_type.aliases:
         yield f"also: {', '.join(machine_type.aliases)}"
     if machine_type.expectation:
-        yield f"what to expect: {_expectation(machine_type)}"
+        yield f"what to expect: {_expect_command(machine_type)}"
     for title, rows in _sections(machine_type):
         if rows:
             yield ""
             yield title
-            longest = min(max(len(setting) for setting, _, _ in rows), width // 2)
+            column_width = min(max(len(setting) for setting, _, _ in rows), width // 2)
             for setting, reason, source in rows:
-                yield from _value_lines(setting, " ".join(filter(None, [reason, number[source]])), longest, width)
+                text = " ".join(filter(None, [reason, source_labels[source]]))
+                yield from _value_lines(setting, text, column_width, width)
     for note in machine_type.notes:
         yield ""
         yield from textwrap.wrap(f"note: {note}", width)
-    if number:
+    if source_labels:
         yield ""
         yield "sources"
-        yield from (f"  {index} {text}" for text, index in number.items())
+        yield from (f"  {label} {text}" for text, label in source_labels.items())
 
 
-def _value_lines(setting: str, text: str, longest: int, width: int) -> Iterator[str]:
-    """Yields a setting in its own column, with the text beside it, or below it if the line is too long."""
-    if len(setting) > longest and len(setting) + len(text) + 4 <= width:
+def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iterator[str]:
+    """Yields a setting in a column of `column_width`, with the text beside it, or below it if the line is too long."""
+    if len(setting) > column_width and len(setting) + len(text) + 4 <= width:
         yield f"  {setting}  {text}"
         return
-    indent = " " * (2 + longest + 2)
-    first, *others = textwrap.wrap(text, max(width - len(indent), 20))
-    if len(setting) > longest:
+    indent = " " * (2 + column_width + 2)
+    first_line, *more_lines = textwrap.wrap(text, max(width - len(indent), 20))
+    if len(setting) > column_width:
         yield f"  {setting}"
-        yield f"{indent}{first}"
+        yield f"{indent}{first_line}"
     else:
-        yield f"  {setting:<{longest}}  {first}"
-    yield from (f"{indent}{line}" for line in others)
+        yield f"  {setting:<{column_width}}  {first_line}"
+    yield from (f"{indent}{line}" for line in more_lines)
 
 
-def _expectation(machine_type: MachineType) -> str:
+def _expect_command(machine_type: MachineType) -> str:
     """Returns the `busbw expect` command, with `--nics` if the machine type's NICs differ from the system's."""
-    words = f"busbw expect all_reduce --system {machine_type.expectation}"
-    described = expectations.find(machine_type.expectation or "").nics
+    command = f"busbw expect all_reduce --system {machine_type.expectation}"
+    system_nics = system.find(machine_type.expectation or "").nics
     if machine_type.nics_per_node is None or machine_type.nic_gbit is None:
-        return words
+        return command
     nics = (machine_type.nics_per_node.value, machine_type.nic_gbit.value)
-    if described is not None and (described.count, described.gbit) == nics:
-        return words
-    return f"{words} --nics {nics[0]}x{nics[1]:g}"
+    if system_nics is not None and (system_nics.count, system_nics.gbit) == nics:
+        return command
+    return f"{command} --nics {nics[0]}x{nics[1]:g}"
 
 
-def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Yields each section: its title, and the setting, reason and source of each value."""
-    node = []
+def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[_Row]]]:
+    """Yields the title and the rows of each section. A section without rows is not shown."""
+    node: list[_Row] = []
     if machine_type.gpus_per_node:
         node.append((f"GPUs: {machine_type.gpus_per_node.value}", "", machine_type.gpus_per_node.source))
     if machine_type.nics_per_node:
@@ -124,19 +142,27 @@ def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[tuple[str, 
     if machine_type.nic_gbit:
         node.append((f"each NIC: {machine_type.nic_gbit.value:g} Gb/s", "", machine_type.nic_gbit.source))
     yield "a node has", node
-    variables = [(f"{one.name}={one.value}", one.reason, one.source) for one in machine_type.environment]
-    if machine_type.topology_file:
-        path = machine_type.topology_file
-        variables.append((f"NCCL_TOPO_FILE={path.path}", "bus topology that a virtual machine hides", path.source))
+    variables = _variable_rows(machine_type.environment)
+    if file := machine_type.topology_file:
+        variables.append((f"NCCL_TOPO_FILE={file.path}", "bus topology that a virtual machine hides", file.source))
     yield "required variables", variables
-    yield "variables for speed", [(f"{one.name}={one.value}", one.reason, one.source) for one in machine_type.tuning]
-    yield "requested on Kubernetes", list(_kubernetes(machine_type))
-    yield "options of a Slurm job", [(one.option, one.reason, one.source) for one in machine_type.slurm_job]
-    yield "options of a Slurm step", [(one.option, one.reason, one.source) for one in machine_type.slurm_step]
-    yield "further requirements", [("-", one.what, one.source) for one in machine_type.requires]
+    yield "variables for speed", _variable_rows(machine_type.tuning)
+    yield "requested on Kubernetes", list(_kubernetes_rows(machine_type))
+    yield "options of a Slurm job", _slurm_rows(machine_type.slurm_job)
+    yield "options of a Slurm step", _slurm_rows(machine_type.slurm_step)
+    requirements = [("-", requirement.what, requirement.source) for requirement in machine_type.requires]
+    yield "further requirements", requirements
 
 
-def _kubernetes(machine_type: MachineType) -> Iterator[tuple[str, str, str]]:
+def _variable_rows(variables: Iterable[EnvironmentVariable]) -> list[_Row]:
+    return [(f"{variable.name}={variable.value}", variable.reason, variable.source) for variable in variables]
+
+
+def _slurm_rows(options: Iterable[SlurmOption]) -> list[_Row]:
+    return [(option.option, option.reason, option.source) for option in options]
+
+
+def _kubernetes_rows(machine_type: MachineType) -> Iterator[_Row]:
     for resource in machine_type.resources:
         yield f"{resource.name}: {resource.count}", "", resource.source
     if machine_type.memory:
@@ -150,6 +176,6 @@ def _kubernetes(machine_type: MachineType) -> Iterator[tuple[str, str, str]]:
         yield f"capability: {capability.name}", capability.reason, capability.source
     for label in machine_type.node_labels:
         yield f"node: {label.name}={label.value}", "", label.source
-    for taint in machine_type.tolerations:
-        key = f"{taint.key}={taint.value}" if taint.value is not None else taint.key
-        yield f"tolerated: {key}:{taint.effect}", "", taint.source
+    for toleration in machine_type.tolerations:
+        taint = f"{toleration.key}={toleration.value}" if toleration.value is not None else toleration.key
+        yield f"tolerated: {taint}:{toleration.effect}", "", toleration.source

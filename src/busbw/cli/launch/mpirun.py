@@ -1,4 +1,4 @@
-"""`busbw launch mpirun`: processes started by Open MPI's, MPICH's or Intel MPI's mpirun."""
+"""`busbw launch mpirun`: options of the launcher `busbw.launchers.mpirun`."""
 
 import os
 import secrets
@@ -11,7 +11,7 @@ import click
 
 from busbw import engine
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, command_words, host_options, named_hosts, port_option, root_address_option
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
@@ -75,23 +75,23 @@ def mpirun(
 
     Without hosts it runs on this machine, with one process per GPU, or 4.
     """
-    words = command_words("--mpirun", mpirun_text)
-    named = named_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
-    named = named or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
-    if invalid := next((host.name for host in named if "@" in host.name or ":" in host.name), ""):
+    mpirun_words = split_command("--mpirun", mpirun_text)
+    host_slots = named_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
+    host_slots = host_slots or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
+    if invalid := next((host.name for host in host_slots if "@" in host.name or ":" in host.name), ""):
         raise UsageError(
             f"mpirun takes only host names, got {invalid}", remedy="define a name in ~/.ssh/config or /etc/hosts"
         )
     if rendezvous_folder is not None and (root_address or port):
         raise UsageError("--rendezvous-folder excludes --root-address and --port", remedy="give only one")
     programs = options.remote_programs()
-    job = options.job(programs[0], nodes=len(named))
-    detected, remarks = _family(words, family, dry_run=options.dry_run)
+    job = options.job(programs[0], nodes=len(host_slots))
+    mpi_family, remarks = _select_family(mpirun_words, family, dry_run=options.dry_run)
     target = launcher.MpirunTarget(
-        family=detected,
-        hosts=named,
-        store=_store(job, named, root_address, port, rendezvous_folder),
-        mpirun=words,
+        family=mpi_family,
+        hosts=host_slots,
+        store=_rendezvous(job, host_slots, root_address, port, rendezvous_folder),
+        mpirun=mpirun_words,
         programs=programs,
         bind_to=bind_to,
         as_root=as_root or os.geteuid() == 0,
@@ -102,40 +102,52 @@ def mpirun(
     return execute_plan(options, replace(plan, remarks=(*plan.remarks, *remarks)), launcher.submit)
 
 
-def _store(job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None) -> str:
+def _rendezvous(
+    job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None
+) -> str:
+    """Returns the URL at which the processes find process 0."""
     if folder is not None:
         return f"file://{folder.absolute()}/{job.name}"
-    return f"tcp://{in_url(address or root_address_by_name(hosts, hosts[0].address))}:{port or secrets.choice(PORTS)}"
+    address = address or root_address_by_name(hosts, hosts[0].address)
+    return f"tcp://{in_url(address)}:{port or secrets.choice(PORTS)}"
 
 
-def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launcher.Family, tuple[str, ...]]:
-    """Returns the MPI family of mpirun, and notes for the user. A dry run works without mpirun.
+def _select_family(
+    mpirun_words: tuple[str, ...], option_value: str, *, dry_run: bool
+) -> tuple[launcher.Family, tuple[str, ...]]:
+    """Returns the value of `--mpi-family` or the family of this mpirun, and notes for the user.
+
+    A dry run assumes Open MPI if mpirun does not run.
 
     Raises:
         BusbwError: mpirun does not run.
         UsageError: mpirun prints a version of neither Open MPI nor MPICH.
     """
-    if named != "auto":
-        return ("openmpi" if named == "openmpi" else "mpich"), ()
+    if option_value != "auto":
+        return ("openmpi" if option_value == "openmpi" else "mpich"), ()
+    command_text = shlex.join(mpirun_words)
     try:
-        done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=30, errors="replace")
+        done = subprocess.run(
+            [*mpirun_words, "--version"], capture_output=True, text=True, timeout=30, errors="replace"
+        )
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no answer"
         if dry_run:
             remark = (
-                f"cannot detect the MPI of {shlex.join(words)} ({reason}): "
+                f"cannot detect the MPI of {command_text} ({reason}): "
                 "shown for Open MPI; set another with --mpi-family."
             )
             return "openmpi", (remark,)
         raise BusbwError(
-            f"cannot get the version of {shlex.join(words)}: {reason}",
+            f"cannot get the version of {command_text}: {reason}",
             remedy="install an MPI, set --mpirun PATH, or use busbw launch ssh",
         ) from error
-    family = launcher.family_of(done.stdout + done.stderr)
+    version_text = done.stdout + done.stderr
+    family = launcher.family_of(version_text)
     if family is None:
-        first = (done.stdout + done.stderr).strip().partition("\n")[0]
+        first_line = version_text.strip().partition("\n")[0]
         raise UsageError(
-            f'{shlex.join(words)} has version "{first}", which is neither Open MPI nor MPICH',
+            f'{command_text} has version "{first_line}", which is neither Open MPI nor MPICH',
             remedy="set --mpi-family openmpi or --mpi-family mpich",
         )
     return family, ()

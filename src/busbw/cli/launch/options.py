@@ -1,4 +1,7 @@
-"""Options that all launchers share, and the job that they describe."""
+"""Options that all launchers share, and the job that they describe.
+
+A command line is `busbw launch LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE FLAGS]`.
+"""
 
 import re
 import secrets
@@ -13,7 +16,7 @@ from click.core import ParameterSource
 
 from busbw import engine
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import count_of, named_collective, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import named_collective, parse_count, sweep_flags, used_flags
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
@@ -29,7 +32,7 @@ COMMAND_SETTINGS = {"allow_interspersed_args": False}
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _MAX_COUNT = 65536
-"""Limit on the nodes, processes and ranks of one job."""
+"""Limit on the processes and on the ranks of one job."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,30 @@ class LaunchOptions:
     flags: tuple[str, ...]
     """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
-    system: "MachineType | None"
+    """Variables of `--env`."""
+    machine_type: "MachineType | None"
     program_path: str | None
+    """Path of the program on the nodes. None: search it there."""
     join_timeout_s: float | None
+    """Time limit for all processes to join. None: the engine's default, or the launcher's."""
     dry_run: bool
     records_path: Path | None
+    """Value of `--records`. None: a run in the store."""
     store: Path | None
+    """Value of `--store`. None: the default store."""
     plot_when: str
+    """Value of `--plot`: auto, always or never."""
 
     @property
     def ranks_per_process(self) -> int:
         """Threads per process (-t) times GPUs per thread (-g)."""
-        return count_of("-t", self.flags) * count_of("-g", self.flags)
+        return parse_count("-t", self.flags) * parse_count("-g", self.flags)
 
-    def processes_per_node(self, given: int | None) -> int:
-        """Returns `given`, else enough processes for one rank per GPU of the machine type, else 1."""
-        if given is not None:
-            return given
-        gpus = self.system.gpus_per_node if self.system else None
+    def processes_per_node(self, option_value: int | None) -> int:
+        """Returns `--processes-per-node`, else enough processes for one rank per GPU of the machine type, else 1."""
+        if option_value is not None:
+            return option_value
+        gpus = self.machine_type.gpus_per_node if self.machine_type else None
         return max(1, gpus.value // self.ranks_per_process) if gpus else 1
 
     @property
@@ -83,7 +92,7 @@ class LaunchOptions:
             raise
 
     def remote_programs(self) -> tuple[str, ...]:
-        """Candidates for the program on another machine: `--program-path`, else the local path and the bare name."""
+        """Paths or names to try on another machine: `--program-path`, else the local path and the bare name."""
         if self.program_path:
             return (self.program_path,)
         try:
@@ -98,7 +107,7 @@ class LaunchOptions:
             UsageError: The job has more than 65,536 processes or ranks.
         """
         require_valid_size(nodes * processes_per_node, self.ranks_per_process)
-        variables = {**(self.system.variables if self.system else {}), **dict(self.environment)}
+        variables = {**(self.machine_type.variables if self.machine_type else {}), **dict(self.environment)}
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
         return Job(
@@ -109,7 +118,7 @@ class LaunchOptions:
             processes_per_node=processes_per_node,
             ranks_per_process=self.ranks_per_process,
             environment=tuple(variables.items()),
-            system=self.system,
+            machine_type=self.machine_type,
             token=secrets.token_hex(32),
         )
 
@@ -163,23 +172,23 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         records_path: Path | None,
         store: Path | None,
         plot_when: str,
-        **other: object,
+        **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
         collective = named_collective(words)
         options = LaunchOptions(
             collective=collective,
-            flags=_engine_flags(words[1:]),
-            environment=tuple(map(_assignment, assignments)),
-            system=_machine_type(machine_type_name),
-            program_path=_program_path(program_path, f"{collective}_perf"),
+            flags=_check_engine_flags(words[1:]),
+            environment=tuple(map(_parse_assignment, assignments)),
+            machine_type=_load_machine_type(machine_type_name),
+            program_path=_full_program_path(program_path, f"{collective}_perf"),
             join_timeout_s=join_timeout_s,
             dry_run=dry_run,
             records_path=records_path,
             store=store,
             plot_when=plot_when,
         )
-        return command(options=options, **other)
+        return command(options=options, **launcher_values)
 
     wrapped: Callable[..., int] = with_options
     for option in reversed(_OPTIONS):
@@ -188,7 +197,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _refuse_empty_values(context: click.Context) -> None:
-    """Refuses empty values: they come from unset shell variables, and every option would treat them differently.
+    """Refuses empty values of options. They come from unset shell variables, and options would differ in their effect.
 
     Raises:
         UsageError: An option has an empty value.
@@ -199,15 +208,16 @@ def _refuse_empty_values(context: click.Context) -> None:
         name = parameter.name or ""
         is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
         value = context.params.get(name)
-        if is_given and (value == "" or (isinstance(value, tuple) and "" in value)):
+        is_empty = value == "" or (isinstance(value, tuple) and "" in value)
+        if is_given and is_empty:
             raise UsageError(f"{parameter.opts[-1]} is empty", remedy="give a value, or remove the option")
 
 
-def _engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the words after the collective, all of them for the engine.
+def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the words unchanged.
 
     Raises:
-        UsageError: A word is an option of the launcher, which the engine would refuse or interpret differently.
+        UsageError: A word is an option of the launcher. The engine would refuse or interpret it differently.
     """
     context = click.get_current_context()
     launcher_options = {
@@ -233,7 +243,7 @@ def require_valid_size(processes: int, ranks_per_process: int) -> None:
             raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
 
 
-def _machine_type(name: str | None) -> "MachineType | None":
+def _load_machine_type(name: str | None) -> "MachineType | None":
     if name is None:
         return None
     from busbw.launchers.machine_types import machine_type  # slow: reads all machine types
@@ -241,7 +251,7 @@ def _machine_type(name: str | None) -> "MachineType | None":
     return machine_type.load(name)
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def _parse_assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _VARIABLE.match(name):
         raise UsageError(f'--env "{text}" is not NAME=VALUE', remedy="write it like NCCL_DEBUG=INFO")
@@ -252,8 +262,8 @@ def _assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _program_path(text: str | None, name: str) -> str | None:
-    """Appends the program's name to a folder. Checks nothing: the path is on the nodes, not on this machine."""
-    if text is None or Path(text).name == name:
-        return text
-    return str(Path(text) / name)
+def _full_program_path(path: str | None, name: str) -> str | None:
+    """Appends the program's name unless the path ends with it. Checks nothing: the path is on the nodes."""
+    if path is None or Path(path).name == name:
+        return path
+    return str(Path(path) / name)

@@ -1,4 +1,4 @@
-"""Splits the stdout of process 0 into records and table: only record lines begin with `{`."""
+"""Splits the stdout of process 0 into record lines, which begin with `{`, and lines of the table."""
 
 import os
 from collections import Counter
@@ -10,7 +10,7 @@ from busbw.errors import BusbwError, UsageError
 
 
 class RecordFile:
-    """A new record file with only whole lines; removed at the end if it is empty."""
+    """A new record file, which is removed at the end if it is empty."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,14 +59,14 @@ class OutputSplitter:
         self._on_table = on_table
         self._on_broken_record = on_broken_record
         self.was_cut = False
-        """True if a record was incomplete."""
+        """True if a record line was incomplete."""
         self.kinds: Counter[str] = Counter()
-        """Number of complete records of each kind."""
+        """Number of complete record lines of each kind."""
 
-    def take(self, line: bytes) -> None:
-        """Adds a line, newline included; the last line may lack it.
+    def add_line(self, line: bytes) -> None:
+        """Adds a line with its newline, which the last line may lack.
 
-        Drops an incomplete record, and calls `on_broken_record` for the first one.
+        Drops incomplete record lines, and calls `on_broken_record` for the first one.
         """
         if not line.startswith(b"{"):
             self._on_table(line)

@@ -1,4 +1,7 @@
-"""Progress of a launch if stderr is not a terminal: the table, and one line for each status that lasts."""
+"""Progress of a launch if stderr is not a terminal.
+
+Prints the table as it grows, and a line for each status that lasts. A status is the reason of a wait.
+"""
 
 from collections.abc import Callable
 from time import monotonic
@@ -6,6 +9,7 @@ from time import monotonic
 from busbw.terminal.stdout_buffer import StdoutBuffer
 
 _MIN_STATUS_S = 2.0
+"""Duration after which a status is printed."""
 
 
 class PlainProgress:
@@ -14,9 +18,10 @@ class PlainProgress:
     def __init__(self, print_line: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
         self._print_line = print_line
         self._now_s = now_s
-        self._text = ""
-        self._printed = ""
+        self._status = ""
+        self._printed_status = ""
         self._quiet_since_s = now_s()
+        """Time of the last printed status, or of the first status after output."""
         self.stdout = StdoutBuffer(now_s=now_s)
 
     def __enter__(self) -> "PlainProgress":
@@ -27,7 +32,7 @@ class PlainProgress:
 
     def line(self, line: bytes) -> None:
         """Writes a line of the table, newline included, to stdout."""
-        self._text = ""
+        self._status = ""
         self.stdout.write(line)
 
     def say(self, text: str) -> None:
@@ -36,14 +41,15 @@ class PlainProgress:
 
     def status(self, text: str) -> None:
         """Sets the current status; empty if the launch waits for nothing."""
-        if text and not self._text:
+        if text and not self._status:
             self._quiet_since_s = self._now_s()
-        self._text = text
+        self._status = text
 
     def refresh(self) -> None:
         """Flushes stdout and prints a status that is due. The caller calls it regularly."""
         self.stdout.flush()
         now_s = self._now_s()
-        if self._text and self._text != self._printed and now_s - self._quiet_since_s >= _MIN_STATUS_S:
-            self._printed, self._quiet_since_s = self._text, now_s
-            self._print_line(f"busbw: {self._text}")
+        is_new = bool(self._status) and self._status != self._printed_status
+        if is_new and now_s - self._quiet_since_s >= _MIN_STATUS_S:
+            self._printed_status, self._quiet_since_s = self._status, now_s
+            self._print_line(f"busbw: {self._status}")

@@ -1,4 +1,7 @@
-"""`busbw launch slurm`: a Slurm batch job, or srun."""
+"""`busbw launch slurm`: options of the launcher `busbw.launchers.slurm`, for a batch job or a step by srun.
+
+Within an allocation (salloc, sbatch) the job is a step of it. Otherwise it is a new batch job, or srun's own job.
+"""
 
 import os
 import re
@@ -6,7 +9,7 @@ import secrets
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +32,7 @@ from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, r
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
 
 _CONTAINER_JOIN_LIMIT_S = 600.0
-"""Join limit for containers: each node imports the image first. Pods get the same limit."""
+"""Time limit for all processes to join, with containers: each node first imports the image. As for pods."""
 
 _SLURM_OPTIONS = {
     "partition": "Partition.",
@@ -44,7 +47,7 @@ _SLURM_OPTIONS = {
 """Options that are passed to Slurm unchanged."""
 
 
-def _slurm_options(command: Callable[..., int]) -> Callable[..., int]:
+def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     for name, text in reversed(_SLURM_OPTIONS.items()):
         command = click.option(f"--{name}", metavar="TEXT", help=f"Slurm's: {text}")(command)
     return command
@@ -69,7 +72,7 @@ def _slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     metavar="N",
     help="GPUs to request; 0: none.  [default: those of --machine-type, or none]",
 )
-@_slurm_options
+@_add_slurm_options
 @click.option("--exclusive/--shared", default=True, show_default=True, help="Use whole nodes.")
 @click.option(
     "--hostfile",
@@ -131,13 +134,14 @@ def slurm(
     folder: Path | None,
     detach: bool,
     print_script: bool,
-    **job_values: str | None,
+    **slurm_values: str | None,
 ) -> int:
     """Starts COLLECTIVE with srun and without MPI, as a batch job or as a step of the current allocation."""
     is_batch = submit_with == "sbatch" or print_script or (submit_with == "auto" and not has_allocation(os.environ))
     current_allocation = Allocation() if is_batch else Allocation.from_environment(os.environ)
-    given = tuple(f"--{name}={value}" for name, value in job_values.items() if value is not None)
-    _check_options(current_allocation, (*given, *extra_job_options), is_batch=is_batch)
+    passed_options = tuple(f"--{name}={value}" for name, value in slurm_values.items() if value is not None)
+    job_options = (*passed_options, *extra_job_options)
+    _check_job_options(current_allocation, job_options, is_batch=is_batch)
     reject_reserved("--srun-arg", extra_step_options, *RESERVED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
@@ -149,30 +153,29 @@ def slurm(
         raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
 
     per_node = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
-    count = nodes or current_allocation.nodes or 1
+    node_count = nodes or current_allocation.nodes or 1
     hosts = named_hosts(None, hostfile, processes=per_node)
     order: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     if topology_order:
-        switches, remarks = _nodes_by_switch(dry_run=options.dry_run)
-        names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:count]
-        counts = {host.name: host.processes for host in hosts}
-        hosts = tuple(HostSlots(name, counts.get(name, per_node)) for name in sort_nodes(names, switches))
-        order = () if hosts else tuple(switches)
+        nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
+        names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:node_count]
+        hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=per_node)
+        order = () if hosts else tuple(nodes_by_switch)  # Slurm has yet to choose the nodes
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
-    is_set = "BUSBW_JOIN_TIMEOUT_S" in {*os.environ, *dict(options.environment)}
-    if container_image and options.join_timeout_s is None and not is_set:
+    if container_image and not _has_join_limit(options):
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
-    job = options.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
-    gpus = options.system.gpus_per_node.value if options.system and options.system.gpus_per_node else None
+    job = options.job(program, nodes=len(hosts) or node_count, processes_per_node=per_node)
+    if gpus_per_node is None and options.machine_type and options.machine_type.gpus_per_node:
+        gpus_per_node = options.machine_type.gpus_per_node.value
     target = SlurmTarget(
-        folder=_folder(folder, job) if is_batch else None,
+        folder=_job_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
         in_step=current_allocation.in_step,
-        job_options=(*given, *extra_job_options),
+        job_options=job_options,
         step_options=extra_step_options,
-        gpus_per_node=gpus if gpus_per_node is None else gpus_per_node,
+        gpus_per_node=gpus_per_node,
         exclusive=exclusive,
         mpi=mpi,
         container_image=container_image or "",
@@ -184,22 +187,22 @@ def slurm(
         steps=steps,
     )
     if print_script:
-        stable_job = replace(job, name=f"busbw-{options.collective.replace('_', '-')}")
-        command_line = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
-        click.echo(batch_script(stable_job, replace(target, standalone=True), command_line), nl=False)
+        _print_script(replace(job, name=f"busbw-{options.collective.replace('_', '-')}"), target)
         return ExitCode.GOOD
     if not is_batch and not current_allocation.job and exclusive:
-        target, more_remarks = _with_all_processors(target, max([per_node, *(host.processes for host in hosts)]))
-        remarks = (*remarks, *more_remarks)
+        max_per_node = max([per_node, *(host.processes for host in hosts)])
+        target, processor_remarks = _with_all_processors(target, max_per_node)
+        remarks = (*remarks, *processor_remarks)
     plan = launcher.render(job, target)
     plan = replace(plan, remarks=(*plan.remarks, *remarks))
     if detach and not options.dry_run:
-        _detach(launcher.start(plan), target)
+        _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
     return execute_steps(options, plan)
 
 
-def _check_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
+def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
+    """Refuses options of the job that are reserved, malformed, or without effect in an allocation."""
     if allocation.job and options:
         raise UsageError(
             f"{options[0]} conflicts with the allocation {allocation.job} of this shell",
@@ -216,14 +219,34 @@ def _check_options(allocation: Allocation, options: tuple[str, ...], *, is_batch
         )
 
 
-def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
-    """Adds --cpus-per-task for all processors: srun gives its own job only those that it requests, even exclusively.
+def _order_hosts(
+    names: Sequence[str], hosts: Sequence[HostSlots], nodes_by_switch: list[str], *, default_processes: int
+) -> tuple[HostSlots, ...]:
+    """Returns the named hosts in the order of `nodes_by_switch`, with their processes from `hosts` or the default."""
+    processes = {host.name: host.processes for host in hosts}
+    ordered_names = sort_nodes(names, nodes_by_switch)
+    return tuple(HostSlots(name, processes.get(name, default_processes)) for name in ordered_names)
 
-    Nodes of a partition may differ and Slurm may choose any of them, so the smallest node sets the number.
+
+def _has_join_limit(options: LaunchOptions) -> bool:
+    variables = {*os.environ, *dict(options.environment)}
+    return options.join_timeout_s is not None or "BUSBW_JOIN_TIMEOUT_S" in variables
+
+
+def _print_script(job: Job, target: SlurmTarget) -> None:
+    command_line = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
+    click.echo(batch_script(job, replace(target, standalone=True), command_line), nl=False)
+
+
+def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
+    """Returns the target with --cpus-per-task for all processors of a node, and notes for the user.
+
+    srun gives its own job only the processors that it requests, even on exclusive nodes. Nodes of a partition may
+    differ and Slurm may choose any of them, so the smallest node sets the number.
     """
     options = (*target.job_options, *target.step_options)
     if partition := os.environ.get("SLURM_PARTITION"):
-        options = (f"--partition={partition}", *options)  # srun reads it, too; the command line has priority
+        options = (f"--partition={partition}", *options)  # srun reads this variable too; an option has priority
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
         return target, ()
     try:
@@ -232,9 +255,9 @@ def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarge
     except BusbwError as error:
         return target, (f"{error.what}: srun gives each process one processor, because --cpus-per-task is unknown",)
     per_task = (min_processors(nodes, partitions, options) or 0) // per_node
-    return (
-        replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options)) if per_task else target
-    ), ()
+    if per_task:
+        target = replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options))
+    return target, ()
 
 
 def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
@@ -256,23 +279,26 @@ def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
     return switches, ()
 
 
-def _processes_per_node(options: LaunchOptions, given: int | None, gpus: int | None, allocation: Allocation) -> int:
+def _processes_per_node(
+    options: LaunchOptions, option_value: int | None, gpus_per_node: int | None, allocation: Allocation
+) -> int:
     """Returns the number from the options, else from the allocation."""
-    if given is None and gpus is None and options.system is None:
-        given = allocation.tasks_per_node or None
-        gpus = allocation.gpus_per_node
-    if given is None and gpus:
-        return max(1, gpus // options.ranks_per_process)
-    return options.processes_per_node(given)
+    if option_value is None and gpus_per_node is None and options.machine_type is None:
+        option_value = allocation.tasks_per_node or None
+        gpus_per_node = allocation.gpus_per_node
+    if option_value is None and gpus_per_node:
+        return max(1, gpus_per_node // options.ranks_per_process)
+    return options.processes_per_node(option_value)
 
 
-def _folder(given: Path | None, job: Job) -> Path:
-    folder = (given or Path(launcher.FOLDERS) / job.name).absolute()
-    if any(letter in str(folder) for letter in "\n%\\"):
+def _job_folder(output_folder: Path | None, job: Job) -> Path:
+    """Returns the absolute folder for the files of a batch job."""
+    folder = (output_folder or Path(launcher.FOLDERS) / job.name).absolute()
+    if any(character in str(folder) for character in "\n%\\"):  # Slurm's file name patterns give % and \ a meaning
         raise UsageError(f"Slurm cannot write to a folder with the name {folder}", remedy="set another --output-folder")
     return folder
 
 
-def _detach(job: str, target: SlurmTarget) -> None:
+def _print_attach_command(job: str, target: SlurmTarget) -> None:
     click.echo(f"busbw: job {job} is submitted; busbw launch attach {target.folder} follows it and keeps its record")
     click.echo(f"busbw: scancel {job} cancels it", file=sys.stderr)

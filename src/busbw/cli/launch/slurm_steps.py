@@ -15,7 +15,7 @@ _CONTINUE_CODES = {ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMA
 
 
 def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
-    """Returns the exit code of the first step that failed, else 0.
+    """Executes all steps, and returns the exit code of the first one that failed, else 0.
 
     Removes the folder of a batch job once all its output has been read. Keeps it if the job may continue, or if the
     folder may hold unread output.
@@ -31,7 +31,7 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
             code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread))
             first_failure = first_failure or code
             if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                launcher.cancel(plan)  # the batch script may see no error and start the next step
+                launcher.cancel(plan)  # the batch script may see no error, and would start the next step
             if code not in _CONTINUE_CODES:
                 break
     except commands.SlurmUnreachableError:

@@ -1,4 +1,4 @@
-"""`busbw launch ssh`: processes on hosts reached by ssh."""
+"""`busbw launch ssh`: options of the launcher `busbw.launchers.ssh`."""
 
 import secrets
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, command_words, host_options, named_hosts, port_option, root_address_option
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
-from busbw.launchers.job.hosts import root_address_by_name, total
-from busbw.launchers.ssh.preflight import known_name
+from busbw.launchers.job.hosts import process_count, root_address_by_name
+from busbw.launchers.ssh.preflight import resolve_host_name
 
 
 @click.command(context_settings=COMMAND_SETTINGS)
@@ -40,14 +40,14 @@ def ssh(
     host_slots = named_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     if not host_slots:
         raise UsageError("no host is given", remedy="set --hosts a,b or --hostfile FILE")
-    require_valid_size(total(host_slots), options.ranks_per_process)
-    ssh_words = command_words("--ssh", ssh_text)
+    require_valid_size(process_count(host_slots), options.ranks_per_process)
+    ssh_words = split_command("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(options.remote_programs()))
     target = launcher.SshTarget(
         hosts=host_slots,
         port=port or secrets.choice(PORTS),
         ssh=ssh_words,
-        root_address=root_address or root_address_by_name(host_slots, known_name(ssh_words, host_slots[0])),
+        root_address=root_address or root_address_by_name(host_slots, resolve_host_name(ssh_words, host_slots[0])),
         programs=programs,
     )
     job = options.job(programs[0], nodes=len(host_slots))

@@ -1,4 +1,4 @@
-"""Options of the commands that measure in blocks: the maximum number, and the folder of the records."""
+"""Options of the commands that measure in blocks (starts of the engine): maximum number, and folder of the records."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def folder_option(command: Command) -> Command:
-    """Gives a command `--records-folder`, as `folder`."""
+    """Adds `--records-folder` to a command, as `folder`."""
     option = click.option(
         "--records-folder",
         "folder",
@@ -31,7 +31,7 @@ def folder_option(command: Command) -> Command:
 
 
 def quadruples_option(help_text: str) -> Callable[[Command], Command]:
-    """`--max-quadruples`, as `max_quadruples`."""
+    """Adds `--max-quadruples` to a command, as `max_quadruples`."""
     option = click.option(
         "--max-quadruples",
         type=click.IntRange(min=FIRST_LOOK),
@@ -44,7 +44,11 @@ def quadruples_option(help_text: str) -> Callable[[Command], Command]:
 
 @contextmanager
 def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
-    """Makes the folder of a measurement, and removes it again after a usage error.
+    """Makes and yields the folder of a measurement, and removes it again after a usage error.
+
+    Args:
+        folder: Value of `--records-folder`. None: a new run in the default store.
+        name: Last part of the run's name.
 
     Raises:
         UsageError: The folder exists already, or cannot be made.

@@ -37,18 +37,18 @@ def replaced_option(old: str, name: str, new: str) -> Callable[[Function], Funct
 
 
 class _OldSpelling(click.Option):
-    """Hidden option with an old spelling: parses like the new option and passes its words on to it."""
+    """Hidden option with an old spelling: parses like the new option and passes its words on to the new one."""
 
-    def __init__(self, declarations: list[str], *, new: str, **more: Any) -> None:
-        # Eager: click must process it before the option that gets its value.
-        super().__init__(declarations, hidden=True, expose_value=False, is_eager=True, **more)
+    def __init__(self, declarations: list[str], *, new: str, **attributes: Any) -> None:
+        # Eager: click must process the old spelling before the new option, which gets its value.
+        super().__init__(declarations, hidden=True, expose_value=False, is_eager=True, **attributes)
         self._new = new
 
     def add_to_parser(self, parser: "_OptionParser", ctx: click.Context) -> None:
         """Registers the old spelling with the number and kind of values of the new one."""
-        spelled = copy(self._target(ctx))
-        spelled.name, spelled.opts, spelled.secondary_opts = self.name, self.opts, []
-        spelled.add_to_parser(parser, ctx)
+        target = copy(self._target(ctx))
+        target.name, target.opts, target.secondary_opts = self.name, self.opts, []
+        target.add_to_parser(parser, ctx)
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
@@ -73,6 +73,7 @@ class _OldSpelling(click.Option):
         return None, args
 
     def _target(self, context: click.Context) -> click.Option:
+        """The new option."""
         return next(
             option for option in context.command.params if isinstance(option, click.Option) and self._new in option.opts
         )

@@ -1,4 +1,7 @@
-"""The engine's part of a command line: the collective, then its flags."""
+"""The engine's part of a command line: the collective, then its flags, which are those of nccl-tests.
+
+Other flags pass through unread; the engine checks all of them.
+"""
 
 import difflib
 from collections.abc import Sequence
@@ -46,8 +49,8 @@ def known_collective(name: str, prefix: str = "") -> str:
     if collective := engine.collective_of(name):
         return collective
     allowed = ", ".join(engine.COLLECTIVES)
-    close = difflib.get_close_matches(name, engine.COLLECTIVES, n=1)
-    remedy = f"did you mean {close[0]}? Allowed are {allowed}" if close else f"allowed are {allowed}"
+    similar = difflib.get_close_matches(name, engine.COLLECTIVES, n=1)
+    remedy = f"did you mean {similar[0]}? Allowed are {allowed}" if similar else f"allowed are {allowed}"
     raise UsageError(f'{prefix}there is no collective "{name}"', remedy=remedy)
 
 
@@ -58,39 +61,39 @@ def used_flags(words: Sequence[str]) -> set[str]:
         if word.startswith("--"):
             name = word.partition("=")[0]
             flags.add(_SHORT_NAMES.get(name, name))
-        elif word.startswith("-") and word[1:2].isalpha():
+        elif word.startswith("-") and word[1:2].isalpha():  # -b8 is -b with the value 8
             flags.add(word[:2])
     return flags
 
 
 def rank_flags(flags: set[str]) -> tuple[str, ...]:
-    """THE CHOICE OF RANKS: flags for one rank per GPU, or 4 on the host. Empty if the user sets the ranks."""
+    """DEFAULT NUMBER OF RANKS: flags for one rank per GPU, or 4 ranks without GPUs. Empty if the user sets them."""
     if flags & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))
 
 
 def sweep_flags(flags: set[str]) -> tuple[str, ...]:
-    """Flags for the parts of the sweep that the user left open: 8 B to 64 MiB by a factor of 2."""
+    """Flags for the parts of the sweep that the user does not set. Default: 8 B to 64 MiB by a factor of 2."""
     if "--sizes" in flags:
         return ()
-    chosen: tuple[str, ...] = () if "-b" in flags else ("-b", "8")
-    chosen += () if "-e" in flags else ("-e", "64M")
-    return chosen + (() if flags & {"-f", "-i"} else ("-f", "2"))
+    defaults: tuple[str, ...] = () if "-b" in flags else ("-b", "8")
+    defaults += () if "-e" in flags else ("-e", "64M")
+    return defaults + (() if flags & {"-f", "-i"} else ("-f", "2"))
 
 
-def count_of(flag: str, words: Sequence[str]) -> int:
-    """Returns the last value of a counting flag such as -t, or 1 if the words lack it.
+def parse_count(flag: str, words: Sequence[str]) -> int:
+    """Returns the last value of a counting flag such as -t. 1 if the words lack the flag.
 
     An invalid number counts as 1: the engine refuses it later with an error message.
     """
-    names = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
+    spellings = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
     count = 1
-    for word, following in zip(words, (*words[1:], ""), strict=False):
+    for word, next_word in zip(words, (*words[1:], ""), strict=False):
         name, equals, value = word.partition("=")
-        if name in names:
-            text = value if equals else following
-        elif word.startswith(flag):
+        if name in spellings:  # -t 4, --nthreads 4, --nthreads=4
+            text = value if equals else next_word
+        elif word.startswith(flag):  # -t4
             text = word[len(flag) :]
         else:
             continue

@@ -15,7 +15,7 @@ from busbw.store import MAX_INTEGER, STORE_VARIABLE, Filter
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_AGE_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _UNIT_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _OPTIONS = (
@@ -53,21 +53,21 @@ def filter_options(function: _Function) -> _Function:
     return function
 
 
-def build_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
-    """Returns the filter for the values of the options.
+def build_filter(now: datetime, collective: str | None, **values: Any) -> Filter:
+    """Returns the filter for the values of the options of `filter_options`.
 
     Raises:
         UsageError: A time or a size is invalid.
     """
-    low, high = _sizes(given.pop("sizes"))
-    since, until = given.pop("since"), given.pop("until")
+    min_bytes, max_bytes = _parse_sizes(values.pop("sizes"))
+    since, until = values.pop("since"), values.pop("until")
     return Filter(
         collective=collective_name(collective) if collective else None,
         since_s=parse_time(since, now, "--since"),
         until_s=parse_time(until, now, "--until"),
-        min_bytes=low,
-        max_bytes=high,
-        **given,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        **values,
     )
 
 
@@ -76,26 +76,29 @@ def parse_time(text: str | None, now: datetime, option: str) -> float | None:
     if text is None:
         return None
     if age := re.fullmatch(r"(\d{1,4})([hdw])", text):
-        return (now - int(age[1]) * _AGES[age[2]]).timestamp()
+        return (now - int(age[1]) * _AGE_UNITS[age[2]]).timestamp()
     try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
         raise UsageError(
             f'{option} "{text}" is not a time',
             remedy="give 2026-10-01, 2026-10-01T12:00+00:00, or an age like 12h, 7d, 4w",
         ) from error
-    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 
-def _sizes(text: str | None) -> tuple[int | None, int | None]:
+def _parse_sizes(text: str | None) -> tuple[int | None, int | None]:
+    """Returns the minimum and maximum in bytes. None: no limit."""
     if text is None:
         return None, None
     low, dots, high = text.partition("..")
-    return (_bytes(low, text) if low else None), (_bytes(high, text) if high else None) if dots else _bytes(low, text)
+    if not dots:
+        return _parse_size(low, text) if low else None, _parse_size(low, text)
+    return _parse_size(low, text) if low else None, _parse_size(high, text) if high else None
 
 
-def _bytes(text: str, option_text: str) -> int:
-    found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not found:
+def _parse_size(text: str, option_text: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
         raise UsageError(f'--sizes "{option_text}" is not a range of sizes', remedy="give 1M..1G, 1M.., ..1G or 8M")
-    return int(found[1]) * _UNIT_BYTES[found[2].upper()]
+    return int(match[1]) * _UNIT_BYTES[match[2].upper()]

@@ -1,4 +1,4 @@
-"""The option `--nics`, which sets the NICs of a system."""
+"""The option `--nics`, which replaces the NICs of a system (hardware description) for a prediction."""
 
 import re
 
@@ -12,11 +12,15 @@ nics_option = click.option("--nics", metavar="COUNTxGBIT", help="NICs per node a
 
 
 def parse_nics(text: str) -> Nics:
-    """Parses the value of `--nics`."""
-    found = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
-    if not found or not int(found[1]) or not float(found[2]):
+    """Parses the value of `--nics`.
+
+    Raises:
+        UsageError: The text has another format, or the count or rate is 0.
+    """
+    match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
+    if not match or not int(match[1]) or not float(match[2]):
         raise UsageError(f'--nics "{text}" is not COUNTxGBIT', remedy="give count and Gb/s of each, such as 8x400")
-    return Nics(count=int(found[1]), gbit=float(found[2]), source="given with --nics")
+    return Nics(count=int(match[1]), gbit=float(match[2]), source="given with --nics")
 
 
 def with_parsed_nics(system: System, text: str) -> System:

@@ -1,4 +1,4 @@
-"""Writes output files completely or not at all, so that a full disk does not damage an existing file."""
+"""Writes output files of commands completely or not at all, so that a full disk does not damage an existing file."""
 
 import os
 import sys
@@ -16,13 +16,15 @@ def require_writable(output: Path) -> None:
         BusbwError: The path is a folder, its folder does not exist, or its folder is not writable.
     """
     folder = output.resolve().parent
+    is_device = output.exists() and not output.is_file()  # or a pipe
+    written_path = output if is_device else folder  # a file is replaced, which writes to its folder
     if output.is_dir():
         reason = EISDIR
     elif not folder.exists():
         reason = ENOENT
     elif not folder.is_dir():
         reason = ENOTDIR
-    elif not os.access(folder if not output.exists() or output.is_file() else output, os.W_OK):
+    elif not os.access(written_path, os.W_OK):
         reason = EACCES
     else:
         return

@@ -1,4 +1,4 @@
-"""Parameter types that click lacks: non-empty paths, placements and seconds."""
+"""Types of option values that click lacks: non-empty paths, placements and seconds."""
 
 import math
 from pathlib import Path
@@ -12,8 +12,8 @@ from busbw.errors import UsageError
 class NonEmptyPath(click.Path):
     """A path that must not be empty: pathlib would read an empty word as the current folder."""
 
-    def __init__(self, **others: Any) -> None:
-        super().__init__(path_type=Path, **others)
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(path_type=Path, **attributes)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the path.
@@ -22,7 +22,7 @@ class NonEmptyPath(click.Path):
             UsageError: The word is empty.
         """
         if value == "":
-            raise UsageError(f"{_name(param) or 'a path'} is empty", remedy="give a path, or remove the option")
+            raise UsageError(f"{_option_name(param) or 'a path'} is empty", remedy="give a path, or remove the option")
         return super().convert(value, param, ctx)
 
 
@@ -51,9 +51,10 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
         except ValueError:
             seconds = math.nan
         if not (seconds > 0 and math.isfinite(seconds)):
-            raise UsageError(f"{_name(param)} {value} is not a duration", remedy="give seconds above 0")
+            raise UsageError(f"{_option_name(param)} {value} is not a duration", remedy="give seconds above 0")
         return seconds
 
 
-def _name(param: click.Parameter | None) -> str:
+def _option_name(param: click.Parameter | None) -> str:
+    """Returns the long spelling, such as --budget. Empty for an argument."""
     return param.opts[-1] if isinstance(param, click.Option) else ""

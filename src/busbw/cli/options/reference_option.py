@@ -1,4 +1,4 @@
-"""The value of `--reference`, for every command with this option."""
+"""Reads the value of `--reference`, for every command that has this option."""
 
 from pathlib import Path
 
@@ -9,19 +9,19 @@ from busbw.store import find
 
 
 def selected_reference(name: str | None) -> ReferenceSelection | None:
-    """Returns the reference named by `--reference`: auto, published figures, a log or a run. None if not set."""
+    """Returns the figures to judge by: nearest published ones (auto), named ones, a log or a run. None if not set."""
     if name is None:
         return None
     if name == "auto":
         return ReferenceSelection(name="auto", nearest=True)
     if name in reference.references() or name.endswith(".toml"):
         return ReferenceSelection(name=name, reference=reference.find(name))
-    return ReferenceSelection(name=name, log=readers.read(_log(name)))
+    return ReferenceSelection(name=name, log=readers.read(_find_log(name)))
 
 
-def _log(name: str) -> Path:
+def _find_log(name: str) -> Path:
     try:
         return find(name)
     except UsageError:
-        reference.find(name)  # its error lists the allowed names
+        reference.find(name)  # raises an error that lists the allowed names
         raise

@@ -1,4 +1,4 @@
-"""Destination of a run's record, and the run file beside it."""
+"""Destination of a run's record: a file, or a run folder in the store, with the run file `run.json` beside it."""
 
 import shutil
 import sys
@@ -22,10 +22,10 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds `--records` and `--store`, which exclude each other, to a command, as `records_path` and `store`."""
 
     @wraps(command)
-    def with_one_destination(*, records_path: Path | None, store: Path | None, **others: Any) -> int:
+    def with_one_destination(*, records_path: Path | None, store: Path | None, **other_values: Any) -> int:
         if records_path is not None and store is not None:
             raise UsageError("--records and --store exclude each other", remedy="give only one")
-        return command(records_path=records_path, store=store, **others)
+        return command(records_path=records_path, store=store, **other_values)
 
     records = click.option(
         "--records",
@@ -45,7 +45,7 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True)
 class RunDestination:
-    """Path of a run's record, and what to call at the end of the run."""
+    """Path of a run's record, and the callback at the end of the run."""
 
     path: Path
     """Path of the record."""
@@ -69,7 +69,7 @@ def open_destination(records_path: Path | None, store: Path | None, collective: 
     is_new_store = not store.exists()
     folder = new_run(store, run_name(datetime.now(timezone.utc), collective))
     try:
-        yield RunDestination(folder / RECORDS, _write_run_file(folder))
+        yield RunDestination(folder / RECORDS, _begin_run_file(folder))
     finally:
         if not (folder / RECORDS).exists():
             shutil.rmtree(folder)
@@ -77,8 +77,8 @@ def open_destination(records_path: Path | None, store: Path | None, collective: 
                 store.rmdir()
 
 
-def _write_run_file(folder: Path) -> Callable[[int], None]:
-    """Writes `run.json`: the command line and later the exit code, which the engine does not know."""
+def _begin_run_file(folder: Path) -> Callable[[int], None]:
+    """Writes `run.json` with the command line, and returns a function that adds the exit code at the end."""
     run = RunFile(
         command=_without_secrets(sys.argv[1:]), started=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
@@ -97,12 +97,12 @@ _SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", 
 
 def _without_secrets(words: Sequence[str]) -> list[str]:
     """Returns the command line with the values of `--env` redacted if their names mark secrets."""
-    shown: list[str] = []
+    redacted: list[str] = []
     for word in words:
-        is_joined = word.startswith("--env=")
+        is_joined = word.startswith("--env=")  # option and value are one word
         name, equals, _ = word.removeprefix("--env=").partition("=")
-        is_value = is_joined or (bool(shown) and shown[-1] == "--env")
+        is_value = is_joined or (bool(redacted) and redacted[-1] == "--env")
         if is_value and equals and any(secret in f"_{name.upper()}" for secret in _SECRET_WORDS):
             word = f"{'--env=' if is_joined else ''}{name}=(redacted)"
-        shown.append(word)
-    return shown
+        redacted.append(word)
+    return redacted

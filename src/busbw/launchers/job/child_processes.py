@@ -1,4 +1,9 @@
-"""Child processes of a launcher: starts them, reads their pipes, forwards signals and collects exit codes."""
+"""Child processes of a launcher: starts them, reads their pipes, forwards signals and collects exit codes.
+
+`processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
+the program itself. If a rank is lost, its command fails, and the others get a grace period to end by themselves
+(`_end_overdue`). After it they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` then decides.
+"""
 
 import ctypes
 import math
@@ -22,17 +27,23 @@ from busbw.errors import SIGNALLED, BusbwError
 from busbw.launchers.job.job import Command, LaunchCallbacks
 
 _TICK_S = 1.0
+"""Maximum wait for output or a signal before time limits are checked again."""
 _BACKLOG_TICK_S = 0.05
 """Poll interval while the reader of the output has paused, or while commands are connecting."""
 _DRAIN_S = 1.0
 """How long pipes are read after all commands ended. A process that they left behind may keep a pipe open."""
+_DRAIN_TICK_S = 0.02
+"""Poll interval during `_DRAIN_S`."""
 _CONNECT_LIMIT_S = 10.0
 """How long a command without output delays the start of others."""
 _KILL_S = 10.0
 """Time from the first end signal to SIGKILL."""
 _PR_SET_PDEATHSIG = 1
+"""Number of this operation in linux/prctl.h."""
 _FILES_PER_COMMAND = 4
+"""Three pipes, and one in reserve."""
 _OTHER_FILES = 256
+"""Descriptors for everything else in this process."""
 _REMEDIES = {
     EMFILE: "raise the limit of open files (ulimit -n), or start fewer processes",
     ENFILE: "start fewer processes: the machine's open file limit is reached",
@@ -48,15 +59,15 @@ class TerminationPolicy:
     on_interrupt: Callable[[], int | None] | None = None
     """Called on the first interrupt, which is then not forwarded. The returned signal, if any, is sent instead."""
     end_signal: int = signal.SIGKILL
-    """Signal that ends a command at once: on the second interrupt, or if this process dies."""
+    """Signal for an immediate end: on the second interrupt, or if this process dies."""
     grace_s: float | None = None
-    """After a command fails, the others are ended after this time. None: they are not ended."""
+    """After a command fails, the others get this time to end by themselves. None: they are not ended."""
     limit_s: float | None = None
     """All commands are ended after this time. None: no limit."""
     should_end: Callable[[], bool] | None = None
     """Polled condition: all commands are ended once it returns true."""
     first_end_signal: Callable[[], int] = lambda: signal.SIGTERM
-    """Returns the first signal for a command that must end. SIGKILL follows after 10 s."""
+    """Returns the first signal after `grace_s`, `limit_s` or `should_end`. SIGKILL follows after 10 s."""
     signal_to_send: Callable[[], int | None] | None = None
     """Polled for a signal to send to all commands. None: no signal."""
 
@@ -73,11 +84,12 @@ class ExitStatus:
 
 @dataclass
 class ChildProcess:
-    """A command with its process and its incomplete output lines."""
+    """A started command."""
 
     command: Command
     process: "subprocess.Popen[bytes]"
-    pending: dict[int, bytes] = field(default_factory=dict)
+    incomplete_lines: dict[int, bytes] = field(default_factory=dict)
+    """Output after the last newline, by descriptor of the pipe."""
     was_terminated: bool = False
     has_output: bool = False
     started_s: float = field(default_factory=monotonic)
@@ -94,31 +106,35 @@ class ChildProcesses:
         self._callbacks = callbacks
         self._policy = policy
         self._children: list[ChildProcess] = []
-        self._received: list[int] = []
-        self._handled = 0
+        self._received_signals: list[int] = []
+        self._handled_count = 0
+        """Number of received signals that were handled."""
         self._end_at_s = None if policy.limit_s is None else monotonic() + policy.limit_s
+        """Time at which the commands are ended. None: not planned."""
         self._has_failed = False
         self._is_paused = False
+        """True while the first command's stdout is not read."""
         self._selector = selectors.DefaultSelector()
         self._old_handlers: dict[int, signal._HANDLER] = {}
         self._wake_read, self._wake_write = os.pipe()
         self._old_wakeup_fd = -1
 
     def __enter__(self) -> "ChildProcesses":
-        for end in (self._wake_read, self._wake_write):
-            os.set_blocking(end, False)
+        for descriptor in (self._wake_read, self._wake_write):
+            os.set_blocking(descriptor, False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         # Each signal also writes a byte to this pipe, so that it ends a `select` that has just begun.
         self._old_wakeup_fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         self._old_handlers = {
-            number: signal.signal(number, self._receive) for number in termination_signals.handled_signals()
+            number: signal.signal(number, self._queue_signal) for number in termination_signals.handled_signals()
         }
-        self._old_handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
+        self._old_handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop_all)
         self._old_handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # wakes select
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is not None:
+    def __exit__(self, *exception: object) -> None:
+        has_failed = exception[0] is not None
+        if has_failed:
             self._signal_groups(signal.SIGKILL)
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
@@ -135,8 +151,10 @@ class ChildProcesses:
         ended_by_signal = any(
             child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children
         )
-        if error[0] is None and self._received and not ended_by_signal and not self._has_own_interrupt():
-            os.kill(os.getpid(), self._received[0])
+        # No command acted on the signal, so this process does. A custom interrupt leaves no trace in exit codes.
+        is_unanswered = bool(self._received_signals) and not ended_by_signal and not self._has_custom_interrupt()
+        if not has_failed and is_unanswered:
+            os.kill(os.getpid(), self._received_signals[0])
 
     def start(self, command: Command) -> None:
         """Starts a command.
@@ -164,7 +182,7 @@ class ChildProcesses:
         child = ChildProcess(command, process)
         self._children.append(child)
         if command.stdin is not None and process.stdin:
-            with suppress(BrokenPipeError):  # it has ended already; its stderr tells why
+            with suppress(BrokenPipeError):  # the command has ended already; its stderr tells why
                 process.stdin.write(command.stdin.encode())
                 process.stdin.flush()
         for pipe in (process.stdout, process.stderr):
@@ -173,13 +191,13 @@ class ChildProcesses:
 
     def wait_for_slot(self, max_connecting: int) -> None:
         """Waits until fewer than `max_connecting` commands lack output, or until a signal arrives."""
-        while not self._received and sum(child.is_connecting() for child in self._children) >= max_connecting:
+        while not self._received_signals and sum(child.is_connecting() for child in self._children) >= max_connecting:
             self._read(_BACKLOG_TICK_S)
             if self._callbacks:
                 self._callbacks.on_wait()
-        if self._received and self._policy.on_interrupt:
+        if self._received_signals and self._policy.on_interrupt:
             self._forward_signals()  # on_interrupt may raise, before the next start
-        if self._policy.limit_s is not None:
+        if self._policy.limit_s is not None:  # the limit counts from the last start
             self._end_at_s = monotonic() + self._policy.limit_s
 
     def run_to_end(self) -> None:
@@ -187,25 +205,30 @@ class ChildProcesses:
         drain_until_s: float | None = None
         while True:
             self._forward_signals()
-            alive = [child for child in self._children if child.process.poll() is None]
-            self._end_overdue(alive)
-            if not alive and drain_until_s is None:
+            running = [child for child in self._children if child.process.poll() is None]
+            self._end_overdue(running)
+            if not running and drain_until_s is None:
                 drain_until_s = monotonic() + _DRAIN_S
             # Comes before the check for pipes: a paused pipe is not registered, but may still hold output.
-            self._pause_or_resume(may_pause=bool(alive) and not self._received)
-            has_pipes = len(self._selector.get_map()) > 1
+            self._pause_or_resume(may_pause=bool(running) and not self._received_signals)
+            has_pipes = len(self._selector.get_map()) > 1  # one entry is the wake-up pipe
             if drain_until_s is not None and (not has_pipes or monotonic() > drain_until_s):
                 self._read(0)  # this process may have been stopped during the drain time
                 break
-            self._read(_TICK_S if alive and not self._is_paused else _BACKLOG_TICK_S if alive else 0.02)
+            self._read(self._poll_interval_s(is_running=bool(running)))
             if self._callbacks:
                 try:
                     self._callbacks.on_wait()
                 except BrokenPipeError:
                     self._close(self._children[0].process.stdout)
         for child in self._children:
-            for key in list(child.pending):
-                self._emit_lines(child, key, b"", at_end=True)
+            for descriptor in list(child.incomplete_lines):
+                self._emit_lines(child, descriptor, b"", at_end=True)
+
+    def _poll_interval_s(self, *, is_running: bool) -> float:
+        if not is_running:
+            return _DRAIN_TICK_S
+        return _BACKLOG_TICK_S if self._is_paused else _TICK_S
 
     def statuses(self) -> list[ExitStatus]:
         """Exit statuses in the order of the starts."""
@@ -214,17 +237,18 @@ class ChildProcesses:
 
     def _pause_or_resume(self, *, may_pause: bool) -> None:
         """Stops reading the first command's stdout while the reader of its output has paused."""
-        out = self._children[0].process.stdout
+        stdout = self._children[0].process.stdout
         is_paused = may_pause and self._callbacks is not None and self._callbacks.is_backlogged()
-        if not out or out.closed or is_paused == self._is_paused:
+        if not stdout or stdout.closed or is_paused == self._is_paused:
             return
         self._is_paused = is_paused
         if is_paused:
-            self._selector.unregister(out)
+            self._selector.unregister(stdout)
         else:
-            self._selector.register(out, selectors.EVENT_READ, self._children[0])
+            self._selector.register(stdout, selectors.EVENT_READ, self._children[0])
 
     def _read(self, limit_s: float) -> None:
+        """Waits for output or a signal, at most `limit_s`, and emits the output."""
         for key, _ in self._selector.select(limit_s):
             if key.fd == self._wake_read:
                 with suppress(BlockingIOError):
@@ -237,7 +261,7 @@ class ChildProcesses:
             except BrokenPipeError:
                 chunk = b""  # closing our end gives the program SIGPIPE
             if not chunk:
-                child.pending.pop(key.fd, None)
+                child.incomplete_lines.pop(key.fd, None)
                 self._close(key.fileobj)  # type: ignore[arg-type]  # as it was registered
 
     def _close(self, pipe: IO[bytes] | None) -> None:
@@ -247,20 +271,21 @@ class ChildProcesses:
             pipe.close()
 
     def _emit_lines(self, child: ChildProcess, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
+        """Passes the complete lines to the callbacks, and at the end of the pipe also an incomplete one."""
         assert self._callbacks is not None
         child.has_output = True
-        *lines, rest = (child.pending.get(descriptor, b"") + chunk).split(b"\n")
-        child.pending[descriptor] = b"" if at_end else rest
-        out = child.process.stdout
-        is_out = out is not None and not out.closed and out.fileno() == descriptor
-        for line in [*(line + b"\n" for line in lines), *([rest] if at_end and rest else [])]:
-            if not is_out and self._callbacks.on_error:
+        *lines, incomplete = (child.incomplete_lines.get(descriptor, b"") + chunk).split(b"\n")
+        child.incomplete_lines[descriptor] = b"" if at_end else incomplete
+        stdout = child.process.stdout
+        is_stdout = stdout is not None and not stdout.closed and stdout.fileno() == descriptor
+        for line in [*(line + b"\n" for line in lines), *([incomplete] if at_end and incomplete else [])]:
+            if not is_stdout and self._callbacks.on_error:
                 self._callbacks.on_error(line, child.command.process)
             elif child is self._children[0]:
                 self._callbacks.on_line(line)
 
-    def _end_overdue(self, alive: list[ChildProcess]) -> None:
-        """Ends commands after their time limit, or after the grace period since another one failed."""
+    def _end_overdue(self, running: list[ChildProcess]) -> None:
+        """Ends commands after their time limit, or after the grace period that began when another one failed."""
         now_s = monotonic()
         if self._policy.grace_s is not None and not self._has_failed:
             self._has_failed = any(child.process.returncode not in (None, 0) for child in self._children)
@@ -270,45 +295,47 @@ class ChildProcesses:
             self._end_at_s = now_s
         if self._end_at_s is None:
             return
-        for child in alive:
+        for child in running:
             if now_s > self._end_at_s + _KILL_S:
                 _signal_group(child, signal.SIGKILL)
             elif now_s >= self._end_at_s and not child.was_terminated:
                 child.was_terminated = True
-                _interrupt(child, self._policy.first_end_signal())
+                _send_interrupt(child, self._policy.first_end_signal())
 
-    def _receive(self, number: int, _frame: FrameType | None) -> None:
+    def _queue_signal(self, number: int, _frame: FrameType | None) -> None:
         """Signal handler: queues the signal for `_forward_signals`."""
-        self._received.append(number)
+        self._received_signals.append(number)
 
     def _forward_signals(self) -> None:
+        """Handles the queued signals. `processes.run_all` describes the effect of repeated ones."""
         if self._policy.signal_to_send and (number := self._policy.signal_to_send()):
             for child in self._children:
-                _interrupt(child, number)
-        has_more = len(self._children) > 1 or self._has_own_interrupt()
-        while self._handled < len(self._received):
-            number = self._received[self._handled]
-            self._handled += 1
-            if self._callbacks and has_more:
+                _send_interrupt(child, number)
+        # A single ordinary command gets every signal unchanged.
+        escalates = len(self._children) > 1 or self._has_custom_interrupt()
+        while self._handled_count < len(self._received_signals):
+            number = self._received_signals[self._handled_count]
+            self._handled_count += 1
+            if self._callbacks and escalates:
                 self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends them at once")
-            if self._handled == 1 and self._policy.on_interrupt:
+            if self._handled_count == 1 and self._policy.on_interrupt:
                 if replacement := self._policy.on_interrupt():
                     for child in self._children:
-                        _interrupt(child, replacement)
-            elif self._handled > 1 and has_more:
+                        _send_interrupt(child, replacement)
+            elif self._handled_count > 1 and escalates:
                 for child in self._children:
                     child.was_terminated = child.was_terminated or child.process.poll() is None
-                self._signal_groups(self._policy.end_signal if self._handled == 2 else signal.SIGKILL)
+                self._signal_groups(self._policy.end_signal if self._handled_count == 2 else signal.SIGKILL)
             else:
                 for child in self._children:
-                    _interrupt(child, number)
+                    _send_interrupt(child, number)
 
-    def _has_own_interrupt(self) -> bool:
-        """True if commands are not interrupted by the plain signal, so that exit codes cannot show its effect."""
+    def _has_custom_interrupt(self) -> bool:
+        """True if a command is interrupted in another way than by the received signal."""
         return self._policy.on_interrupt is not None or any(child.command.interrupt for child in self._children)
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        """Handles Ctrl-Z: stops all commands, then this process, and continues them together."""
+    def _stop_all(self, _number: int, _frame: FrameType | None) -> None:
+        """Signal handler for Ctrl-Z: stops all commands and this process. When it continues, so do the commands."""
         self._signal_groups(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
         self._signal_groups(signal.SIGCONT)
@@ -321,9 +348,9 @@ class ChildProcesses:
 def raise_open_file_limit(commands: int) -> None:
     """Raises the limit of open files, at most to its hard limit, for the pipes of this many commands."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES_PER_COMMAND * commands + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    required = _FILES_PER_COMMAND * commands + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < required:
+        limit = required if hard == resource.RLIM_INFINITY else min(required, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
@@ -334,7 +361,8 @@ def _signal_group(child: ChildProcess, number: int) -> None:
             os.killpg(child.process.pid, number)
 
 
-def _interrupt(child: ChildProcess, number: int) -> None:
+def _send_interrupt(child: ChildProcess, number: int) -> None:
+    """Sends a signal to a child, or the command's own interrupt: text on stdin, or another signal."""
     interrupt = child.command.interrupt
     if isinstance(interrupt, str) and child.process.stdin:
         with suppress(BrokenPipeError):
@@ -342,7 +370,7 @@ def _interrupt(child: ChildProcess, number: int) -> None:
             child.process.stdin.flush()
     elif child.process.poll() is None:
         child.process.send_signal(interrupt if isinstance(interrupt, int) else number)
-        child.process.send_signal(signal.SIGCONT)  # a stopped process would not handle it
+        child.process.send_signal(signal.SIGCONT)  # a stopped process would not handle the signal
 
 
 def _environment(command: Command) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Parses lists of hosts from command lines and from hostfiles of mpirun."""
+"""Parses lists of hosts from command lines and from hostfiles of mpirun.
+
+Each host has slots, as in Open MPI: the number of processes that it runs.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,9 +14,12 @@ _NAME = re.compile(
 )
 """Host name or address, optionally with a user before it. It cannot begin with a dash and look like an option."""
 _WITH_COUNT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<count>.*))?\Z")
+"""A host with an optional number of processes: `host`, `host:8`, `[fe80::1]:8`."""
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
+"""A number of processes, 1 to 999,999."""
 _SETTING = re.compile(r"(?P<name>[A-Za-z_-]+)\s*=\s*(?P<value>\S+)")
-_IGNORED = {"max_slots", "max-slots", "maxslots"}
+"""A setting after a host in a hostfile, such as `slots = 8`."""
+_IGNORED_SETTINGS = {"max_slots", "max-slots", "maxslots"}
 """Settings in hostfiles of Open MPI that matter only if more processes than slots are started."""
 
 _LOOPBACK = ("localhost", "127.", "::1")
@@ -43,7 +49,7 @@ def parse_hosts(text: str, *, processes: int) -> tuple[HostSlots, ...]:
     Raises:
         UsageError: An entry is not a host.
     """
-    return merged(_host(word.strip(), f'--hosts "{text}"', processes) for word in text.split(","))
+    return merge_hosts(_parse_host(word.strip(), f'--hosts "{text}"', processes) for word in text.split(","))
 
 
 def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, ...]:
@@ -57,34 +63,35 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, 
     Raises:
         UsageError: A line has another format, or the file has no hosts.
     """
-    found = []
+    hosts = []
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.partition("#")[0].strip()
-        if not words:
+        entry = line.partition("#")[0].strip()
+        if not entry:
             continue
         location = f"{path}:{number}"
-        name, _, settings = words.partition(" ") if "\t" not in words else _split(words)
-        host = _host(name, location, processes)
-        for word in _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings).split():
+        name, _, settings = entry.partition(" ") if "\t" not in entry else _split_at_whitespace(entry)
+        host = _parse_host(name, location, processes)
+        without_spaces = _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings)
+        for word in without_spaces.split():
             setting, equals, value = word.partition("=")
             if setting == "slots" and _COUNT.match(value):
                 host = HostSlots(host.name, int(value))
-            elif not equals or setting not in _IGNORED:
+            elif not equals or setting not in _IGNORED_SETTINGS:
                 raise UsageError(
                     f'{location}: unexpected "{word}" after the host', remedy="write host, host slots=8 or host:8"
                 )
-        found.append(host)
-    if not found:
+        hosts.append(host)
+    if not hosts:
         raise UsageError(f"{path} contains no host", remedy="write one host per line")
-    return merged(found)
+    return merge_hosts(hosts)
 
 
-def _split(words: str) -> tuple[str, str, str]:
-    name, *rest = words.split(None, 1)
-    return name, " ", rest[0] if rest else ""
+def _split_at_whitespace(entry: str) -> tuple[str, str, str]:
+    name, *settings = entry.split(None, 1)
+    return name, " ", settings[0] if settings else ""
 
 
-def _host(word: str, location: str, processes: int) -> HostSlots:
+def _parse_host(word: str, location: str, processes: int) -> HostSlots:
     matched = _WITH_COUNT.match(word)
     if word.count(":") > 1 and not word.startswith("["):
         matched = None  # an IPv6 address without brackets: its last group looks like a count
@@ -105,11 +112,11 @@ def _host(word: str, location: str, processes: int) -> HostSlots:
 
 def is_address(text: str) -> bool:
     """True for a host name or an address without a user. An IPv6 address may be in brackets."""
-    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    return "@" not in bare and _NAME.match(bare) is not None
+    address = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return "@" not in address and _NAME.match(address) is not None
 
 
-def merged(hosts: Iterable[HostSlots]) -> tuple[HostSlots, ...]:
+def merge_hosts(hosts: Iterable[HostSlots]) -> tuple[HostSlots, ...]:
     """Merges repeated hosts and adds up their processes. Keeps the order of first occurrence."""
     counts: dict[str, int] = {}
     for host in hosts:
@@ -117,17 +124,17 @@ def merged(hosts: Iterable[HostSlots]) -> tuple[HostSlots, ...]:
     return tuple(HostSlots(name, count) for name, count in counts.items())
 
 
-def total(hosts: Sequence[HostSlots]) -> int:
-    """Total number of processes."""
+def process_count(hosts: Sequence[HostSlots]) -> int:
+    """Number of processes on all hosts."""
     return sum(host.processes for host in hosts)
 
 
 def root_address_by_name(hosts: Sequence[HostSlots], name: str) -> str:
-    """Returns the address of process 0, given the name of its host.
+    """Returns the address of process 0 for the other hosts: the name, or the loopback address for a single host.
 
     Args:
         hosts: All hosts of the job.
-        name: Name of the first host.
+        name: Name of the first host, which runs process 0.
 
     Raises:
         UsageError: The name is a loopback address, so the other hosts cannot reach process 0.

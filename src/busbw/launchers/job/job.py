@@ -1,4 +1,7 @@
-"""Data that all launchers share: the job, the launch plan with its commands, and the callbacks."""
+"""Data that all launchers share: the job, the launch plan with its commands, and the callbacks.
+
+A job is one run of the engine. It consists of processes, and each process has one or more ranks.
+"""
 
 import shlex
 import shutil
@@ -14,7 +17,7 @@ TOKEN_SHOWN = "<token>"
 """Placeholder for the token in every text shown to a user."""
 
 RECORDS_ON_STDOUT = "-"
-"""Value of the engine's `--records`. Record lines begin with `{` and come between the table's lines, which never do."""
+"""Value of the engine's `--records`. Stdout then mixes record lines, which begin with `{`, and table lines."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Job:
     """Threads times GPUs per thread, equal to `-t` times `-g` in the arguments."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of every process in addition to the launcher's: tuning, time limit of joining."""
-    system: "MachineType | None" = None
+    machine_type: "MachineType | None" = None
     """Machine type of the nodes, if set: devices, memory, scheduler options. `environment` already contains its
     variables."""
     token: str = field(default="", repr=False)
@@ -81,9 +84,16 @@ class Job:
 def process_variables(
     process: int, *, node: int = 0, local: int | None = None, local_size: int | None = None
 ) -> dict[str, str]:
-    """Returns the variables that differ between the processes of a job. Unknown values are omitted."""
-    known = {"BUSBW_RANK": process, "BUSBW_LOCAL_RANK": local, "BUSBW_LOCAL_SIZE": local_size, "BUSBW_NODE": node}
-    return {name: str(value) for name, value in known.items() if value is not None}
+    """Returns the variables that differ between the processes of a job.
+
+    Args:
+        process: Number of the process in the job.
+        node: Number of its node.
+        local: Number of the process on its node. None if unknown; the variable is then omitted.
+        local_size: Number of processes on its node. None if unknown; the variable is then omitted.
+    """
+    values = {"BUSBW_RANK": process, "BUSBW_LOCAL_RANK": local, "BUSBW_LOCAL_SIZE": local_size, "BUSBW_NODE": node}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -108,14 +118,14 @@ class Command:
     process: int | str | None = None
     """Label of the command's stderr: its process number, or the host of its processes."""
     interrupt: str | int | None = None
-    """Replacement for the signal when the job is interrupted: text for stdin, or another signal."""
+    """Interrupts the command instead of the received signal: text for stdin, or another signal. None: that signal."""
 
     def text(self) -> str:
         """The command in shell syntax."""
-        dropped = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
-        assignments = " ".join([*dropped, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
+        unset_command = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
+        prefix = " ".join([*unset_command, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
         command = shlex.join(self.words)
-        line = f"{assignments} \\\n  {command}" if assignments else command
+        line = f"{prefix} \\\n  {command}" if prefix else command
         return line if self.stdin is None else f"{line} <<'end'\n{self.stdin.rstrip(chr(10))}\nend"
 
 
@@ -160,11 +170,11 @@ def as_pairs(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(variables.items())
 
 
-def _ignore(_text: str) -> None:
+def _ignore_text(_text: str) -> None:
     pass
 
 
-def _never() -> bool:
+def _return_false() -> bool:
     return False
 
 
@@ -173,16 +183,19 @@ class LaunchCallbacks:
     """Callbacks of a running job. They are called from the thread that called `submit`."""
 
     on_line: Callable[[bytes], None]
-    """Receives each line of process 0's stdout, with its newline. Raises BrokenPipeError if the reader has closed. The
-    launcher then closes its pipe, or cancels the job if there is no pipe."""
+    """Receives each line of process 0's stdout, with its newline.
+
+    The callback raises BrokenPipeError if the reader of the output has closed. The launcher then closes its pipe, or
+    cancels the job if there is no pipe.
+    """
     on_wait: Callable[[], None]
     """Called at least once a second."""
-    on_status: Callable[[str], None] = _ignore
+    on_status: Callable[[str], None] = _ignore_text
     """Receives the reason of the current wait, such as "waiting: 2 of 4 tasks pending (Resources)". An empty text, or
     the first line of stdout, ends the wait. Launchers may repeat a text."""
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """Receives each line of stderr and its process or host, None if unknown. Without this callback the processes
     inherit our stderr."""
-    is_backlogged: Callable[[], bool] = _never
+    is_backlogged: Callable[[], bool] = _return_false
     """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
     continues, or until an interrupt."""

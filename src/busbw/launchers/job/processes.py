@@ -1,4 +1,8 @@
-"""Runs the commands of a launcher. All launchers start programs, forward signals and read pipes through this module."""
+"""Runs the commands of a launcher to their end, and decides the exit code of the job.
+
+All launchers start programs, forward signals and read pipes through this module; `child_processes` does the work. When
+a rank is killed, its command fails and the grace period of the others starts. Then `job_exit_code` decides.
+"""
 
 import os
 import signal
@@ -10,9 +14,13 @@ from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, Term
 from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0
-"""Grace period after a process failed. The others detect a lost process within 10 s and end by themselves."""
+"""Time for the other processes to end by themselves after one has failed.
+
+They learn of an ended process from its closed connections. A process that is only silent, such as a stopped one, does
+not start this period: the engine declares it lost after 30 s (`tcp_store_server`).
+"""
 _ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
-"""Exit codes of signals that the engine handles, and of SIGPIPE after the reader closed."""
+"""Exit codes that are no crash: of signals that the engine handles, and of SIGPIPE after the reader closed."""
 
 
 def run(command: Command, callbacks: LaunchCallbacks | None = None) -> int:
@@ -30,9 +38,9 @@ def run_all(
     """Runs commands in parallel until all have ended.
 
     Each command has its own session, so that Ctrl-C reaches it once, through this function. SIGINT, SIGTERM and SIGHUP
-    are forwarded; Ctrl-Z stops all commands. If there are several commands, or one with its own kind of interrupt, a
-    second signal ends them at once and a third one kills them. A signal that no command acted on is raised again at the
-    end.
+    are forwarded; Ctrl-Z stops all commands. If there are several commands, or a custom interrupt (`Command.interrupt`,
+    `TerminationPolicy.on_interrupt`), a second signal ends them at once and a third one kills them. A signal that no
+    command acted on is raised again at the end.
 
     Args:
         commands: The stdout of the first command is the job's.
@@ -63,12 +71,12 @@ def written_files(files: Sequence[PrivateFile]) -> Iterator[None]:
     Raises:
         BusbwError: A file exists or cannot be written.
     """
-    with ExitStack() as undo:
+    with ExitStack() as cleanup:
         for file in files:
             try:
                 descriptor = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(descriptor, "w") as stream:
-                    undo.callback(file.path.unlink, missing_ok=True)
+                    cleanup.callback(file.path.unlink, missing_ok=True)
                     stream.write(file.text)
             except OSError as error:
                 raise BusbwError(
@@ -83,24 +91,25 @@ def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
     If we terminated process 0, or if it succeeded, the first other process that failed by itself decides. A process
     that was killed or crashed counts as a lost rank.
     """
-    first = statuses[0]
-    if not first.code or first.was_terminated:
-        first = next((status for status in statuses if status.code and not status.was_terminated), first)
-    return ExitCode.RANK_LOST if _crashed(first) else first.code
+    decisive = statuses[0]
+    if not decisive.code or decisive.was_terminated:
+        decisive = next((status for status in statuses if status.code and not status.was_terminated), decisive)
+    return ExitCode.RANK_LOST if _has_crashed(decisive) else decisive.code
 
 
 def killed_message(statuses: Sequence[ExitStatus]) -> str:
     """Error message if all processes were killed or crashed, so that none could report it. Empty otherwise."""
-    if not all(map(_crashed, statuses)):
+    if not all(map(_has_crashed, statuses)):
         return ""
-    names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in statuses)
+    signal_names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in statuses)
     return (
-        f"every process was killed or crashed ({', '.join(names)}); after SIGKILL check dmesg and the memory limit, "
-        "otherwise repeat with NCCL_DEBUG=INFO and report its output"
+        f"every process was killed or crashed ({', '.join(signal_names)}); after SIGKILL check dmesg and the memory "
+        "limit, otherwise repeat with NCCL_DEBUG=INFO and report its output"
     )
 
 
-def _crashed(status: ExitStatus) -> bool:
+def _has_crashed(status: ExitStatus) -> bool:
+    """True if a signal ended the command that neither it nor this process had to expect."""
     return status.code > SIGNALLED and status.code not in _ORDERLY_CODES and not status.was_terminated
 
 

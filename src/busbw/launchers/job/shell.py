@@ -1,4 +1,4 @@
-"""Pieces of POSIX shell that launchers run on other machines."""
+"""Pieces of POSIX shell that launchers run on other machines, as lists of script lines."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ PROGRAM_MISSING = 127
 
 def find_program(programs: Sequence[str]) -> list[str]:
     """Returns lines that set `program` to the first existing path or name of `programs`, or to the empty string."""
-    words = " ".join(map(shlex.quote, programs))
-    return ["program=", f'for each in {words}; do [ -n "$program" ] || program=$(command -v "$each"); done']
+    candidates = " ".join(map(shlex.quote, programs))
+    return ["program=", f'for each in {candidates}; do [ -n "$program" ] || program=$(command -v "$each"); done']
 
 
 def run_forwarding_signals(command: str, signals: Mapping[str, str], *, absorbed: str = "") -> list[str]:
@@ -25,13 +25,13 @@ def run_forwarding_signals(command: str, signals: Mapping[str, str], *, absorbed
         signals: Signals of the shell (one name or several), each with the signal to send to the command.
         absorbed: Names of signals that the shell catches and does not forward.
     """
-    traps = [
+    start = [
         *([f"trap again=yes {absorbed}"] if absorbed else []),
         f"{command} & pid=$!",
-        *(f"trap 'again=yes; kill -{to} $pid 2>/dev/null' {names}" for names, to in signals.items()),
+        *(f"trap 'again=yes; kill -{sent} $pid 2>/dev/null' {caught}" for caught, sent in signals.items()),
     ]
     return [
-        *traps,
+        *start,
         f"code={PROGRAM_MISSING}; again=yes",
         f'while [ "$again" ]; do again=; wait $pid; now=$?; '
         f"[ $now -lt 0 ] || [ $now -eq {PROGRAM_MISSING} ] || code=$now; done",

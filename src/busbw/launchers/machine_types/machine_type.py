@@ -1,7 +1,7 @@
-"""ADD A MACHINE TYPE HERE: settings that a job needs on one type of node.
+"""ADD A MACHINE TYPE HERE: settings that a job needs on one type of node, for `busbw launch --machine-type`.
 
 The descriptions are data, src/busbw/launchers/machine_types/*.toml. Each value names its source. `load` finds a machine
-type by name, alias or file. Link speeds belong to busbw.system; `expectation` is a name there.
+type by name, alias or file. Link speeds are in another catalog, `busbw.system`; the key `expectation` names its entry.
 """
 
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from busbw.catalog import Catalog
 from busbw.engine import WORLD_VARIABLES
 from busbw.errors import UsageError
-from busbw.units import plain as shown
+from busbw.units import plain
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Control characters, including those that change the writing direction and so could disguise a shown value."""
@@ -25,6 +25,8 @@ MemoryQuantity = Annotated[str, Meta(pattern=r"\A[1-9][0-9]*(Ki|Mi|Gi|Ti)\Z")]
 
 
 class _Sourced(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Base of all values: names where a value was published."""
+
     source: Source
 
 
@@ -50,7 +52,9 @@ class HugePages(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True)
     """Huge pages that a pod requests."""
 
     page: MemoryQuantity
+    """Size of one page."""
     amount: MemoryQuantity
+    """Total size."""
 
 
 class Resource(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -105,18 +109,18 @@ class SlurmOption(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 
 class Requirement(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A requirement that a launcher cannot request from the scheduler."""
+    """A requirement that the user must fulfill, because no launcher can request it from the scheduler."""
 
     what: Text
 
 
 class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Description of a machine type. A value without a source is absent; no default replaces it."""
+    """Description of a machine type. A value that no source states is None or empty, so the launcher omits it."""
 
     title: Text
     aliases: list[Text] = []
     expectation: Text | None = None
-    """Name of the matching system in busbw.system, for `busbw expect --system`."""
+    """Name of the matching system in `busbw.system`, for `busbw expect --system NAME`."""
     gpus_per_node: SourcedCount | None = None
     nics_per_node: SourcedCount | None = None
     nic_gbit: SourcedRate | None = None
@@ -153,46 +157,47 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
     @property
     def variables(self) -> dict[str, str]:
         """All environment variables of a process: environment, tuning and the topology file."""
-        found = {setting.name: setting.value for setting in [*self.environment, *self.tuning]}
-        return found | ({"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {})
+        variables = {variable.name: variable.value for variable in [*self.environment, *self.tuning]}
+        return variables | ({"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {})
 
 
 _REMEDY = "compare with a known type: `busbw launch machine-types NAME`"
 
 
-def _with_sources(machine_type: MachineType, name: str) -> MachineType:
-    """Returns the description with each source key replaced by its text.
+def _checked_and_resolved(machine_type: MachineType, name: str) -> MachineType:
+    """Checks a description that was read from a file, and replaces each source key by its text.
 
     Raises:
         UsageError: A source is unknown or unused, or a variable is set twice or reserved.
     """
-    named: set[str] = set()
+    used_sources: set[str] = set()
 
-    def resolved(value: Any, path: str) -> Any:
+    def resolve(value: Any, path: str) -> Any:
+        """Resolves the sources in a value; `path` is its place in the file, such as "tuning[0]"."""
         if isinstance(value, list):
-            return [resolved(item, f"{path}[{index}]") for index, item in enumerate(value)]
+            return [resolve(element, f"{path}[{index}]") for index, element in enumerate(value)]
         if not isinstance(value, dict):
             return value
-        found = {key: resolved(item, f"{path}.{key}") for key, item in value.items() if key != "source"}
+        table = {key: resolve(entry, f"{path}.{key}") for key, entry in value.items() if key != "source"}
         if "source" in value:
             if value["source"] not in machine_type.sources:
                 message = f'{name}.toml: {path} names the source "{value["source"]}", which [sources] does not define'
                 raise UsageError(message, remedy=_REMEDY)
-            named.add(value["source"])
-            found["source"] = machine_type.sources[value["source"]]
-        return found
+            used_sources.add(value["source"])
+            table["source"] = machine_type.sources[value["source"]]
+        return table
 
-    plain = msgspec.to_builtins(machine_type)
-    complete = {key: value if key == "sources" else resolved(value, key) for key, value in plain.items()}
-    if unused := sorted(machine_type.sources.keys() - named):
+    fields = msgspec.to_builtins(machine_type)
+    resolved = {key: value if key == "sources" else resolve(value, key) for key, value in fields.items()}
+    if unused := sorted(machine_type.sources.keys() - used_sources):
         raise UsageError(f"{name}.toml: no value uses the source {', '.join(unused)}", remedy=_REMEDY)
-    variables = [setting.name for setting in [*machine_type.environment, *machine_type.tuning]]
+    variables = [variable.name for variable in [*machine_type.environment, *machine_type.tuning]]
     variables += ["NCCL_TOPO_FILE"] if machine_type.topology_file else []
     if reserved := sorted(set(variables) & set(WORLD_VARIABLES)):
         raise UsageError(f"{name}.toml sets {', '.join(reserved)}, which the launcher sets", remedy="remove it")
     if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
         raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
-    return msgspec.convert(complete | {"name": shown(name)}, MachineType)
+    return msgspec.convert(resolved | {"name": plain(name)}, MachineType)
 
 
 def _remedy_unknown(known: list[str]) -> str:
@@ -206,11 +211,11 @@ _CATALOG = Catalog(
     kind="machine type",
     remedy_malformed=_REMEDY,
     remedy_unknown=_remedy_unknown,
-    finish=_with_sources,
+    finish=_checked_and_resolved,
 )
 
 
-def systems() -> dict[str, MachineType]:
+def built_in_types() -> dict[str, MachineType]:
     """All built-in machine types by name."""
     return _CATALOG.all
 
@@ -226,8 +231,8 @@ def load(name: str) -> MachineType:
     Raises:
         UsageError: No machine type has this name, or the file is invalid.
     """
-    wanted = name.lower()
+    lower_name = name.lower()
     for machine_type in _CATALOG.all.values():
-        if wanted in {machine_type.name.lower(), *(alias.lower() for alias in machine_type.aliases)}:
+        if lower_name in {machine_type.name.lower(), *(alias.lower() for alias in machine_type.aliases)}:
             return machine_type
     return _CATALOG.find(name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from busbw.engine import WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
-from busbw.launchers.job.hosts import HostSlots, total
+from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
 from busbw.units import count_text
 
@@ -132,13 +132,18 @@ def node_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         names = ",".join(host.name for host in target.hosts)
         counts = {host.processes for host in target.hosts}
         per_node = (f"--ntasks-per-node={counts.pop()}",) if len(counts) == 1 else ()
-        return (f"--nodes={len(target.hosts)}", f"--ntasks={total(target.hosts)}", *per_node, f"--nodelist={names}")
+        return (
+            f"--nodes={len(target.hosts)}",
+            f"--ntasks={process_count(target.hosts)}",
+            *per_node,
+            f"--nodelist={names}",
+        )
     return (f"--nodes={job.nodes}", f"--ntasks={job.processes}", f"--ntasks-per-node={job.processes_per_node}")
 
 
 def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of the job. The user's override those of the machine type, which override our own."""
-    machine_type_options = [entry.option for entry in job.system.slurm_job] if job.system else []
+    machine_type_options = [entry.option for entry in job.machine_type.slurm_job] if job.machine_type else []
     gpus = [f"--gpus-per-node={target.gpus_per_node}"] if target.gpus_per_node else []
     exclusive = ["--exclusive"] if target.exclusive else []
     options = [f"--job-name={job.name}", *node_options(job, target), *exclusive, *gpus, *machine_type_options]
@@ -149,7 +154,7 @@ def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 
 def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of a step, started by the batch script or from this machine."""
-    machine_type_options = [entry.option for entry in job.system.slurm_step] if job.system else []
+    machine_type_options = [entry.option for entry in job.machine_type.slurm_step] if job.machine_type else []
     distribution = ["--distribution=arbitrary"] if target.has_order else []
     container = []
     if target.container_image:
@@ -217,8 +222,8 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
 def _title(job: Job, target: SlurmTarget) -> str:
     nodes = len(target.hosts) or job.nodes
     distribution = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
-    process_count = total(target.hosts) if target.hosts else job.processes
-    processes = count_text(process_count, "process", "processes")
+    count = process_count(target.hosts) if target.hosts else job.processes
+    processes = count_text(count, "process", "processes")
     return f"{Path(job.program).name} on {count_text(nodes, 'node')}, {processes} {distribution}"
 
 
@@ -269,7 +274,7 @@ def _step_lines(job: Job, target: SlurmTarget) -> list[str]:
     """Script lines that run the steps. The script's exit code is the first one that is not 0."""
     options = step_options(job, target)
     if target.has_order:  # the host file defines the number of nodes
-        options = (f"--ntasks={total(target.hosts) or job.processes}", *options)
+        options = (f"--ntasks={process_count(target.hosts) or job.processes}", *options)
     command_line = shlex.join(["srun", *options, *_TASK_WRAPPER, *job.command])
     loop_lines = [
         f'  {command_line} >"$folder/$name.out" 2>"$folder/$name.err"',

@@ -1,4 +1,8 @@
-"""Starts the job on hosts over ssh, with one connection to each host. The hosts need only the engine's programs."""
+"""Starts the job on hosts over ssh. The hosts need only the engine's programs.
+
+Each host has one connection: ssh runs a script (`scripts.start`) that starts the processes of this host and ends with
+the exit code of the first failed one. A broken connection counts as a lost rank. `preflight` checks the hosts before.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,13 +10,13 @@ from dataclasses import dataclass, replace
 from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
 from busbw.launchers.job.child_processes import ExitStatus
-from busbw.launchers.job.hosts import HostSlots, in_url, total
+from busbw.launchers.job.hosts import HostSlots, in_url, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, process_variables
 from busbw.launchers.ssh import preflight, scripts
 
 OPTIONS = (
     ("BatchMode", "yes"),  # no user can answer a prompt
-    ("ConnectTimeout", "10"),
+    ("ConnectTimeout", "10"),  # seconds
     ("ServerAliveInterval", "5"),  # detects a lost host within 15 s
     ("ServerAliveCountMax", "3"),
     ("LogLevel", "ERROR"),
@@ -21,9 +25,9 @@ OPTIONS = (
 
 _JOIN_TIMEOUT = "BUSBW_JOIN_TIMEOUT_S"
 _JOIN_TIMEOUT_S = 60
-"""The engine's default limit. `render` adds one second for each host beyond MAX_CONNECTING."""
+"""The engine's default time limit for all processes to join. `render` adds 1 s for each host beyond MAX_CONNECTING."""
 
-LOST = 255
+SSH_FAILED = 255
 """Exit code of ssh itself; our programs never use it."""
 
 
@@ -47,6 +51,7 @@ class SshPlan(LaunchPlan):
     """Launch plan with the checks that run before the job."""
 
     checks: tuple[Command, ...] = ()
+    """One command for each host."""
 
     def text(self) -> str:
         """The checks and the commands in shell syntax."""
@@ -57,35 +62,36 @@ class SshPlan(LaunchPlan):
 def render(job: Job, target: SshTarget) -> SshPlan:
     """Returns one command for each host, which reads its script and the token from stdin."""
     programs = target.programs or (str(job.program),)
-    common = job.shared_variables(
-        store=f"tcp://{in_url(target.root_address)}:{target.port}", processes=total(target.hosts)
+    shared = job.shared_variables(
+        store=f"tcp://{in_url(target.root_address)}:{target.port}", processes=process_count(target.hosts)
     )
     if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
         # Process 0 starts its time limit while other hosts still connect, MAX_CONNECTING at a time.
-        common = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + extra_hosts), **common}
-    commands, checks, first = [], [], 0
+        shared = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + extra_hosts), **shared}
+    commands, checks = [], []
+    first_process = 0  # on the current host
     for node, host in enumerate(target.hosts):
-        ranks = range(first, first + host.processes)
         per_process = [
-            process_variables(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks
+            process_variables(first_process + local, node=node, local=local, local_size=host.processes)
+            for local in range(host.processes)
         ]
-        script = scripts.start(programs, job.command[1:], common, per_process)
-        words = remote_words(target.ssh, host)
+        script = scripts.start(programs, job.command[1:], shared, per_process)
+        ssh_command = remote_command(target.ssh, host)
         commands.append(
             Command(
-                words,
+                ssh_command,
                 stdin=f"{script}{job.token}\n",
-                process=first if host.processes == 1 else host.name,
+                process=first_process if host.processes == 1 else host.name,
                 interrupt=scripts.INTERRUPT,
             )
         )
-        checks.append(Command(words, stdin=scripts.preflight(programs), process=host.name))
-        first += host.processes
+        checks.append(Command(ssh_command, stdin=scripts.preflight(programs), process=host.name))
+        first_process += host.processes
     return SshPlan(tuple(commands), token=job.token, checks=tuple(checks))
 
 
-def remote_words(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
-    """Returns the command line that runs a script on a host."""
+def remote_command(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
+    """Returns the ssh command that runs the script on stdin on a host. `_host_of` depends on the order of its words."""
     options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
     return (*ssh, *options, "-T", host.name, scripts.READ_SCRIPT)
 
@@ -101,14 +107,17 @@ def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     preflight.check(plan.checks, callbacks)
     callbacks.on_status("starting")
     marker_filter = _MarkerFilter(callbacks)
-    filtered = replace(callbacks, on_line=marker_filter.take)
+    filtered = replace(callbacks, on_line=marker_filter.forward_line)
     policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
-    ended = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
+    ssh_statuses = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
     code = processes.job_exit_code(
-        [_exit_status(command, each, callbacks) for command, each in zip(plan.commands, ended, strict=True)]
+        [
+            _with_lost_connection(command, status, callbacks)
+            for command, status in zip(plan.commands, ssh_statuses, strict=True)
+        ]
     )
-    if code == ExitCode.GOOD and not marker_filter.has_passed:
-        host = plan.commands[0].words[-2]
+    if code == ExitCode.GOOD and not marker_filter.has_seen_mark:
+        host = _host_of(plan.commands[0])
         raise BusbwError(
             f"the output of process 0 on {host} did not arrive",
             remedy=f"run `ssh {host} /bin/sh` by hand; shell start files may redirect its output",
@@ -116,24 +125,28 @@ def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     return code
 
 
-def _exit_status(command: Command, ended: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
-    """Maps a broken connection to the exit code for a lost rank. ssh itself has printed the reason, if it knew it."""
-    if ended.code != LOST or ended.was_terminated:
-        return ended
+def _host_of(command: Command) -> str:
+    return command.words[-2]  # before the remote command
+
+
+def _with_lost_connection(command: Command, status: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
+    """Maps a broken connection to the exit code for a lost rank, and reports it. ssh may have printed the reason."""
+    if status.code != SSH_FAILED or status.was_terminated:
+        return status
     if callbacks.on_error:
-        host = command.words[-2]
+        host = _host_of(command)
         callbacks.on_error(f"busbw: the connection to {host} was lost; its processes end too\n".encode(), None)
-    return replace(ended, code=ExitCode.RANK_LOST)
+    return replace(status, code=ExitCode.RANK_LOST)
 
 
 class _MarkerFilter:
-    """Drops lines that a login shell printed before the mark."""
+    """Forwards the stdout of process 0 without the lines that the login shell printed before the mark."""
 
     def __init__(self, callbacks: LaunchCallbacks) -> None:
         self._callbacks = callbacks
-        self.has_passed = False
+        self.has_seen_mark = False
 
-    def take(self, line: bytes) -> None:
-        if self.has_passed:
+    def forward_line(self, line: bytes) -> None:
+        if self.has_seen_mark:
             self._callbacks.on_line(line)
-        self.has_passed = self.has_passed or scripts.is_mark(line.decode(errors="replace"))
+        self.has_seen_mark = self.has_seen_mark or scripts.is_mark(line.decode(errors="replace"))

@@ -15,12 +15,14 @@ from busbw.launchers.ssh import scripts
 from busbw.units import count_text, plain
 
 _LIMIT_S = 60.0
+"""Time limit for all checks, counted from the last start."""
 _MAX_NAMED = 3
+"""Maximum number of hosts that a message names."""
 MAX_CONNECTING = 8
 """Maximum number of connections in setup at a time. sshd rejects some from the tenth on (MaxStartups 10:30:100), and a
 bastion host receives the connections of all hosts."""
 
-_CAUSES = (
+_CONNECTION_REMEDIES = (
     (r"Could not resolve hostname|Name or service not known", "correct the name, or use its address"),
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "if the host changed, remove its old key: ssh-keygen -R HOST"),
     (r"Host key verification failed", "connect once with `ssh HOST` to accept its key"),
@@ -33,6 +35,7 @@ _CAUSES = (
         "check the sshd log of the host or bastion: MaxStartups may be below 8",
     ),
 )
+"""Patterns in messages of ssh, and the remedy for each."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,10 @@ class HostCheck:
 
     host: str
     problem: str = ""
+    """Empty if the host is ready."""
     remedy: str = ""
     versions: tuple[str, ...] = ()
+    """Lines of `--version`, if the host is ready."""
 
 
 def check(checks: Sequence[Command], callbacks: LaunchCallbacks) -> None:
@@ -52,18 +57,20 @@ def check(checks: Sequence[Command], callbacks: LaunchCallbacks) -> None:
         BusbwError: One or more hosts are not ready. The message names them and a remedy.
         KeyboardInterrupt: The check was interrupted.
     """
-    output: dict[str, list[str]] = {str(command.process): [] for command in checks}
+    stderr_lines: dict[str, list[str]] = {str(command.process): [] for command in checks}
 
     def keep_line(line: bytes, host: int | str | None) -> None:
-        output[str(host)].append(line.decode(errors="replace"))
+        stderr_lines[str(host)].append(line.decode(errors="replace"))
 
-    ended = run_all(
+    statuses = run_all(
         checks,
         replace(callbacks, on_line=lambda _line: None, on_error=keep_line),
         TerminationPolicy(on_interrupt=_raise_interrupted, limit_s=_LIMIT_S),
         max_connecting=MAX_CONNECTING,
     )
-    require_ready([parse_check(host, each, output[host]) for host, each in zip(output, ended, strict=True)])
+    require_ready(
+        [parse_check(host, status, lines) for (host, lines), status in zip(stderr_lines.items(), statuses, strict=True)]
+    )
 
 
 def _raise_interrupted() -> None:
@@ -73,72 +80,75 @@ def _raise_interrupted() -> None:
 def require_ready(results: Sequence[HostCheck]) -> None:
     """Raises BusbwError if a host is not ready, or if its versions differ from those of the first host."""
     if failed := [result for result in results if result.problem]:
-        same = [
-            result.host
-            for result in failed
-            if result.problem == failed[0].problem and result.remedy == failed[0].remedy
+        first = failed[0]
+        same_reason = [
+            result.host for result in failed if (result.problem, result.remedy) == (first.problem, first.remedy)
         ]
-        named = ", ".join(same[:_MAX_NAMED]) + (f" and {len(same) - _MAX_NAMED} more" if len(same) > _MAX_NAMED else "")
-        count = len(failed) - len(same)
-        others = f" (and {count_text(count, 'host')} for other reasons)" if count else ""
-        raise BusbwError(
-            f"{named}: {failed[0].problem}{others}", remedy=failed[0].remedy.replace("HOST", failed[0].host)
-        )
-    first = results[0]
+        hosts = ", ".join(same_reason[:_MAX_NAMED])
+        if len(same_reason) > _MAX_NAMED:
+            hosts += f" and {len(same_reason) - _MAX_NAMED} more"
+        other_count = len(failed) - len(same_reason)
+        others = f" (and {count_text(other_count, 'host')} for other reasons)" if other_count else ""
+        raise BusbwError(f"{hosts}: {first.problem}{others}", remedy=first.remedy.replace("HOST", first.host))
+    reference = results[0]
     for result in results[1:]:
-        if result.versions != first.versions:
-            ours, theirs = _difference(first.versions, result.versions)
+        if result.versions != reference.versions:
+            expected, different = _first_difference(reference.versions, result.versions)
             raise BusbwError(
-                f"{first.host} has {ours} and {result.host} has {theirs}",
+                f"{reference.host} has {expected} and {result.host} has {different}",
                 remedy="install the same version on all hosts, or set --program-path",
             )
 
 
-def _difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
-    for one, other in zip(ours, theirs, strict=False):
-        if one != other:
-            return one, other
-    return ", ".join(ours) or "no version", ", ".join(theirs) or "no version"
+def _first_difference(expected: Sequence[str], actual: Sequence[str]) -> tuple[str, str]:
+    for expected_line, actual_line in zip(expected, actual, strict=False):
+        if expected_line != actual_line:
+            return expected_line, actual_line
+    return ", ".join(expected) or "no version", ", ".join(actual) or "no version"
 
 
-def parse_check(host: str, ended: ExitStatus, lines: Sequence[str]) -> HostCheck:
+def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostCheck:
     """Interprets the exit status and the output of one check.
 
     Args:
         host: Name of the host.
-        ended: Exit status of ssh.
-        lines: Lines of stderr: those of ssh itself, then the mark and those of the host.
+        status: Exit status of ssh.
+        lines: Lines of stderr: those of ssh itself, then the mark and those of the script on the host.
     """
     output = [plain(line.strip()) for line in lines if line.strip()]
-    if ended.was_terminated:
+    if status.was_terminated:
         return HostCheck(
             host, f"no answer in {_LIMIT_S:g} s", "run `ssh HOST` by hand and find the prompt that it waits at"
         )
     if not any(map(scripts.is_mark, output)):
-        for pattern, remedy in _CAUSES:
+        for pattern, remedy in _CONNECTION_REMEDIES:
             if line := next((line for line in output if re.search(pattern, line)), ""):
                 return HostCheck(host, f"ssh cannot connect ({line})", remedy)
-        last = output[-1] if output else f"exit code {ended.code}, without a message"
+        last = output[-1] if output else f"exit code {status.code}, without a message"
         return HostCheck(
             host, f"ssh cannot start a shell there ({last})", "run `ssh HOST /bin/sh` by hand and fix its error"
         )
-    program, *versions = output[[*map(scripts.is_mark, output)].index(True) + 1 :] or [""]
-    if ended.code == shell.PROGRAM_MISSING and not program.startswith("program "):
+    mark_index = [scripts.is_mark(line) for line in output].index(True)
+    program, *versions = output[mark_index + 1 :] or [""]
+    if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         problem = "the program is neither at its path on this machine nor in the PATH"
         return HostCheck(host, problem, "install busbw there, or set --program-path")
-    if ended.code:
+    if status.code:
         last = f": {versions[-1]}" if versions else ""
-        problem = f"{program.removeprefix('program ')} --version ends with exit code {ended.code}{last}"
+        problem = f"{program.removeprefix('program ')} --version ends with exit code {status.code}{last}"
         return HostCheck(host, problem, "reinstall busbw there, or set --program-path")
     # Ignores the line of the GPU backend: the engine itself checks whether the job needs it.
     return HostCheck(host, versions=tuple(line for line in versions if not line.startswith("backend nccl")))
 
 
-def known_name(ssh: Sequence[str], host: HostSlots) -> str:
-    """Resolves an alias of the ssh configuration to the host's name. Returns the typed name if `ssh -G` fails."""
+def resolve_host_name(ssh: Sequence[str], host: HostSlots) -> str:
+    """Resolves an alias of the ssh configuration to the host's name.
+
+    Returns the typed name without its user if `ssh -G` fails.
+    """
     try:
         done = subprocess.run([*ssh, "-G", host.name], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return host.address
-    found = re.search(r"^hostname (\S+)$", done.stdout, re.MULTILINE)
-    return found[1] if found else host.address
+    match = re.search(r"^hostname (\S+)$", done.stdout, re.MULTILINE)
+    return match[1] if match else host.address

@@ -1,6 +1,7 @@
 """POSIX shell scripts that run on hosts over ssh.
 
-A host reads its script from stdin. So no secret is on a command line, and the login shell need not be POSIX.
+A host reads its script from stdin, so no secret is on a command line, and the login shell need not be POSIX. The mark
+separates the output of a login shell's start files from that of the script.
 """
 
 import shlex
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from busbw.launchers.job import shell
 
 _END_OF_SCRIPT = "#start"
+"""Last line of a script. The rest of stdin is input of the script."""
 
 READ_SCRIPT = (
     'exec /bin/sh -c \'n=$(printf "\\nx"); n=${n%x}; s=; '
@@ -18,16 +20,16 @@ READ_SCRIPT = (
 gets the rest of stdin. The quoting works in sh, csh and fish."""
 
 MARK = "busbw-output-follows"
-"""Line that precedes our output. Text from a login shell's start files comes before it."""
+"""Line that the script prints before its own output."""
 _PRINT_MARK = f"printf '\\n%s\\n' {MARK}"
-"""Begins with a newline, because earlier text such as a terminal title may lack one."""
+"""Begins with a newline, because earlier output such as a terminal title may lack one."""
 
 INTERRUPT = "interrupt\n"
-"""Line on stdin that has the host interrupt its processes. At end of input the host kills them."""
+"""Line on stdin at which the script interrupts its processes. At the end of stdin it kills them."""
 
 
 def is_mark(line: str) -> bool:
-    """True if our output begins after this line."""
+    """True if the output of the script begins after this line."""
     return line.rstrip().endswith(MARK)
 
 
@@ -46,7 +48,7 @@ def preflight(programs: Sequence[str]) -> str:
 def start(
     programs: Sequence[str],
     arguments: Sequence[str],
-    common: Mapping[str, str],
+    shared: Mapping[str, str],
     per_process: Sequence[Mapping[str, str]],
 ) -> str:
     """Returns a script that runs the host's processes. It reads the token from the line after the script.
@@ -57,19 +59,22 @@ def start(
     Args:
         programs: Paths or names of the program, in the order to try.
         arguments: Arguments of the program.
-        common: Variables of all processes.
+        shared: Variables of all processes.
         per_process: Variables of each process.
     """
-    start_one = " ".join(['"$program"', *map(shlex.quote, arguments)])
+    program_command = " ".join(['"$program"', *map(shlex.quote, arguments)])
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
         _PRINT_MARK,
         *_require_program(programs),
         "export BUSBW_TOKEN",
-        *(f"export {name}={shlex.quote(value)}" for name, value in common.items()),
+        *(f"export {name}={shlex.quote(value)}" for name, value in shared.items()),
         "exec 3<&0",
         "pids=",
-        *(f'{_assignments(one)} {start_one} </dev/null {_stdout(one)}3<&- & pids="$pids $!"' for one in per_process),
+        *(
+            f'{_assignments(variables)} {program_command} </dev/null {_redirection(variables)}3<&- & pids="$pids $!"'
+            for variables in per_process
+        ),
         "(",
         "  trap '' INT TERM HUP",
         "  while IFS= read -r word; do kill -INT $pids; done",
@@ -93,8 +98,8 @@ def _require_program(programs: Sequence[str]) -> list[str]:
     return [*shell.find_program(programs), f'[ -n "$program" ] || exit {shell.PROGRAM_MISSING}']
 
 
-def _stdout(variables: Mapping[str, str]) -> str:
-    """Redirects stdout of all processes but 0 to stderr, because it could interrupt the lines of process 0."""
+def _redirection(variables: Mapping[str, str]) -> str:
+    """Sends the stdout of every process except 0 to stderr, because it could break the lines of process 0."""
     return "" if variables["BUSBW_RANK"] == "0" else ">&2 "
 
 

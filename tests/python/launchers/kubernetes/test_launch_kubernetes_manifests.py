@@ -50,7 +50,7 @@ INFINIBAND = KubernetesTarget(
 RENDERED: dict[str, KubernetesPlan] = {
     "cpu": render(ONE_EACH, CPU),
     "one_node": render(replace(ONE_EACH, nodes=1), CPU),
-    "p5.48xlarge": render(replace(GPUS, system=machine_type.load("p5.48xlarge")), P5),
+    "p5.48xlarge": render(replace(GPUS, machine_type=machine_type.load("p5.48xlarge")), P5),
     "infiniband": render(GPUS, INFINIBAND),
     "jobset": render(GPUS, replace(CPU, kind="jobset", resources=(("nvidia.com/gpu", "8"),))),
     "mpijob": render(replace(JOB, program="all_reduce_perf"), replace(P5, kind="mpijob", image=MPI_IMAGE)),

@@ -32,7 +32,7 @@ ON_P4DE = replace(
     program="all_reduce_perf",
     processes_per_node=8,
     environment=tuple(P4DE.variables.items()),
-    system=P4DE,
+    machine_type=P4DE,
 )
 
 RENDERED: dict[str, SlurmPlan] = {
