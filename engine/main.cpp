@@ -53,8 +53,8 @@ bool is_collective(std::string_view name) {
 /// Returns the file name of `path`, which messages begin with.
 std::string_view without_folder(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-/// Determines the collective from the program name, or from the first argument of the engine itself: `busbw-engine
-/// all_reduce -t 4`.
+/// Determines the collective from the program name (`all_reduce_perf -t 4`). Called under its own name, the engine
+/// takes it from the first argument (`busbw-engine all_reduce -t 4`).
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kProgramSuffix); end != name.npos && is_collective(name.substr(0, end)))
@@ -68,7 +68,7 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
     if (std::ranges::find(information_flags, arguments.front()) == information_flags.end())
       throw UsageError(fmt::format("{} {}: no collective before the options; name one of{}", kEngineName,
                                    arguments.front(), collectives_text()));
-    return {std::string(kEngineName), "all_reduce", std::move(arguments)};
+    return {std::string(kEngineName), "all_reduce", std::move(arguments)};  // these flags apply to no collective
   }
   const std::string collective = arguments.front();
   arguments.erase(arguments.begin());
@@ -103,12 +103,12 @@ void occupy_standard_descriptors() {
 int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
   World world;
-  const auto launched_processes = [&] {
+  const auto detect_launched_processes = [&] {
     world = detect_world(process_environment);
     return world.size;
   };
   auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment,
-                              launched_processes);
+                              detect_launched_processes);
   if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
     switch (*request) {
       case InfoRequest::help: fmt::print("{}", help_text(invocation.program)); break;

@@ -1,5 +1,5 @@
-// Wrappers of the socket API. Sockets are non-blocking, and a wait lasts at most one tick before the caller can stop
-// it.
+// Wrappers of the socket API. Sockets are non-blocking, and each wait ends after at most one tick, so that the caller
+// can stop it.
 #include "common/os/network.hpp"
 
 #include <arpa/inet.h>

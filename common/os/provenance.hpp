@@ -20,7 +20,7 @@ NamedValues machine_facts();
 /// Returns the host name up to the first dot.
 std::string host_name();
 
-/// Returns the full host name and the kernel's boot id. It differs between two hosts even if their names are equal.
+/// Returns the full host name and the kernel's boot id. The boot id distinguishes two hosts with equal names.
 std::string host_identity();
 
 }  // namespace busbw

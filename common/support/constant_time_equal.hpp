@@ -6,7 +6,7 @@
 
 namespace busbw {
 
-/// Compares bytes in constant time, so that timing does not reveal the common prefix. Lengths must also be equal.
+/// Compares bytes in constant time, so that timing does not reveal the common prefix. False if the lengths differ.
 inline bool constant_time_equal(std::span<const std::byte> left, std::span<const std::byte> right) {
   std::byte differences{left.size() != right.size()};
   for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) differences |= left[i] ^ right[i];

@@ -32,7 +32,7 @@ class Sha256 {
   bool uses_sha_instructions_;
   std::array<std::uint32_t, 8> state_ = kInitialState;
   std::array<std::byte, kBlockBytes> block_{};  // added bytes that do not yet fill a block
-  std::size_t buffered_bytes_ = 0;              // length of these bytes
+  std::size_t buffered_bytes_ = 0;              // number of such bytes
   std::uint64_t total_bytes_ = 0;
 
   // First 32 bits of the fractions of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.

@@ -1,4 +1,4 @@
-// Each parser splits a text into a number and a unit.
+// A parser takes the number from the start of the text; the rest must be a known unit or empty.
 #include "common/values/quantity.hpp"
 
 #include <fmt/format.h>

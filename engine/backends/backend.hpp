@@ -30,7 +30,7 @@ struct Device {
 
 /// Something that a backend cannot do: the reason and the remedy, which messages join to one sentence.
 struct Limitation {
-  std::string why;     // "NCCL 2.18.3 (/usr/lib/libnccl.so.2) has no 8-bit floats"
+  std::string reason;  // "NCCL 2.18.3 (/usr/lib/libnccl.so.2) has no 8-bit floats"
   std::string remedy;  // "use 2.24 or later"
 };
 
@@ -68,7 +68,8 @@ class Gate {
   /// Holds back all that this rank issues from now on, until `open`.
   virtual void close() = 0;
   virtual void open() = 0;
-  /// Maximum number of operations and timestamps behind a closed gate. One more could wait for the gate forever.
+  /// Maximum number of operations and timestamps behind a closed gate. Issuing more could block the host, which then
+  /// never opens the gate.
   virtual std::size_t capacity() const = 0;
 };
 
@@ -88,10 +89,10 @@ struct MemoryUse {
   std::optional<std::int64_t> collective_bytes;  // taken by the collectives since then
 };
 
-/// One rank's handle to one communicator, with a send and a receive buffer. All ranks issue operations, timestamps,
-/// captures and gate closings, and call `synchronize`, in the same order, because one rank may issue for others.
+/// One rank's handle to one communicator, with a send and a receive buffer. All ranks make the same calls in the same
+/// order (operations, timestamps, captures, gate closings, `synchronize`), because one rank may issue for others.
 /// Operations run in order. `synchronize` returns when all issued operations have finished. Counts are in elements and
-/// have the meaning of NCCL's API. Buffers may be in place as NCCL defines it.
+/// have the meaning of NCCL's API. Buffers may be in place as NCCL defines it. Faults of --fault: see faults.hpp.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -126,9 +127,9 @@ class Communicator {
   /// Returns when all operations so far are issued to the device. They need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
-  /// Timestamps by the clock of the device. Null if each call returns when its operation is done, so that the host's
-  /// clock measures it.
-  virtual Timestamps* stamps() { return nullptr; }
+  /// Timestamps by the clock of the device. Null if each call returns when its operation is done. The host clock then
+  /// measures it.
+  virtual Timestamps* timestamps() { return nullptr; }
   /// Captures operations and timestamps without running them, until `end_capture` returns them as a graph. Call only if
   /// `can_capture`.
   virtual bool can_capture() const { return false; }
@@ -139,7 +140,7 @@ class Communicator {
   /// Gate that holds the rank's operations back. Null if an operation starts when it is called.
   virtual Gate* gate() { return nullptr; }
   /// Current clock state of the rank's device, or nothing if unknown. Cheap enough to read before and after each batch.
-  virtual std::optional<DeviceClockState> condition() { return std::nullopt; }
+  virtual std::optional<DeviceClockState> clock_state() { return std::nullopt; }
   /// Current memory use on the rank's device, or nothing if unknown.
   virtual std::optional<MemoryUse> memory() { return std::nullopt; }
 
@@ -189,7 +190,7 @@ class Backend {
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
   /// Notes that the rank enters a phase before it has a communicator, so that faults of --fault can take effect.
   virtual void enter(Phase, int /*world_rank*/) {}
-  /// Joins `group`, the ranks of one communicator, as rank `world.rank()` of the job.
+  /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
 };
 

@@ -126,7 +126,7 @@ Faults parse_faults(std::span<const std::string> texts) {
   return faults;
 }
 
-void require_ranks(std::span<const Fault> faults, int ranks) {
+void require_existing_ranks(std::span<const Fault> faults, int ranks) {
   for (const Fault& fault : faults)
     if (fault.rank >= ranks)
       throw UsageError(

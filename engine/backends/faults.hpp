@@ -37,8 +37,8 @@ Fault parse_fault(std::string_view text);
 /// Parses each text as `parse_fault`.
 Faults parse_faults(std::span<const std::string> texts);
 
-/// Throws UsageError if a fault names a rank outside of a job of `ranks`.
-void require_ranks(std::span<const Fault> faults, int ranks);
+/// Throws UsageError if a fault names a rank that a job of `ranks` ranks does not have.
+void require_existing_ranks(std::span<const Fault> faults, int ranks);
 
 /// Kills the process or hangs if `faults` has such a fault for `world_rank` in `phase`.
 void trigger_faults(std::span<const Fault> faults, Phase phase, int world_rank);
@@ -63,7 +63,7 @@ class RankFaults {
   void after_operation(std::span<std::byte> result, std::size_t element_bytes);
 
  private:
-  /// Changes the byte at `end`, unless an earlier operation on the same memory did.
+  /// Changes the byte at `end`, unless it still has the value of the last such change.
   void change_byte_after(std::byte* end);
 
   Faults own_faults_;

@@ -1,4 +1,4 @@
-// Both classes forward every call to the wrapped object and add the faults of the rank.
+// Both classes forward every call to the wrapped object, `inner_`, and add the faults of the rank.
 #include "backends/faulty_backend.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ class FaultyCommunicator final : public Communicator {
  public:
   FaultyCommunicator(std::unique_ptr<Communicator> inner, std::span<const Fault> faults, int world_rank,
                      const MemoryCopy& copy)
-      : inner_(std::move(inner)), faults_(faults, world_rank), copy_(copy) {}
+      : inner_(std::move(inner)), faults_(faults, world_rank), copy_memory_(copy) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -31,34 +31,37 @@ class FaultyCommunicator final : public Communicator {
   std::span<std::byte> recv_buffer() override { return inner_->recv_buffer(); }
 
   void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
-    run([&] { inner_->all_reduce(send, recv, count, dtype, redop); }, recv, count, dtype);
+    run_with_faults([&] { inner_->all_reduce(send, recv, count, dtype, redop); }, recv, count, dtype);
   }
   void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop, int root) override {
-    run([&] { inner_->reduce(send, recv, count, dtype, redop, root); }, recv, rank() == root ? count : 0, dtype);
+    run_with_faults([&] { inner_->reduce(send, recv, count, dtype, redop, root); }, recv, rank() == root ? count : 0,
+                    dtype);
   }
   void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                       Redop redop) override {
-    run([&] { inner_->reduce_scatter(send, recv, recv_count, dtype, redop); }, recv, recv_count, dtype);
+    run_with_faults([&] { inner_->reduce_scatter(send, recv, recv_count, dtype, redop); }, recv, recv_count, dtype);
   }
   void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) override {
-    run([&] { inner_->all_gather(send, recv, send_count, dtype); }, recv, times_ranks(send_count), dtype);
+    run_with_faults([&] { inner_->all_gather(send, recv, send_count, dtype); }, recv, count_over_ranks(send_count),
+                    dtype);
   }
   void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
-    run([&] { inner_->broadcast(send, recv, count, dtype, root); }, recv, count, dtype);
+    run_with_faults([&] { inner_->broadcast(send, recv, count, dtype, root); }, recv, count, dtype);
   }
   void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) override {
-    const std::size_t written = rank() == root ? times_ranks(send_count) : 0;
-    run([&] { inner_->gather(send, recv, send_count, dtype, root); }, recv, written, dtype);
+    const std::size_t written = rank() == root ? count_over_ranks(send_count) : 0;
+    run_with_faults([&] { inner_->gather(send, recv, send_count, dtype, root); }, recv, written, dtype);
   }
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) override {
-    run([&] { inner_->scatter(send, recv, recv_count, dtype, root); }, recv, recv_count, dtype);
+    run_with_faults([&] { inner_->scatter(send, recv, recv_count, dtype, root); }, recv, recv_count, dtype);
   }
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
-    run([&] { inner_->alltoall(send, recv, count, dtype); }, recv, times_ranks(count), dtype);
+    run_with_faults([&] { inner_->alltoall(send, recv, count, dtype); }, recv, count_over_ranks(count), dtype);
   }
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) override {
     const std::span<std::byte> result = result_of(recvs, size_bytes(dtype));
-    run([&] { inner_->exchange(sends, recvs, dtype); }, result.data(), result.size() / size_bytes(dtype), dtype);
+    run_with_faults([&] { inner_->exchange(sends, recvs, dtype); }, result.data(), result.size() / size_bytes(dtype),
+                    dtype);
   }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_->copy(to, from, bytes); }
   void begin_group() override { inner_->begin_group(); }
@@ -77,12 +80,12 @@ class FaultyCommunicator final : public Communicator {
     inner_->synchronize();
     for (const OperationResult& result : std::exchange(results_to_corrupt_, {})) corrupt(result);
   }
-  Timestamps* stamps() override { return inner_->stamps(); }
+  Timestamps* timestamps() override { return inner_->timestamps(); }
   bool can_capture() const override { return inner_->can_capture(); }
   void begin_capture() override { inner_->begin_capture(); }
   std::unique_ptr<OperationGraph> end_capture() override { return inner_->end_capture(); }
   Gate* gate() override { return inner_->gate(); }
-  std::optional<DeviceClockState> condition() override { return inner_->condition(); }
+  std::optional<DeviceClockState> clock_state() override { return inner_->clock_state(); }
   std::optional<MemoryUse> memory() override { return inner_->memory(); }
   void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
     inner_->fill(memory, stream, first, elements);
@@ -99,7 +102,7 @@ class FaultyCommunicator final : public Communicator {
  private:
   /// Runs an operation that writes `elements` elements for this rank to `memory`.
   template <class Operation>
-  void run(const Operation& operation, std::byte* memory, std::size_t elements, Dtype dtype) {
+  void run_with_faults(const Operation& operation, std::byte* memory, std::size_t elements, Dtype dtype) {
     faults_.before_operation();
     operation();
     defer_corruption({memory, elements * size_bytes(dtype)}, dtype);
@@ -110,22 +113,22 @@ class FaultyCommunicator final : public Communicator {
     if (!result.empty() && faults_.corrupts_results()) results_to_corrupt_.push_back({result, size_bytes(dtype)});
   }
 
-  /// Count over all ranks.
-  std::size_t times_ranks(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
+  /// Returns `count`, a number of elements per rank, times the number of ranks.
+  std::size_t count_over_ranks(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
 
   /// Applies the faults to a host copy of the result. The copy includes the byte after the result, which an overrun
   /// changes.
   void corrupt(const OperationResult& result) {
     const std::size_t bytes = result.memory.size();
     host_copy_.resize(bytes + 1);
-    copy_(host_copy_.data(), result.memory.data(), bytes + 1);
+    copy_memory_(host_copy_.data(), result.memory.data(), bytes + 1);
     faults_.after_operation(std::span(host_copy_).first(bytes), result.element_bytes);
-    copy_(result.memory.data(), host_copy_.data(), bytes + 1);
+    copy_memory_(result.memory.data(), host_copy_.data(), bytes + 1);
   }
 
   std::unique_ptr<Communicator> inner_;
   RankFaults faults_;
-  const MemoryCopy& copy_;
+  const MemoryCopy& copy_memory_;
   std::vector<OperationResult> results_to_corrupt_;  // of operations that may still run
   std::vector<std::byte> host_copy_;
 };
@@ -133,7 +136,7 @@ class FaultyCommunicator final : public Communicator {
 class FaultyBackend final : public Backend {
  public:
   FaultyBackend(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy)
-      : inner_(std::move(inner)), faults_(std::move(faults)), copy_(std::move(copy)) {}
+      : inner_(std::move(inner)), faults_(std::move(faults)), copy_memory_(std::move(copy)) {}
 
   std::string name() const override { return inner_->name(); }
   std::string version() const override { return inner_->version(); }
@@ -155,14 +158,14 @@ class FaultyBackend final : public Backend {
     inner_->enter(phase, world_rank);
   }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
-    require_ranks(faults_, world.size());
-    return std::make_unique<FaultyCommunicator>(inner_->connect(world, group), faults_, world.rank(), copy_);
+    require_existing_ranks(faults_, world.size());
+    return std::make_unique<FaultyCommunicator>(inner_->connect(world, group), faults_, world.rank(), copy_memory_);
   }
 
  private:
   std::unique_ptr<Backend> inner_;
   Faults faults_;
-  MemoryCopy copy_;
+  MemoryCopy copy_memory_;
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ class Alltoallv final : public Collective {
     Segments segments;
     std::size_t offset = 0;
     for (int source = 0; source < ranks; ++source) {
-      const std::size_t count = elements(shape, element_bytes, source, rank, ranks);
+      const std::size_t count = elements_sent(shape, element_bytes, source, rank, ranks);
       segments.push_back({.offset = offset,
                           .count = count,
                           .source_rank = source,
@@ -60,7 +60,7 @@ class Alltoallv final : public Collective {
     segments.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
     return segments;
   }
-  int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
+  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int ranks = communicator.size();
     const std::size_t element_bytes = size_bytes(call.dtype);
@@ -72,8 +72,8 @@ class Alltoallv final : public Collective {
     auto* send = const_cast<std::byte*>(call.send);
     std::byte* recv = call.recv;
     for (int peer = 0; peer < ranks; ++peer) {
-      const std::size_t sent_count = elements(shape, element_bytes, communicator.rank(), peer, ranks);
-      const std::size_t received_count = elements(shape, element_bytes, peer, communicator.rank(), ranks);
+      const std::size_t sent_count = elements_sent(shape, element_bytes, communicator.rank(), peer, ranks);
+      const std::size_t received_count = elements_sent(shape, element_bytes, peer, communicator.rank(), ranks);
       if (sent_count > 0) sends.push_back({peer, send, sent_count});
       if (received_count > 0) recvs.push_back({peer, recv, received_count});
       send += sent_count * element_bytes;
@@ -99,7 +99,7 @@ class Alltoallv final : public Collective {
   bool from_matrix() const { return settings_.matrix.ranks > 0; }
 
   /// Number of elements that rank `from` sends to rank `to`, from the matrix or nccl-tests' formula.
-  std::size_t elements(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
+  std::size_t elements_sent(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
     const std::uint64_t bytes = from_matrix()
                                     ? settings_.matrix.sent_bytes(from, to)
                                     : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
@@ -121,13 +121,13 @@ class Alltoallv final : public Collective {
   /// Elements that `rank` sends to the ranks before `end`.
   std::size_t sent_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {
     std::size_t sum = 0;
-    for (int peer = 0; peer < end; ++peer) sum += elements(shape, element_bytes, rank, peer, ranks);
+    for (int peer = 0; peer < end; ++peer) sum += elements_sent(shape, element_bytes, rank, peer, ranks);
     return sum;
   }
   /// Elements that `rank` receives from the ranks before `end`.
   std::size_t received_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {
     std::size_t sum = 0;
-    for (int peer = 0; peer < end; ++peer) sum += elements(shape, element_bytes, peer, rank, ranks);
+    for (int peer = 0; peer < end; ++peer) sum += elements_sent(shape, element_bytes, peer, rank, ranks);
     return sum;
   }
 

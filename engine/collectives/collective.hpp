@@ -98,11 +98,12 @@ class Collective {
                                      int root) const = 0;
   /// Issues the operation on this rank.
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
-  /// Maximum number of peers that a rank exchanges messages with, if nccl-tests passes it to NCCL. Otherwise none.
+  /// Maximum number of peers that a rank exchanges messages with. None unless nccl-tests passes this number to NCCL.
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
-  /// Maximum number of communicator calls in one `run`. A call that addresses every rank counts as `calls_to_all`.
+  /// Maximum number of communicator calls in one `run`. A call that addresses every rank has the weight
+  /// all_peers_call_weight(ranks), other calls have weight 1.
   virtual int calls_per_run(int /*ranks*/) const { return 1; }
   /// Per-rank figures to print after each row. None if the collective has none or the user did not request them.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
@@ -113,11 +114,11 @@ class Collective {
 /// (n - 1) / n: fraction of its data that a rank sends to others if each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
-/// Weight of a call that sends different data to every rank, or receives different data from every rank. It limits the
-/// calls behind a closed gate, because a call waits for the GPU if NCCL's work queue is full. The queue holds 1 MiB
-/// (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), each peer takes 48 bytes of it (ncclDevWorkP2p). With this weight, the calls
-/// behind a gate over a network fill at most five eighths of the queue.
-constexpr int calls_to_all(int ranks) { return 1 + ranks / 2048; }
+/// Weight of a call that sends different data to every rank, or receives different data from every rank. Weights limit
+/// the calls behind a closed gate, because a call waits for the GPU if NCCL's work queue is full. The queue holds 1 MiB
+/// (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), and such a call takes 48 bytes of it per peer (ncclDevWorkP2p). With this
+/// weight, the calls behind a gate over a network fill at most five eighths of the queue.
+constexpr int all_peers_call_weight(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {

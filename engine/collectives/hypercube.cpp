@@ -40,12 +40,12 @@ class Hypercube final : public Collective {
     if (own_share != call.send) communicator.copy(own_share, call.send, share_bytes);
     communicator.begin_multi_step();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
-      // This rank holds `bit` shares from first_own on, the peer as many from first_peer on.
-      const int first_own = rank & ~(bit - 1);
-      const int first_peer = first_own ^ bit;
+      // This rank holds `bit` shares from first_own_share on, the peer holds `bit` from first_peer_share on.
+      const int first_own_share = rank & ~(bit - 1);
+      const int first_peer_share = first_own_share ^ bit;
       const std::size_t count = call.count * bit;
-      const Transfer send{rank ^ bit, call.recv + first_own * share_bytes, count};
-      const Transfer recv{rank ^ bit, call.recv + first_peer * share_bytes, count};
+      const Transfer send{rank ^ bit, call.recv + first_own_share * share_bytes, count};
+      const Transfer recv{rank ^ bit, call.recv + first_peer_share * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
     communicator.end_multi_step({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);

@@ -1,5 +1,6 @@
 #pragma once
-// Layout of a case in a rank's two buffers: guard, data, guard. The data region rotates from iteration to iteration.
+// Layout of a case in a rank's two buffers: guard, data, guard. A case is one size of one configuration. The data
+// region rotates from iteration to iteration.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,7 @@ constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements
 /// Regions of one case in one rank's buffers.
 class CaseBuffers {
  public:
-  /// `max_bytes` is the size that the buffers were made for. Iterations rotate through it.
+  /// `max_bytes`: size of the data for which the buffers were made. Iterations rotate through it.
   CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes,
               int unalign_elements)
       : send_(communicator.send_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
@@ -28,15 +29,14 @@ class CaseBuffers {
         rank_(communicator.rank()),
         element_bytes_(size_bytes(dtype)),
         shape_(shape) {
-    const std::size_t region = std::max(shape.send_count, shape.recv_count) * element_bytes_;
-    positions_ = region == 0 ? 1 : std::max<std::size_t>(1, max_bytes / region);
-    region_bytes_ = region;
+    region_bytes_ = std::max(shape.send_count, shape.recv_count) * element_bytes_;
+    region_count_ = region_bytes_ == 0 ? 1 : std::max<std::size_t>(1, max_bytes / region_bytes_);
   }
 
   /// Returns the arguments of iteration `iteration`. As in nccl-tests, each iteration uses the next region of the
   /// buffers. This avoids measuring a cache and exposes races.
   CollectiveCall call(Placement placement, std::uint64_t iteration, Dtype dtype, Redop redop, int root) const {
-    const std::size_t shift = region_bytes_ * (iteration % positions_);
+    const std::size_t shift = region_bytes_ * (iteration % region_count_);
     return {.send = send_data(placement) + shift,
             .recv = recv_data(placement) + shift,
             .count = shape_.param_count,
@@ -54,7 +54,7 @@ class CaseBuffers {
   }
   /// The larger of the bytes that an operation sends and receives: the size column.
   std::size_t region_bytes() const { return region_bytes_; }
-  /// Complete regions that the case uses in each buffer.
+  /// Whole region of iteration 0 in each buffer.
   std::span<std::byte> send_region() const { return {send_, shape_.send_count * element_bytes_}; }
   std::span<std::byte> recv_region(Placement placement) const {
     return {recv_, placement == Placement::in_place ? region_bytes_ : shape_.recv_count * element_bytes_};
@@ -67,7 +67,7 @@ class CaseBuffers {
   std::size_t element_bytes_;
   Shape shape_;
   std::size_t region_bytes_ = 0;
-  std::size_t positions_ = 1;
+  std::size_t region_count_ = 1;
 };
 
 }  // namespace busbw

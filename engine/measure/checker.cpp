@@ -8,7 +8,7 @@
 namespace busbw {
 namespace {
 
-/// Source number of the pattern that fills the result's place before an operation. No rank has this number.
+/// Source rank of the poison, the pattern that fills the receive region before an operation. No rank has this number.
 constexpr int kPoisonSource = -1;
 
 constexpr const char* kReceiveBuffer = "receive buffer";
@@ -29,10 +29,10 @@ DataStream Checker::stream_of(const RankCase& rank_case, const Segment& segment)
     case Segment::Source::moved: return moved_stream(rank_case.dtype, segment.source_rank, rank_case.seed);
     case Segment::Source::untouched: break;
   }
-  return poison(rank_case);
+  return poison_stream(rank_case);
 }
 
-DataStream Checker::poison(const RankCase& rank_case) const {
+DataStream Checker::poison_stream(const RankCase& rank_case) const {
   return moved_stream(rank_case.dtype, kPoisonSource, rank_case.seed);
 }
 
@@ -40,14 +40,14 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto recv = buffers_.recv_region(placement);
   const auto send = buffers_.send_region();
-  const auto guard = [&](std::byte* at, Guard which) {
-    communicator_.fill(at, guard_stream(guard_seed(rank_case, which)), 0, kGuardBytes);
+  const auto fill_guard = [&](std::byte* memory, Guard guard) {
+    communicator_.fill(memory, guard_stream(guard_seed(rank_case, guard)), 0, kGuardBytes);
   };
-  guard(send.data() - kGuardBytes, Guard::before_send);
-  guard(send.data() + send.size(), Guard::after_send);
-  guard(recv.data() - kGuardBytes, Guard::before_recv);
-  guard(recv.data() + recv.size(), Guard::after_recv);
-  communicator_.fill(recv.data(), poison(rank_case), 0, recv.size() / element_bytes);
+  fill_guard(send.data() - kGuardBytes, Guard::before_send);
+  fill_guard(send.data() + send.size(), Guard::after_send);
+  fill_guard(recv.data() - kGuardBytes, Guard::before_recv);
+  fill_guard(recv.data() + recv.size(), Guard::after_recv);
+  communicator_.fill(recv.data(), poison_stream(rank_case), 0, recv.size() / element_bytes);
   const auto segments = rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
                                                            communicator_.size(), rank_case.root);
   for (const Segment& segment : segments)
@@ -59,7 +59,7 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
 RankCheckResult Checker::verify_result(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   Mismatches mismatches;
-  for (const Segment& segment : expected(rank_case)) {
+  for (const Segment& segment : expected_segments(rank_case)) {
     if (segment.source == Segment::Source::untouched) continue;
     communicator_.compare(buffers_.recv_data(placement) + segment.offset * element_bytes, stream_of(rank_case, segment),
                           segment.first, segment.count, segment.offset, mismatches);
@@ -72,15 +72,17 @@ RankCheckResult Checker::verify_result(const RankCase& rank_case, Placement plac
 void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto recv = buffers_.recv_region(placement);
-  const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
+  const std::size_t result_start =
+      static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
   Mismatches mismatches;
   // In place, the result may lie within the send data. The rest of the send data must stay unchanged.
-  compare_untouched(rank_case, placement, 0, result, mismatches);
-  for (const Segment& segment : expected(rank_case))
+  compare_untouched(rank_case, placement, 0, result_start, mismatches);
+  for (const Segment& segment : expected_segments(rank_case))
     if (segment.source == Segment::Source::untouched)
-      compare_untouched(rank_case, placement, result + segment.offset, result + segment.offset + segment.count,
-                        mismatches);
-  compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
+      compare_untouched(rank_case, placement, result_start + segment.offset,
+                        result_start + segment.offset + segment.count, mismatches);
+  compare_untouched(rank_case, placement, result_start + rank_case.shape.recv_count, recv.size() / element_bytes,
+                    mismatches);
   add_wrong_elements(mismatches, rank_case.dtype, kReceiveBuffer, check_result);
   const auto send = buffers_.send_region();
   compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer",
@@ -93,7 +95,7 @@ void Checker::verify_untouched(const RankCase& rank_case, Placement placement, R
                 check_result);
 }
 
-Segments Checker::expected(const RankCase& rank_case) const {
+Segments Checker::expected_segments(const RankCase& rank_case) const {
   return rank_case.collective.expected_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
                                                 communicator_.size(), rank_case.root);
 }
@@ -102,32 +104,34 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
                                 Mismatches& mismatches) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   std::byte* const region = buffers_.recv_region(placement).data();
-  const auto element_at = [&](const std::byte* at) { return static_cast<std::size_t>(at - region) / element_bytes; };
-  const std::size_t result = element_at(buffers_.recv_data(placement));
+  const auto element_at = [&](const std::byte* address) {
+    return static_cast<std::size_t>(address - region) / element_bytes;
+  };
+  const std::size_t result_start = element_at(buffers_.recv_data(placement));
   const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream, std::uint64_t first) {
     // Indices count from the result. Those before it wrap around and become negative in `add_wrong_elements`.
-    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result, mismatches);
+    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result_start, mismatches);
   };
-  std::size_t done = from;
+  std::size_t compared_end = from;
   if (placement == Placement::in_place) {
-    const std::size_t own = element_at(buffers_.send_data(placement));
+    const std::size_t send_start = element_at(buffers_.send_data(placement));
     for (const Segment& sent : rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
                                                                   communicator_.size(), rank_case.root)) {
-      const std::size_t start = own + sent.offset;
-      const std::size_t begin = std::clamp(start, done, to);
-      const std::size_t end = std::clamp(start + sent.count, done, to);
-      compare(done, begin, poison(rank_case), done);
-      compare(begin, end, stream_of(rank_case, sent), sent.first + (begin - start));
-      done = end;
+      const std::size_t sent_start = send_start + sent.offset;
+      const std::size_t begin = std::clamp(sent_start, compared_end, to);
+      const std::size_t end = std::clamp(sent_start + sent.count, compared_end, to);
+      compare(compared_end, begin, poison_stream(rank_case), compared_end);
+      compare(begin, end, stream_of(rank_case, sent), sent.first + (begin - sent_start));
+      compared_end = end;
     }
   }
-  compare(done, to, poison(rank_case), done);
+  compare(compared_end, to, poison_stream(rank_case), compared_end);
 }
 
-void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& buffer,
+void Checker::compare_guard(std::byte* guard, std::uint64_t seed, const std::string& buffer,
                             RankCheckResult& check_result) {
   Mismatches mismatches;
-  communicator_.compare(at, guard_stream(seed), 0, kGuardBytes, 0, mismatches);
+  communicator_.compare(guard, guard_stream(seed), 0, kGuardBytes, 0, mismatches);
   add_wrong_elements(mismatches, Dtype::uint8, buffer + ", byte", check_result);
 }
 

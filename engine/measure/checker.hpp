@@ -14,7 +14,7 @@ namespace busbw {
 /// Wrong elements that a rank found.
 struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
-  std::vector<WrongElement> first;
+  std::vector<WrongElement> first;  // the first wrong elements, at most Mismatches::kKept
 };
 
 /// A case on one rank.
@@ -32,25 +32,25 @@ class Checker {
   Checker(Communicator& communicator, const CaseBuffers& buffers, ReductionValues& values, int world_rank)
       : communicator_(communicator), buffers_(buffers), values_(values), world_rank_(world_rank) {}
 
-  /// Fills the guards, the send data, and the rest of the receive region with a pattern that no result equals.
+  /// Fills the guards, the send data, and the rest of the receive region with poison, a pattern that no result equals.
   void prepare(const RankCase& rank_case, Placement placement);
-  /// Compares the result immediately after the operation, as a user would read it. A result that is still in transit
-  /// would arrive while this rank waits for others.
+  /// Compares the result. Call it immediately after the operation, as a user would read the result: a late part of the
+  /// result would arrive unnoticed while this rank waits for others.
   RankCheckResult verify_result(const RankCase& rank_case, Placement placement);
-  /// Compares the guards and all data that must stay unchanged. Call it after all ranks are done, because other ranks
-  /// may have written there.
+  /// Compares the guards and all data that must stay unchanged. Call it after all ranks are done, because any of them
+  /// may write there by mistake.
   void verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result);
 
  private:
-  Segments expected(const RankCase& rank_case) const;
+  Segments expected_segments(const RankCase& rank_case) const;
   /// Returns the data stream of the segment's source.
   DataStream stream_of(const RankCase& rank_case, const Segment& segment);
-  DataStream poison(const RankCase& rank_case) const;
-  /// Compares elements `from` to `to` of the receive region: in place with the rank's own data, otherwise with the
-  /// pattern of `prepare`.
+  DataStream poison_stream(const RankCase& rank_case) const;
+  /// Compares elements `from` to `to` of the receive region, which the operation must not change: with the send data if
+  /// it lies there (in place), otherwise with poison.
   void compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
                          Mismatches& mismatches);
-  void compare_guard(std::byte* at, std::uint64_t seed, const std::string& buffer, RankCheckResult& check_result);
+  void compare_guard(std::byte* guard, std::uint64_t seed, const std::string& buffer, RankCheckResult& check_result);
   void add_wrong_elements(const Mismatches& mismatches, Dtype dtype, const std::string& buffer,
                           RankCheckResult& check_result);
 

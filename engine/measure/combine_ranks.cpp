@@ -39,28 +39,28 @@ std::vector<double> rank_device_times_s(std::span<const RankReport> ranks) {
 }
 
 std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration) {
-  // A rank's first iteration takes its own duration plus the wait for other ranks. The last rank to arrive does not
+  // A rank's first iteration takes the usual duration plus the wait for later ranks. The last rank to arrive does not
   // wait.
   const std::vector<double> durations_s = rank_device_times_s(ranks);
   if (durations_s.empty()) return {};
-  std::vector<double> wait_s;
+  std::vector<double> waits_s;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto& first_s = ranks[rank].samples.first_iteration_s;
-    if (!first_s) return {};
-    wait_s.push_back(*first_s - durations_s[rank] * operations_per_iteration);
+    const auto& first_iteration_s = ranks[rank].samples.first_iteration_s;
+    if (!first_iteration_s) return {};
+    waits_s.push_back(*first_iteration_s - durations_s[rank] * operations_per_iteration);
   }
-  const double longest_s = std::ranges::max(wait_s);
+  const double longest_wait_s = std::ranges::max(waits_s);
   std::vector<double> arrivals_s;
-  for (const double each_s : wait_s) arrivals_s.push_back(longest_s - each_s);
+  for (const double one_wait_s : waits_s) arrivals_s.push_back(longest_wait_s - one_wait_s);
   return arrivals_s;
 }
 
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {
-  std::vector<double> last = ranks.front().samples.iteration_s;
+  std::vector<double> max_s = ranks.front().samples.iteration_s;
   for (const RankReport& rank : ranks.subspan(1))
-    std::ranges::transform(last, rank.samples.iteration_s, last.begin(),
+    std::ranges::transform(max_s, rank.samples.iteration_s, max_s.begin(),
                            [](double a, double b) { return std::max(a, b); });
-  return last;
+  return max_s;
 }
 
 std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks,

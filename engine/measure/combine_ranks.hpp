@@ -19,14 +19,14 @@ std::vector<double> rank_times_s(std::span<const RankReport> ranks);
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks);
 /// Device time of each rank per operation. Empty if a rank has none.
 std::vector<double> rank_device_times_s(std::span<const RankReport> ranks);
-/// Seconds from the first rank's start of the first iteration after a barrier to each rank's start. Empty without
-/// device times.
+/// Arrival of each rank at the first iteration after a barrier, in seconds after the first rank. Empty without device
+/// times.
 std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration);
 
 /// Time of each iteration until its last rank ended: the maximum over ranks.
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);
 
-/// As last_rank_s, for each process of `ranks_per_process` ranks.
+/// Like last_rank_s, separately for each process of `ranks_per_process` ranks.
 std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks,
                                                         std::size_t ranks_per_process);
 

@@ -29,7 +29,7 @@ std::optional<DeviceClockState> take_clock_state(MessageReader& reader) {
   DeviceClockState clock_state;
   clock_state.clock_hz = take_optional(reader);
   clock_state.max_clock_hz = take_optional(reader);
-  for (auto left = reader.take<std::size_t>(); left > 0; --left)
+  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining)
     clock_state.throttle_reasons.push_back(reader.take_text());
   return clock_state;
 }

@@ -11,7 +11,7 @@ namespace busbw {
 /// Host-clock times of batches, from a barrier until all operations are done. Not per operation.
 struct HostTiming {
   double elapsed_s = 0;  // the `time` column
-  double issue_s = 0;  // part of it that the host spent issuing operations
+  double issue_s = 0;  // part of elapsed_s that the host spent issuing operations
   std::uint64_t operations = 0;
 
   /// Adds all fields. The binding names every field, so that a new field does not compile until it is added.
@@ -40,8 +40,8 @@ struct Samples {
 
   /// True if a call returns before its operation is done, so that issuing and executing differ.
   bool on_device = false;
-  std::optional<DeviceClockState> before = {};  // between the warm-up and the first timed operation
-  std::optional<DeviceClockState> after = {};  // during the last operations, or just after them
+  std::optional<DeviceClockState> before = {};  // clock state between the warm-up and the first timed operation
+  std::optional<DeviceClockState> after = {};  // clock state during the last operations, or just after them
 };
 
 }  // namespace busbw

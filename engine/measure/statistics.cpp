@@ -8,11 +8,13 @@
 namespace busbw {
 namespace {
 
-constexpr double kTail = 0.025;
-constexpr std::size_t kExactUpTo = 1000;  // beyond, the normal approximation is accurate to a fraction of a rank
+constexpr double kTailProbability = 0.025;  // outside a 95 % interval, on each side
+/// For more samples, the normal approximation is accurate to a fraction of a position.
+constexpr std::size_t kMaxExactSamples = 1000;
 constexpr double kNormalQuantile = 1.959964;  // quantile 0.975
 
-double nearest_rank(const std::vector<double>& sorted, std::size_t percent) {
+/// Nearest-rank percentile.
+double percentile(const std::vector<double>& sorted, std::size_t percent) {
   return sorted[std::min(sorted.size() - 1, (sorted.size() * percent + 99) / 100 - 1)];
 }
 
@@ -23,23 +25,23 @@ double median_of(const std::vector<double>& sorted) {
 
 }  // namespace
 
-std::optional<std::pair<std::size_t, std::size_t>> median_ci95_ranks(std::size_t samples) {
+std::optional<std::pair<std::size_t, std::size_t>> median_ci95_positions(std::size_t samples) {
   const auto n = static_cast<double>(samples);
-  if (samples > kExactUpTo) {
+  if (samples > kMaxExactSamples) {
     const auto low = static_cast<std::size_t>(std::floor((n - kNormalQuantile * std::sqrt(n)) / 2));
     return std::pair{low, samples + 1 - low};
   }
-  // Finds the largest rank k with P(Binomial(n, 1/2) < k) <= 2.5 %.
-  std::size_t rank = 0;
-  double below = 0;
+  // Finds the largest position k with P(Binomial(n, 1/2) < k) <= 2.5 %.
+  std::size_t position = 0;
+  double probability_below = 0;
   for (std::size_t k = 0; k <= samples; ++k) {
-    below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1.0) - std::lgamma(n - static_cast<double>(k) + 1) -
-                      n * std::log(2.0));
-    if (below > kTail) break;
-    rank = k + 1;
+    probability_below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1.0) -
+                                  std::lgamma(n - static_cast<double>(k) + 1) - n * std::log(2.0));
+    if (probability_below > kTailProbability) break;
+    position = k + 1;
   }
-  if (rank == 0) return std::nullopt;
-  return std::pair{rank, samples + 1 - rank};
+  if (position == 0) return std::nullopt;
+  return std::pair{position, samples + 1 - position};
 }
 
 Statistics summarize(std::span<const double> samples_s) {
@@ -50,16 +52,16 @@ Statistics summarize(std::span<const double> samples_s) {
   result.samples = sorted.size();
   result.mean_s = std::accumulate(sorted.begin(), sorted.end(), 0.0) / n;
   result.median_s = median_of(sorted);
-  result.p95_s = nearest_rank(sorted, 95);
-  result.p99_s = nearest_rank(sorted, 99);
+  result.p95_s = percentile(sorted, 95);
+  result.p99_s = percentile(sorted, 99);
   result.min_s = sorted.front();
   result.max_s = sorted.back();
   double squares = 0;
   for (const double sample : sorted) squares += (sample - result.mean_s) * (sample - result.mean_s);
   result.stdev_s = std::sqrt(squares / n);
   result.cv = result.mean_s > 0 ? result.stdev_s / result.mean_s : 0;
-  if (const auto ranks = median_ci95_ranks(sorted.size()))
-    result.median_ci95_s = {sorted[ranks->first - 1], sorted[ranks->second - 1]};
+  if (const auto positions = median_ci95_positions(sorted.size()))
+    result.median_ci95_s = {sorted[positions->first - 1], sorted[positions->second - 1]};
   return result;
 }
 

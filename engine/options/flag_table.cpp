@@ -7,6 +7,7 @@
 namespace busbw {
 namespace {
 
+// Sections of the help.
 constexpr std::string_view kRanks = "Ranks";
 constexpr std::string_view kSizes = "Sizes";
 constexpr std::string_view kData = "Data";

@@ -42,9 +42,8 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
       GpuFlag{"--device_implementation", settings.device_implementation > 0, "runs kernels on the GPU"},
       GpuFlag{"--device_cta_count", flags.has("--device_cta_count"), "sets the CTAs of kernels on the GPU"},
       GpuFlag{"--memory", settings.report_memory, "reports GPU memory"}};
-  // The first error is kept.
-  const auto set_if_empty = [](std::string& message, std::string error) {
-    if (message.empty()) message = std::move(error);
+  const auto set_if_empty = [](std::string& first_error, std::string error) {
+    if (first_error.empty()) first_error = std::move(error);
   };
   for (const GpuFlag& flag : gpu_flags) {
     if (!flag.needs_gpu) continue;
@@ -86,7 +85,7 @@ std::string device_kernel_error(const FlagValues& flags, const Options& options)
   const std::string request = fmt::format("-D {} (--device_implementation)", number);
   const auto kernel = find_device_kernel(options.collective, number);
   if (!kernel) {
-    const std::string numbers = device_kernels_of(options.collective);
+    const std::string numbers = device_kernel_numbers(options.collective);
     return fmt::format("{}: {} has no such kernel; allowed: {}", request, options.program,
                        numbers.empty() ? "0 (all_reduce_perf and alltoall_perf have kernels)" : "0, " + numbers);
   }

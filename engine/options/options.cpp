@@ -108,13 +108,13 @@ void read_sizes(const FlagValues& flags, Options& options) {
         fmt::format("-i {} is not used: -f {}", flags.text("--stepbytes", ""), settings.step_factor));
 }
 
-/// Parses the value of `flag`: a name that `find` knows, or "all" for all values.
+/// Parses the value of `flag`: the name of one value, which `find_by_name` looks up, or "all" for `all_values`.
 template <class Value, class All>
 std::vector<Value> parse_one_or_all(const FlagValues& flags, const std::string& flag, const std::string& fallback,
-                                    const All& all_values, std::optional<Value> (*find)(std::string_view)) {
+                                    const All& all_values, std::optional<Value> (*find_by_name)(std::string_view)) {
   const std::string text = flags.text(flag, fallback);
   if (text == "all") return {all_values.begin(), all_values.end()};
-  if (const auto value = find(text)) return {*value};
+  if (const auto value = find_by_name(text)) return {*value};
   std::string names;
   for (const Value value : all_values) names += std::string(name(value)) + " ";
   throw flags.invalid_value(flag, names + "all");
@@ -263,7 +263,7 @@ bool ends_in_json(std::string path) {
   return path.ends_with(".json");
 }
 
-void read_outputs(const FlagValues& flags, Options& options) {
+void read_outputs_and_backend(const FlagValues& flags, Options& options) {
   options.json_path = flags.text("--output_file", "");
   options.records_path = flags.text("--records", "");
   if (flags.has("--output_file") && !ends_in_json(options.json_path))
@@ -297,7 +297,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   options.collective = collective;
   options.args = {program};
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
-  read_outputs(flags, options);
+  read_outputs_and_backend(flags, options);
   read_gpu_flags(flags, environment, options);
   read_sizes(flags, options);
   read_data(flags, options);

@@ -105,7 +105,7 @@ std::string store_text(const std::vector<ProcessInfo>& processes) {
 /// True if the process does not support the type for the same reason.
 bool has_same_limitation(const ProcessInfo& process, const UnsupportedType& type) {
   return std::ranges::any_of(process.unsupported, [&](const UnsupportedType& candidate) {
-    return candidate.dtype == type.dtype && candidate.limitation.why == type.limitation.why;
+    return candidate.dtype == type.dtype && candidate.limitation.reason == type.limitation.reason;
   });
 }
 
@@ -139,7 +139,7 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
       // Name the process in the reason, unless all processes have the same one.
       if (!std::ranges::all_of(processes,
                                [&](const ProcessInfo& process) { return has_same_limitation(process, type); }))
-        type.limitation.why = fmt::format("{}: {}", process_name(processes, i), type.limitation.why);
+        type.limitation.reason = fmt::format("{}: {}", process_name(processes, i), type.limitation.reason);
       unsupported.try_emplace(type.dtype, type);
     }
   }
@@ -170,7 +170,7 @@ Bytes ProcessInfo::packed() const {
   for (const auto& [name, value] : tuning) writer.add(name).add(value);
   writer.add(unsupported.size());
   for (const UnsupportedType& type : unsupported)
-    writer.add(type.dtype).add(type.limitation.why).add(type.limitation.remedy);
+    writer.add(type.dtype).add(type.limitation.reason).add(type.limitation.remedy);
   return writer.bytes();
 }
 
@@ -192,7 +192,7 @@ ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
   for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {
     UnsupportedType type;
     type.dtype = reader.take<Dtype>();
-    type.limitation.why = reader.take_text();
+    type.limitation.reason = reader.take_text();
     type.limitation.remedy = reader.take_text();
     info.unsupported.push_back(std::move(type));
   }

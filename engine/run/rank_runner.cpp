@@ -228,7 +228,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunC
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.name()));
-  const auto messages = world.gather(rank_info_message(plan, backend, communicator.condition(), world.rank()));
+  const auto messages = world.gather(rank_info_message(plan, backend, communicator.clock_state(), world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
     for (std::size_t rank = 0; rank < messages.size(); ++rank)

@@ -21,7 +21,7 @@ std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Col
     if (!limitation) continue;
     if (is_single_type)
       throw EnvironmentError(fmt::format("-d {} (--datatype): {}; {}, or measure another type", name(dtype),
-                                         limitation->why, limitation->remedy));
+                                         limitation->reason, limitation->remedy));
     unsupported.push_back({dtype, *limitation});
   }
   return unsupported;
@@ -41,7 +41,7 @@ DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& unsupported)
 std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& unsupported) {
   std::map<std::string, std::vector<std::string_view>> names_by_reason;
   for (const UnsupportedType& type : unsupported)
-    names_by_reason[fmt::format("{}; {}", type.limitation.why, type.limitation.remedy)].push_back(name(type.dtype));
+    names_by_reason[fmt::format("{}; {}", type.limitation.reason, type.limitation.remedy)].push_back(name(type.dtype));
   std::vector<std::string> notes;
   for (const auto& [reason, names] : names_by_reason)
     notes.push_back(fmt::format("-d all skips {}: {} to measure {}", fmt::join(names, " and "), reason,

@@ -21,7 +21,7 @@ bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
   return redop != Redop::mulsum;  // only NCCL's own operation knows the factors of mulsum
 }
 
-std::string device_kernels_of(std::string_view collective) {
+std::string device_kernel_numbers(std::string_view collective) {
   std::string numbers;
   for (const DeviceKernelInfo& info : kDeviceKernels)
     if (info.collective == collective) numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", info.number);

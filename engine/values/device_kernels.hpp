@@ -63,7 +63,7 @@ std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, 
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop);
 
 /// Numbers of a collective's kernels: "1, 2, 3, 4". Empty if it has none.
-std::string device_kernels_of(std::string_view collective);
+std::string device_kernel_numbers(std::string_view collective);
 
 /// Types and operators that a kernel supports, for messages: "-o sum with -d float or double".
 std::string supported_text(const DeviceKernelInfo& kernel);

@@ -1,5 +1,5 @@
-// The calling thread becomes the watch: it waits for signals in ticks, checks progress, and reaps children. Ranks run
-// in other threads or processes. After an abort, ranks have a grace period; then threads are abandoned and children
+// The calling thread watches the job: every tick, it handles signals, checks progress and reaps children. Ranks run in
+// other threads or processes. After an abort, ranks have a grace period; then threads are abandoned and children
 // killed.
 #include "watch/job_runner.hpp"
 
@@ -25,7 +25,7 @@
 namespace busbw {
 namespace {
 
-constexpr double kDiagnosisLimitS = 8.0;
+constexpr double kDiagnosisLimitS = 8.0;  // for process 0 to diagnose the ranks
 constexpr double kGraceS = 2.0;        // for ranks to end by themselves after an abort
 constexpr long kTickNs = 100'000'000;  // polling interval: 100 ms; a signal and the end of a rank wake earlier
 
@@ -52,17 +52,17 @@ int wait_for_signal() {
 class RankThreads {
  public:
   RankThreads(Job& job, int first_rank, int count, const JobCallbacks& callbacks)
-      : running_(std::make_shared<std::atomic<int>>(count)) {
-    const pthread_t watch_thread = pthread_self();
+      : running_count_(std::make_shared<std::atomic<int>>(count)) {
+    const pthread_t watching_thread = pthread_self();
     for (int rank = first_rank; rank < first_rank + count; ++rank) {
       try {
-        threads_.emplace_back([&job, &callbacks, rank, watch_thread, running = running_] {
+        threads_.emplace_back([&job, &callbacks, rank, watching_thread, running_count = running_count_] {
           run_guarded(job, callbacks, rank);
-          running->fetch_sub(1, std::memory_order_acq_rel);
-          pthread_kill(watch_thread, SIGCHLD);  // wakes wait_for_signal
+          running_count->fetch_sub(1, std::memory_order_acq_rel);
+          pthread_kill(watching_thread, SIGCHLD);  // wakes wait_for_signal
         });
       } catch (const std::system_error& error) {
-        running_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
+        running_count_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
         job.abort(ExitCode::environment,
                   fmt::format("cannot start the thread of rank {}: {}; use fewer ranks, or raise "
                               "the limit on threads (ulimit -u)",
@@ -72,7 +72,7 @@ class RankThreads {
     }
   }
 
-  bool is_running() const { return running_->load(std::memory_order_acquire) > 0; }
+  bool is_running() const { return running_count_->load(std::memory_order_acquire) > 0; }
   void join() {
     for (std::thread& thread : threads_) thread.join();
   }
@@ -91,8 +91,8 @@ class RankThreads {
     }
   }
 
-  std::shared_ptr<std::atomic<int>>
-      running_;  // number of ranks that have not ended; shared, as abandoned threads outlive this
+  /// Ranks that have not ended. Shared, because abandoned threads outlive this object.
+  std::shared_ptr<std::atomic<int>> running_count_;
   std::vector<std::thread> threads_;
 };
 
@@ -110,7 +110,8 @@ class AbortGracePeriod {
   std::optional<double> start_s_;
 };
 
-/// Diagnoses the ranks once: after a rank is lost, or after a stall if this process watches all ranks.
+/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job. Detects stalls only if
+/// this process sees all ranks.
 class JobMonitor {
  public:
   JobMonitor(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
@@ -145,7 +146,7 @@ class JobMonitor {
   void diagnose() {
     has_diagnosed_ = true;
     if (job_.watches_all_ranks()) {
-      std::string operations = last_operations(job_, layout_.collective);
+      std::string operations = last_operations_text(job_, layout_.collective);
       if (!operations.empty()) details_.push_back(std::move(operations));
     }
     for (std::string& detail : callbacks_.diagnose()) details_.push_back(std::move(detail));
@@ -165,7 +166,7 @@ class SignalMonitor {
  public:
   explicit SignalMonitor(Job& job) : job_(job) {}
 
-  /// Waits until a signal or one tick.
+  /// Waits for a signal, at most one tick.
   void wait() {
     switch (wait_for_signal()) {
       case SIGINT: interrupt(ExitCode::interrupted, "interrupted"); break;
@@ -187,7 +188,7 @@ class SignalMonitor {
   bool has_received_signal_ = false;
 };
 
-/// Runs this process's ranks in threads, and watches them.
+/// Runs this process's ranks in threads, and watches them from the calling thread.
 JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
   RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
   SignalMonitor signal_monitor(job);
@@ -294,15 +295,14 @@ JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCall
   // Process 0 watches and diagnoses the ranks itself. This watchdog covers a process 0 that hangs.
   Watchdog watchdog(job, layout.limit_s + kDiagnosisLimitS, monotonic_s());
   AbortGracePeriod grace;
-  // Children have their own grace period, in which rank 0 finishes the output.
   bool has_killed = false;
   for (children.reap(); children.is_running(); children.reap()) {
     signal_monitor.wait();
     if (const auto stall = watchdog.check_progress(monotonic_s())) job.abort(ExitCode::rank_lost, *stall);
     if (grace.is_over(job) && !std::exchange(has_killed, true)) {
+      // Children have their own grace period. Process 0 may then still diagnose the ranks and finish the output.
       children.wait_until(monotonic_s() + kGraceS);
       children.kill_from(/*first=*/1);
-      // Process 0 may still diagnose the ranks.
       children.wait_until(monotonic_s() + kDiagnosisLimitS);
       children.kill_from(/*first=*/0);
     }
@@ -315,7 +315,7 @@ JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCall
 
 SignalMask::SignalMask() {
   const sigset_t signals = watched_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  pthread_sigmask(SIG_BLOCK, &signals, &previous_mask_);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   // Some launchers ignore SIGCHLD. Exit statuses of children would then be lost.
@@ -328,7 +328,7 @@ SignalMask::~SignalMask() {
   const timespec no_wait{};
   while (sigtimedwait(&signals, nullptr, &no_wait) > 0) {
   }
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
 
 void throw_if_interrupted() {

@@ -46,7 +46,7 @@ class SignalMask {
   SignalMask& operator=(const SignalMask&) = delete;
 
  private:
-  sigset_t before_{};
+  sigset_t previous_mask_{};
 };
 
 /// Throws Error if a signal blocked by a SignalMask is pending. For waits before `run_job`.

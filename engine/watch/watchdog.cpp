@@ -23,7 +23,7 @@ std::string ranks_text(const Job& job, const std::vector<int>& ranks) {
 
 }  // namespace
 
-std::string last_operations(const Job& job, const std::string& collective) {
+std::string last_operations_text(const Job& job, const std::string& collective) {
   // Ranks by their last operation: its number and bytes, the latest operation first.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<int>, std::greater<>> ranks_by_operation;
   for (int rank = 0; rank < job.ranks(); ++rank) {

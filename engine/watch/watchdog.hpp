@@ -30,6 +30,6 @@ class Watchdog {
 };
 
 /// Lists the last operation that each rank issued, grouped by operation. Empty if no rank has issued one.
-std::string last_operations(const Job& job, const std::string& collective);
+std::string last_operations_text(const Job& job, const std::string& collective);
 
 }  // namespace busbw

@@ -15,8 +15,8 @@ class IdleCommunicator : public Communicator {
   IdleCommunicator(int rank, int size, std::size_t buffer_bytes)
       : rank_(rank), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}
   /// Simulates a device with its own clock.
-  void stamp_with(Timestamps& stamps) { stamps_ = &stamps; }
-  Timestamps* stamps() override { return stamps_; }
+  void stamp_with(Timestamps& timestamps) { timestamps_ = &timestamps; }
+  Timestamps* timestamps() override { return timestamps_; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::span<std::byte> send_buffer() override { return send_; }
@@ -43,7 +43,7 @@ class IdleCommunicator : public Communicator {
   int rank_;
   int size_;
   int synchronized_ = 0;
-  Timestamps* stamps_ = nullptr;
+  Timestamps* timestamps_ = nullptr;
   std::vector<std::byte> send_;
   std::vector<std::byte> recv_;
 };

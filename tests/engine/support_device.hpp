@@ -76,7 +76,7 @@ class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
     std::this_thread::sleep_for(std::chrono::duration<double>(device_.host_wait_s));
   }
 
-  Timestamps* stamps() override { return this; }
+  Timestamps* timestamps() override { return this; }
   void reset(std::size_t count) override { at_.resize(std::max(count, at_.size())); }
   void set(std::size_t index) override {
     log.push_back("stamp " + std::to_string(index));
@@ -108,7 +108,7 @@ class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
     for (const auto& each : std::exchange(held_, {})) each();
   }
   std::size_t capacity() const override { return device_.room; }
-  std::optional<DeviceClockState> condition() override {
+  std::optional<DeviceClockState> clock_state() override {
     log.push_back("ask");
     return device_.condition;
   }

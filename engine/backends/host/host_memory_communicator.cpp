@@ -11,7 +11,7 @@ HostMemoryCommunicator::HostMemoryCommunicator(std::vector<int> members, int ran
     : members_(std::move(members)), rank_(rank), faults_(faults, world_rank(rank)) {}
 
 void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  move_bytes(to, from, bytes);
+  copy_bytes(to, from, bytes);
 }
 
 void HostMemoryCommunicator::end_multi_step(std::span<std::byte> result, Dtype dtype) {
@@ -29,7 +29,7 @@ void HostMemoryCommunicator::compare(const std::byte* memory, const DataStream& 
   compare_host(memory, stream, first, elements, index_base, mismatches);
 }
 
-void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from && bytes != 0) std::memcpy(to, from, bytes);
 }
 

@@ -25,17 +25,18 @@ class HostMemoryCommunicator : public Communicator {
   void enter(Phase phase) override { faults_.enter(phase); }
 
  protected:
-  /// `members`: the job ranks of the communicator's ranks.
+  /// `members`: job rank of each rank of the communicator. `rank`: this rank in the communicator.
   HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults);
 
+  /// Job rank of a rank of the communicator.
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
-  std::vector<int> members_;  // job rank of each rank of the communicator
+  std::vector<int> members_;
   int rank_;
   RankFaults faults_;
 };
 
 /// Copies bytes. Does nothing if both addresses are equal.
-void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace busbw

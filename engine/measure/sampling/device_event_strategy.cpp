@@ -55,10 +55,10 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
   }
   communicator.flush();
   const double issued_s = monotonic_s();
-  if (query == ClockQuery::while_running) batch.after = communicator.condition();
+  if (query == ClockQuery::while_running) batch.after = communicator.clock_state();
   communicator.synchronize();
   const double done_s = monotonic_s();
-  if (query == ClockQuery::after_completion) batch.after = communicator.condition();
+  if (query == ClockQuery::after_completion) batch.after = communicator.clock_state();
   if (runner_.has_untimed_barriers())
     return {.elapsed_s = timed_s, .issue_s = timed_s, .operations = runner_.operations_per_batch()};
   return {.elapsed_s = done_s - start_s, .issue_s = issued_s - start_s, .operations = runner_.operations_per_batch()};

@@ -10,7 +10,9 @@ namespace busbw {
 class DeviceEventStrategy final : public SamplingStrategy {
  public:
   DeviceEventStrategy(IterationRunner& runner, TotalTime total)
-      : runner_(runner), total_(total), timestamps_(*runner.communicator().stamps(), runner.has_untimed_barriers()) {}
+      : runner_(runner),
+        total_(total),
+        timestamps_(*runner.communicator().timestamps(), runner.has_untimed_barriers()) {}
   void sample(Samples& batch) override;
 
  private:

@@ -29,7 +29,7 @@ void GatedEventStrategy::sample_graphs(Gate& gate, Samples& batch) {
   const std::size_t launches = sampled_launches(runner_);
   for (std::size_t number = 1; number <= launches; ++number) {
     run_gated(gate, [&] { graph.issue(); });
-    if (number == launches) batch.after = runner_.communicator().condition();
+    if (number == launches) batch.after = runner_.communicator().clock_state();
     runner_.communicator().synchronize();
     add_samples(runner_.iterations(), batch);
   }
@@ -48,7 +48,7 @@ void GatedEventStrategy::sample_iterations(Gate& gate, Samples& batch) {
       }
       timestamps_.set_last_end();
     });
-    if (first + count == runner_.iterations()) batch.after = runner_.communicator().condition();
+    if (first + count == runner_.iterations()) batch.after = runner_.communicator().clock_state();
     runner_.communicator().synchronize();
     add_samples(count, batch);
   }
@@ -86,7 +86,7 @@ void GatedEventStrategy::measure_device_time(Samples& samples) {
   const std::size_t max_count = runner_.uses_graphs() ? graph_iterations : capacity.iterations();
   if (max_count == 0) return;
   if (runner_.uses_graphs()) runner_.batch_graph();
-  runner_.communicator().stamps()->reset(2);
+  runner_.communicator().timestamps()->reset(2);
   std::size_t done = 0;
   for (std::size_t group = 0; group < kMaxGatedGroups && done < runner_.iterations(); ++group) {
     const std::size_t count = std::min(max_count, runner_.iterations() - done);
@@ -97,7 +97,7 @@ void GatedEventStrategy::measure_device_time(Samples& samples) {
 }
 
 double GatedEventStrategy::time_gated_iterations(Gate& gate, std::size_t first, std::size_t count) {
-  Timestamps& timestamps = *runner_.communicator().stamps();
+  Timestamps& timestamps = *runner_.communicator().timestamps();
   run_gated(gate, [&] {
     timestamps.set(0);
     if (runner_.uses_graphs()) {

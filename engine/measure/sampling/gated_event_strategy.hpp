@@ -13,7 +13,7 @@ namespace busbw {
 class GatedEventStrategy final : public SamplingStrategy {
  public:
   explicit GatedEventStrategy(IterationRunner& runner)
-      : runner_(runner), timestamps_(*runner.communicator().stamps(), runner.has_untimed_barriers()) {}
+      : runner_(runner), timestamps_(*runner.communicator().timestamps(), runner.has_untimed_barriers()) {}
   /// Adds no device time, because the timestamps are visible in short iterations.
   void sample(Samples& batch) override;
   /// Runs iterations behind the gate without timestamps between them: a batch of -n, or as many as fit into a few

@@ -60,7 +60,7 @@ class IterationRunner {
   Team& world() const { return world_; }
   Communicator& communicator() const { return communicator_; }
   /// True if operations run on a device with timestamps of its own, after their calls have returned.
-  bool has_device_clock() const { return communicator_.stamps() != nullptr; }
+  bool has_device_clock() const { return communicator_.timestamps() != nullptr; }
   const RunSettings& settings() const { return settings_; }
   bool uses_graphs() const { return settings_.graph_launches > 0; }
   /// True if the host waits after each operation or iteration (-z).

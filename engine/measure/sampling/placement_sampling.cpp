@@ -92,7 +92,7 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
   IterationRunner runner(world, communicator, sampled_case, settings);
   Samples outside_batches;
   VisibleOverhead overhead = decide_overhead(runner, runner.warm_up());
-  outside_batches.before = communicator.condition();
+  outside_batches.before = communicator.clock_state();
   enter(world, communicator, Phase::timing);
   std::unique_ptr<SamplingStrategy> strategy = make_strategy(runner, overhead);
 

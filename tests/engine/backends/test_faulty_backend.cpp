@@ -80,12 +80,12 @@ class RecordingCommunicator final : public Communicator {
   void end_multi_step(std::span<std::byte>, Dtype) override { record("end_multi_step"); }
   void flush() override { record("flush"); }
   void synchronize() override { record("synchronize"); }
-  Timestamps* stamps() override { return record("stamps"), nullptr; }
+  Timestamps* timestamps() override { return record("timestamps"), nullptr; }
   bool can_capture() const override { return record("can_capture"), true; }
   void begin_capture() override { record("begin_capture"); }
   std::unique_ptr<OperationGraph> end_capture() override { return record("end_capture"), nullptr; }
   Gate* gate() override { return record("gate"), nullptr; }
-  std::optional<DeviceClockState> condition() override { return record("condition"), std::nullopt; }
+  std::optional<DeviceClockState> clock_state() override { return record("clock_state"), std::nullopt; }
   std::optional<MemoryUse> memory() override { return record("memory"), MemoryUse{{}, 7, {}, {}}; }
   void fill(std::byte*, const DataStream&, std::uint64_t, std::size_t) override { record("fill"); }
   void compare(const std::byte*, const DataStream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
@@ -142,7 +142,7 @@ TEST_CASE("inject_faults: every call is forwarded to the wrapped backend") {
   CHECK(backend->headers() == "headers");
   CHECK(backend->device(0).index == 0);
   CHECK(backend->available_bytes(1) == 1);
-  CHECK(backend->limitation_of(Dtype::uint8, true).value_or(Limitation()).why == "limitation_of");
+  CHECK(backend->limitation_of(Dtype::uint8, true).value_or(Limitation()).reason == "limitation_of");
   CHECK(backend->least_free_device() == "least_free_device");
   CHECK(backend->work_bytes(1) == 1);
   CHECK(backend->facts().empty());
@@ -176,12 +176,12 @@ TEST_CASE("inject_faults: every call is forwarded to the wrapped backend") {
   rank->end_multi_step({}, Dtype::uint8);
   rank->flush();
   rank->synchronize();
-  CHECK(rank->stamps() == nullptr);
+  CHECK(rank->timestamps() == nullptr);
   CHECK(rank->can_capture());
   rank->begin_capture();
   CHECK(rank->end_capture() == nullptr);
   CHECK(rank->gate() == nullptr);
-  CHECK_FALSE(rank->condition());
+  CHECK_FALSE(rank->clock_state());
   CHECK(rank->memory().value_or(MemoryUse()).library_bytes == 7);
   rank->fill(nullptr, stream, 0, 1);
   rank->compare(nullptr, stream, 0, 1, 0, mismatches);

@@ -43,17 +43,17 @@ std::vector<std::uint64_t> pascal(std::size_t n) {
 }
 
 /// The largest k with P(fewer than k of n coins show heads) <= 2.5 %, in integers. 0 if no k qualifies.
-std::size_t exact_rank(std::size_t n) {
+std::size_t exact_position(std::size_t n) {
   const auto row = pascal(n);
   const std::uint64_t all = std::uint64_t{1} << n;
   std::uint64_t fewer = 0;
-  std::size_t rank = 0;
+  std::size_t position = 0;
   for (std::size_t k = 1; k <= n; ++k) {
     fewer += row[k - 1];
     if (fewer > all / 40 || fewer * 40 > all) break;
-    rank = k;
+    position = k;
   }
-  return rank;
+  return position;
 }
 
 /// P(fewer than k of n coins show heads), term by term, starting at the logarithm of 0 heads.
@@ -146,31 +146,31 @@ TEST_CASE("summarize: one sample, and samples that are all the same") {
   CHECK(summarize(std::vector{0.0, 0.0}).cv == 0);
 }
 
-TEST_CASE("median_ci95_ranks: exact up to 60 samples") {
+TEST_CASE("median_ci95_positions: exact up to 60 samples") {
   for (std::size_t n = 0; n <= 60; ++n) {
     CAPTURE(n);
-    const auto ranks = median_ci95_ranks(n);
-    const std::size_t exact = exact_rank(n);
-    REQUIRE(ranks.has_value() == (exact > 0));
-    REQUIRE(ranks.has_value() == (n >= 6));
-    if (!ranks) continue;
-    CHECK(ranks->first == exact);
-    CHECK(ranks->second == n + 1 - exact);
+    const auto positions = median_ci95_positions(n);
+    const std::size_t exact = exact_position(n);
+    REQUIRE(positions.has_value() == (exact > 0));
+    REQUIRE(positions.has_value() == (n >= 6));
+    if (!positions) continue;
+    CHECK(positions->first == exact);
+    CHECK(positions->second == n + 1 - exact);
   }
 }
 
-TEST_CASE("median_ci95_ranks: covers at least 95 % for every number of samples, and hardly more than needed") {
+TEST_CASE("median_ci95_positions: covers at least 95 % for every number of samples, and hardly more than needed") {
   for (std::size_t n = 61; n <= 200'000; n = n < 1500 ? n + 1 : n * 8 / 7) {
     CAPTURE(n);
-    const auto ranks = median_ci95_ranks(n);
-    REQUIRE(ranks);
-    REQUIRE(ranks->second == n + 1 - ranks->first);
-    REQUIRE(tail(n, ranks->first) <= 0.025L + 1e-12L);
-    REQUIRE(tail(n, ranks->first + 2) > 0.025L);
+    const auto positions = median_ci95_positions(n);
+    REQUIRE(positions);
+    REQUIRE(positions->second == n + 1 - positions->first);
+    REQUIRE(tail(n, positions->first) <= 0.025L + 1e-12L);
+    REQUIRE(tail(n, positions->first + 2) > 0.025L);
   }
 }
 
-TEST_CASE("median_ci95_ranks: in simulations 95 % of the intervals contain the true median") {
+TEST_CASE("median_ci95_positions: in simulations 95 % of the intervals contain the true median") {
   Random random(6);
   for (const std::size_t n : {std::size_t{6}, std::size_t{11}, std::size_t{20}, std::size_t{100}}) {
     constexpr int kRounds = 2000;

@@ -53,7 +53,7 @@ TEST_CASE("process agreement: facts survive encoding, and truncated ones are err
   CHECK(back.tuning == there.tuning);
   REQUIRE(back.unsupported.size() == 1);
   CHECK(back.unsupported[0].dtype == Dtype::f8e5m2);
-  CHECK(back.unsupported[0].limitation.why == "too old");
+  CHECK(back.unsupported[0].limitation.reason == "too old");
   CHECK(back.unsupported[0].limitation.remedy == "take a new one");
   for (std::size_t length = 0; length < packed.size(); ++length)
     CHECK_THROWS_AS(ProcessInfo::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
@@ -156,7 +156,7 @@ TEST_CASE("process agreement: a type is skipped if one process does not support 
   const Agreement agreement = compare_processes(all, 1);
   CHECK(dtypes_of(agreement.unsupported) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
   for (const UnsupportedType& type : agreement.unsupported)
-    CHECK(type.limitation.why == "process 1 on n2: GPU 0 has 8.9");
+    CHECK(type.limitation.reason == "process 1 on n2: GPU 0 has 8.9");
   CHECK(agreement.unsupported[1].limitation.remedy == "use newer GPUs");
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("process agreement: a limitation of all processes names none of them")
   for (ProcessInfo& process : all) process.unsupported = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
   const Agreement agreement = compare_processes(all, 1);
   REQUIRE(agreement.unsupported.size() == 1);
-  CHECK(agreement.unsupported[0].limitation.why == "NCCL 2.18.3 has none");
+  CHECK(agreement.unsupported[0].limitation.reason == "NCCL 2.18.3 has none");
 }
 
 TEST_CASE("process agreement: the warning on shared processors names the most crowded host") {

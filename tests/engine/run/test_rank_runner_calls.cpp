@@ -65,12 +65,12 @@ class NotingCommunicator final : public Communicator {
     calls_.emplace_back("synchronize");
     inner_->synchronize();
   }
-  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
-    inner_->fill(at, stream, first, elements);
+  void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
+    inner_->fill(memory, stream, first, elements);
   }
-  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
+  void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches& mismatches) override {
-    inner_->compare(at, stream, first, elements, index_base, mismatches);
+    inner_->compare(memory, stream, first, elements, index_base, mismatches);
   }
 
  private:

@@ -22,11 +22,11 @@ TEST_CASE("find_device_kernel: the numbers are nccl-tests'") {
   for (const char* other : {"all_gather", "alltoallv", "all_reduce_perf", ""}) {
     CAPTURE(other);
     for (int number = 0; number <= 4; ++number) CHECK_FALSE(find_device_kernel(other, number));
-    CHECK(device_kernels_of(other).empty());
+    CHECK(device_kernel_numbers(other).empty());
   }
   CHECK_FALSE(find_device_kernel("all_reduce", 0));
   CHECK_FALSE(find_device_kernel("all_reduce", 5));
-  CHECK(device_kernels_of("alltoall") == "1, 2, 3, 4");
+  CHECK(device_kernel_numbers("alltoall") == "1, 2, 3, 4");
 }
 
 TEST_CASE("device kernels: each has a unique number and a description") {

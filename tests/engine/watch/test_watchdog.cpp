@@ -92,25 +92,25 @@ TEST_CASE("watchdog: ranks at the same step are not named") {
   for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"}) CHECK(sentence->find(rank) == std::string::npos);
 }
 
-TEST_CASE("last_operations: groups ranks by operation, the latest operation first") {
+TEST_CASE("last_operations_text: groups ranks by operation, the latest operation first") {
   SteppedJob stepped(4);
-  CHECK(last_operations(stepped.job, "all_reduce").empty());
+  CHECK(last_operations_text(stepped.job, "all_reduce").empty());
   for (const int rank : {0, 1, 3}) {
     stepped.teams[static_cast<std::size_t>(rank)]->issued().next(8);
     if (rank != 1) stepped.teams[static_cast<std::size_t>(rank)]->issued().next(1024);
   }
-  CHECK(last_operations(stepped.job, "all_reduce") ==
+  CHECK(last_operations_text(stepped.job, "all_reduce") ==
         "last issued: operation 2 (all_reduce, 1024 bytes) by rank 0, rank 3; operation 1 (all_reduce, 8 bytes) by "
         "rank 1; "
         "none by rank 2");
 }
 
-TEST_CASE("last_operations: lists at most four operations") {
+TEST_CASE("last_operations_text: lists at most four operations") {
   SteppedJob stepped(20);
   for (int rank = 0; rank < 20; ++rank)
     for (int operation = 0; operation < rank; ++operation)
       stepped.teams[static_cast<std::size_t>(rank)]->issued().next(8);
-  const std::string text = last_operations(stepped.job, "reduce");
+  const std::string text = last_operations_text(stepped.job, "reduce");
   check_names(text, {"operation 19 (reduce, 8 bytes) by rank 19; ", "16 others by other ranks"});
   CHECK(text.size() < 400);
 }

@@ -10,6 +10,7 @@
 namespace busbw {
 namespace {
 
+constexpr std::size_t kCacheLineBytes = 64;
 constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 10;
 constexpr std::size_t kMinChunkBytes = 256;
 /// Target size of the slots of all channels together. Many ranks exceed it, because chunks have a minimum size.
@@ -29,8 +30,8 @@ std::span<std::byte> chunk_of(const Transfer& transfer, std::size_t element_byte
 }  // namespace
 
 std::size_t Channels::chunk_bytes(int ranks) {
-  const std::size_t even_bytes = kAllSlotsBytes / (ChannelCounters::kSlots * channel_count(ranks));
-  return std::clamp(even_bytes / 64 * 64, kMinChunkBytes, kMaxChunkBytes);
+  const std::size_t target_bytes = kAllSlotsBytes / (ChannelCounters::kSlots * channel_count(ranks));
+  return std::clamp(target_bytes / kCacheLineBytes * kCacheLineBytes, kMinChunkBytes, kMaxChunkBytes);
 }
 
 std::size_t Channels::bytes(int ranks) {
@@ -58,7 +59,7 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
 
 // The exchange runs in lockstep. Every rank stages chunk 0 of all its sends, takes chunk 0 of all its receives, and
 // continues with chunk 1.
-// - In-place exchanges are correct: chunk k is overwritten only after this rank's own chunk k was staged from there.
+// - In-place exchanges are correct: chunk k of a buffer is overwritten only after it was staged.
 // - Deadlock is impossible. Take the waiting rank with the least progress. If it waits to take chunk k, its sender has
 //   not staged chunk k and has made less progress. If it waits to stage chunk k, both slots are full, so its receiver
 //   has not taken chunk k - 2 and has made less progress. Both contradict the choice.
@@ -66,7 +67,7 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
 void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team) {
-  const int own_channel_rank = members[static_cast<std::size_t>(rank)];
+  const int own_job_rank = members[static_cast<std::size_t>(rank)];
   const std::size_t chunk_bytes = channels.chunk_bytes();
   std::size_t max_bytes = 0;
   for (const Transfer& send : sends) max_bytes = std::max(max_bytes, send.count * element_bytes);
@@ -77,23 +78,23 @@ void exchange_chunks(const Channels& channels, const std::vector<int>& members, 
     for (const Transfer& send : sends) {
       const auto data = chunk_of(send, element_bytes, chunk, chunk_bytes);
       if (data.empty()) continue;
-      const int peer_channel_rank = members[static_cast<std::size_t>(send.peer)];
-      ChannelCounters& counters = channels.counters(own_channel_rank, peer_channel_rank);
+      const int peer_job_rank = members[static_cast<std::size_t>(send.peer)];
+      ChannelCounters& counters = channels.counters(own_job_rank, peer_job_rank);
       const std::uint64_t channel_chunk = counters.staged.load(std::memory_order_relaxed);
       wait_until(team, [&] {
         return channel_chunk - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots;
       });
-      std::memcpy(channels.slot(own_channel_rank, peer_channel_rank, channel_chunk), data.data(), data.size());
+      std::memcpy(channels.slot(own_job_rank, peer_job_rank, channel_chunk), data.data(), data.size());
       counters.staged.store(channel_chunk + 1, std::memory_order_release);
     }
     for (const Transfer& recv : recvs) {
       const auto data = chunk_of(recv, element_bytes, chunk, chunk_bytes);
       if (data.empty()) continue;
-      const int peer_channel_rank = members[static_cast<std::size_t>(recv.peer)];
-      ChannelCounters& counters = channels.counters(peer_channel_rank, own_channel_rank);
+      const int peer_job_rank = members[static_cast<std::size_t>(recv.peer)];
+      ChannelCounters& counters = channels.counters(peer_job_rank, own_job_rank);
       const std::uint64_t channel_chunk = counters.taken.load(std::memory_order_relaxed);
       wait_until(team, [&] { return counters.staged.load(std::memory_order_acquire) != channel_chunk; });
-      std::memcpy(data.data(), channels.slot(peer_channel_rank, own_channel_rank, channel_chunk), data.size());
+      std::memcpy(data.data(), channels.slot(peer_job_rank, own_job_rank, channel_chunk), data.size());
       counters.taken.store(channel_chunk + 1, std::memory_order_release);
     }
   }

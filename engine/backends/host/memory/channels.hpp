@@ -34,7 +34,7 @@ class Channels {
   Channels(std::byte* memory, int ranks);
 
   ChannelCounters& counters(int source, int destination) const;
-  /// Slot of chunk number `chunk` of the channel, counted like the channel's counters.
+  /// Slot of a chunk. `chunk` numbers all chunks that ever went through the channel, as its counters do.
   std::byte* slot(int source, int destination, std::uint64_t chunk) const;
   std::size_t chunk_bytes() const { return chunk_bytes_; }
 
@@ -47,8 +47,8 @@ class Channels {
   std::byte* slots_;
 };
 
-/// Runs this rank's sends and receives of an exchange. `members` maps a rank of the communicator to its channel rank,
-/// the rank in the job. `rank` is this rank in the communicator. A receive may overlap a send if both start at the same
+/// Runs this rank's sends and receives of an exchange. `members`: job rank of each rank of the communicator; channels
+/// are between job ranks. `rank`: this rank in the communicator. A receive may overlap a send if both start at the same
 /// address: no chunk is overwritten before it was staged. Throws JobAborted if the team is aborted.
 void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,

@@ -16,7 +16,7 @@ SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process,
       faults_(std::move(faults)),
       cpu_name_(busbw::cpu_name()),
       cache_bytes_(last_cache_bytes()) {
-  require_ranks(faults_, ranks_);
+  require_existing_ranks(faults_, ranks_);
 }
 
 Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }

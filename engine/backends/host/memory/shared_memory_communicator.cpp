@@ -28,15 +28,15 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, c
 
 // Small data is copied to the rank's staging area; peers read large data from the send buffer. Staged operations need
 // only one barrier, because no rank reads another rank's buffers and each rank alternates between two staging areas. A
-// rank reuses an area two staged operations later. The barrier of the operation between them guarantees that all ranks
-// have finished reading it.
+// rank reuses an area in the second staged operation after the first use. The barrier of the operation in between
+// guarantees that all ranks have finished reading the area.
 void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv,
                                                 std::size_t max_bytes) {
   staged_ = max_bytes <= kStagingBytes;
   RankControl& own_control = control(rank_);
   if (staged_) {
     staging_index_ ^= 1;
-    move_bytes(own_control.staging[staging_index_].data(), send, send_bytes);
+    copy_bytes(own_control.staging[staging_index_].data(), send, send_bytes);
   } else {
     own_control.send = send;
     own_control.recv = recv;
@@ -60,8 +60,8 @@ void SharedMemoryCommunicator::leave_collective() {
 void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count,
                                                     Dtype dtype, Redop redop, WriteMode write_mode) {
   const std::size_t bytes = count * size_bytes(dtype);
-  const std::size_t even_bytes = bytes / (2 * members_.size()) / 64 * 64;
-  const std::size_t claim_elements = std::clamp(even_bytes, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
+  const std::size_t half_share_bytes = bytes / (2 * members_.size()) / 64 * 64;  // in whole cache lines
+  const std::size_t claim_elements = std::clamp(half_share_bytes, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
   auto& next_element = group().next_element;
   for (;;) {
     const std::size_t first = next_element.fetch_add(claim_elements, std::memory_order_relaxed);
@@ -125,7 +125,7 @@ void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv
   enter_collective(send, bytes, recv, bytes);
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
     // In place, this rank's segment is already in its place. It must not be written, because peers read it.
-    if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
+    if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
   }
   leave_collective();
   faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
@@ -136,7 +136,7 @@ void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv,
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   enter_collective(send, rank_ == root ? bytes : 0, recv, bytes);
-  if (rank_ != root || send != recv) move_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
+  if (rank_ != root || send != recv) copy_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
   leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
@@ -148,7 +148,7 @@ void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, st
   enter_collective(send, bytes, recv, bytes);
   if (rank_ == root) {
     for (std::size_t peer = 0; peer < members_.size(); ++peer) {
-      if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
+      if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
     }
   }
   leave_collective();
@@ -161,7 +161,7 @@ void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, s
   const std::size_t send_bytes = bytes * members_.size();
   faults_.before_operation();
   enter_collective(send, rank_ == root ? send_bytes : 0, recv, send_bytes);
-  move_bytes(recv, sources_[static_cast<std::size_t>(root)] + static_cast<std::size_t>(rank_) * bytes, bytes);
+  copy_bytes(recv, sources_[static_cast<std::size_t>(root)] + static_cast<std::size_t>(rank_) * bytes, bytes);
   leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
@@ -180,7 +180,7 @@ void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, 
   faults_.before_operation();
   enter_collective(send, all_bytes, recv, all_bytes);
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
-    move_bytes(recv + peer * bytes, sources_[peer] + static_cast<std::size_t>(rank_) * bytes, bytes);
+    copy_bytes(recv + peer * bytes, sources_[peer] + static_cast<std::size_t>(rank_) * bytes, bytes);
   }
   leave_collective();
   faults_.after_operation({recv, all_bytes}, size_bytes(dtype));

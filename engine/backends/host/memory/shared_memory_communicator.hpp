@@ -14,7 +14,8 @@ namespace busbw {
 /// place or none.
 class SharedMemoryCommunicator final : public HostMemoryCommunicator {
  public:
-  /// `members`: the job ranks of the communicator's ranks. The workspace and `world` must outlive this.
+  /// `members`: job rank of each rank of the communicator. `cache_bytes`: last-level cache. The workspace and `world`
+  /// must outlive this.
   SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
                            std::size_t cache_bytes, std::span<const Fault> faults);
 

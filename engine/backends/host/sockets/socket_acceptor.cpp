@@ -78,8 +78,8 @@ SocketAcceptor::Disposition SocketAcceptor::receive_bytes(PendingConnection& pen
   // Read no byte beyond the handshake, because the peer's data may follow at once.
   std::byte confirmation{};
   std::byte* const target = is_answered ? &confirmation : pending.received.data() + pending.received_bytes;
-  const std::size_t capacity = is_answered ? 1 : pending.received.size() - pending.received_bytes;
-  const ssize_t bytes = recv(pending.connection.number(), target, capacity, 0);
+  const std::size_t missing_bytes = is_answered ? 1 : pending.received.size() - pending.received_bytes;
+  const ssize_t bytes = recv(pending.connection.number(), target, missing_bytes, 0);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Disposition::keep;
   if (bytes <= 0 || (is_answered && confirmation != kConfirmation)) {
     ++rejected_;

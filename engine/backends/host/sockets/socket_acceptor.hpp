@@ -58,7 +58,7 @@ class SocketAcceptor {
     int ticks = 0;  // since the connection was accepted
     int rank = -1;  // of the peer after a valid request; -1 before
   };
-  /// Decision if a connection stays in `pending_`.
+  /// Decision whether a connection stays in `pending_`.
   enum class Disposition { keep, remove };
 
   void accept_pending();

@@ -61,7 +61,7 @@ void SocketBackend::reserve(int ranks, std::size_t buffer_bytes) {
 
 std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   if (!buffers_) throw std::logic_error("SocketBackend::connect: call reserve first");
-  require_ranks(faults_, world.size());
+  require_existing_ranks(faults_, world.size());
   {
     const std::lock_guard lock(mutex_);
     // If the limit cannot be raised far enough, creating a socket throws the error.
@@ -69,17 +69,19 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
                           kOtherDescriptors);
   }
   SocketMesh mesh(group, world.rank(), interfaces_);
-  add_used_interfaces(mesh.local_ends());
+  add_used_interfaces(mesh.used_interfaces());
   const int local_rank = world.rank() - first_rank_;
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),
                                               buffers_->recv_buffer(local_rank), faults_);
 }
 
-void SocketBackend::add_used_interfaces(const std::vector<Interface>& local_ends) {
+void SocketBackend::add_used_interfaces(const std::vector<Interface>& interfaces) {
   const std::lock_guard lock(mutex_);
-  for (const Interface& end : local_ends) {
-    const auto has_same_address = [&](const Interface& used) { return end.address.host() == used.address.host(); };
-    if (std::ranges::none_of(used_interfaces_, has_same_address)) used_interfaces_.push_back(end);
+  for (const Interface& interface : interfaces) {
+    const auto has_same_address = [&](const Interface& used) {
+      return interface.address.host() == used.address.host();
+    };
+    if (std::ranges::none_of(used_interfaces_, has_same_address)) used_interfaces_.push_back(interface);
   }
 }
 

@@ -35,7 +35,7 @@ class SocketBackend final : public Backend {
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
  private:
-  void add_used_interfaces(const std::vector<Interface>& local_ends);
+  void add_used_interfaces(const std::vector<Interface>& interfaces);
 
   int first_rank_;
   int ranks_;

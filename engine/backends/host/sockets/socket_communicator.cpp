@@ -58,17 +58,17 @@ SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count
   return {count, rounded_up(even_count, kCacheLineBytes / element_bytes), element_bytes};
 }
 
-void SocketCommunicator::reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count,
-                                    Dtype dtype, Redop redop) {
+void SocketCommunicator::reduce_sources(std::span<const std::byte* const> sources, std::byte* result, std::size_t count,
+                                        Dtype dtype, Redop redop) {
   reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, WriteMode::cached);
 }
 
-// Sends each peer this rank's data for the peer's share, and receives all peers' data for the own share, slot by slot.
+// Sends each peer this rank's data for the peer's share. Receives all peers' data for the own share, slot by slot.
 // The traffic equals that of a ring, but values are rounded only once, and averages and scalars are applied only once.
 void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* result, const RankShares& shares,
                                           Dtype dtype, Redop redop) {
   for (int distance = 1; distance < size(); ++distance) {
-    const int to = peer(distance);
+    const int to = rank_after(distance);
     exchange_.send(to, send + shares.first_byte(to), shares.bytes(to));
   }
   const std::byte* const own_data = send + shares.first_byte(rank_);
@@ -76,13 +76,13 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
   for (std::size_t offset = 0; offset < share_bytes; offset += slot_bytes_) {
     const std::size_t step_bytes = std::min(slot_bytes_, share_bytes - offset);
     for (int distance = 1; distance < size(); ++distance) {
-      const int from = peer(distance);
+      const int from = rank_after(distance);
       sources_[static_cast<std::size_t>(from)] = slot(from);
       exchange_.receive(from, slot(from), step_bytes);
     }
     sources_[static_cast<std::size_t>(rank_)] = own_data + offset;
     exchange_.finish_receives();
-    reduce_all(sources_, result + offset, step_bytes / shares.element_bytes, dtype, redop);
+    reduce_sources(sources_, result + offset, step_bytes / shares.element_bytes, dtype, redop);
   }
 }
 
@@ -104,8 +104,8 @@ void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& s
   };
   for (int held_shares = 1; held_shares < size(); held_shares *= 2) {
     const int moved_shares = std::min(held_shares, size() - held_shares);
-    const int to = peer(size() - held_shares);
-    const int from = peer(held_shares);
+    const int to = rank_after(size() - held_shares);
+    const int from = rank_after(held_shares);
     transfer_shares(rank_, moved_shares, [&](std::byte* data, std::size_t bytes) { exchange_.send(to, data, bytes); });
     transfer_shares(from, moved_shares,
                     [&](std::byte* data, std::size_t bytes) { exchange_.receive(from, data, bytes); });
@@ -115,11 +115,11 @@ void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& s
 
 // Shares travel around the ring: each rank forwards data while it receives it.
 void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& shares) {
-  const int next = peer(1);
-  const int previous = peer(size() - 1);
+  const int next = rank_after(1);
+  const int previous = rank_after(size() - 1);
   exchange_.send(next, all + shares.first_byte(rank_), shares.bytes(rank_));
   for (int distance = 1; distance < size(); ++distance) {
-    const int owner = peer(size() - distance);
+    const int owner = rank_after(size() - distance);
     std::byte* const share = all + shares.first_byte(owner);
     const auto flow = exchange_.receive(previous, share, shares.bytes(owner));
     if (owner != next) exchange_.forward(next, share, shares.bytes(owner), flow);
@@ -146,11 +146,11 @@ void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int 
 
 // Data travels from the root to the next rank, and so on: each rank forwards data while it receives it.
 void SocketCommunicator::broadcast_chain(std::byte* data, std::size_t bytes, int root) {
-  const int next = peer(1);
+  const int next = rank_after(1);
   if (rank_ == root) {
     exchange_.send(next, data, bytes);
   } else {
-    const auto flow = exchange_.receive(peer(size() - 1), data, bytes);
+    const auto flow = exchange_.receive(rank_after(size() - 1), data, bytes);
     if (next != root) exchange_.forward(next, data, bytes, flow);
   }
   exchange_.finish();
@@ -162,17 +162,17 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
   const std::size_t bytes = count * element_bytes;
   faults_.before_operation();
   if (size() == 1) {
-    reduce_all({&send, 1}, recv, count, dtype, redop);
+    reduce_sources({&send, 1}, recv, count, dtype, redop);
   } else if (bytes <= kSmallBytes / members_.size()) {
     std::byte* const all = work_.data();
-    move_bytes(all + static_cast<std::size_t>(rank_) * bytes, send, bytes);
+    copy_bytes(all + static_cast<std::size_t>(rank_) * bytes, send, bytes);
     all_gather_doubling(all, {count * members_.size(), count, element_bytes});
     for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = all + i * bytes;
-    reduce_all(sources_, recv, count, dtype, redop);
+    reduce_sources(sources_, recv, count, dtype, redop);
   } else {
     const RankShares shares = even_shares(count, element_bytes);
     reduce_own_share(send, recv + shares.first_byte(rank_), shares, dtype, redop);
-    exchange_.finish();  // in place, the gather overwrites data that is still to be sent
+    exchange_.finish();  // before the gather, which overwrites the sent data in place
     gather_shares(recv, shares);
   }
   faults_.after_operation({recv, bytes}, element_bytes);
@@ -200,7 +200,7 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
     reduce_own_share(data, reduced, shares, dtype, redop);
     if (!is_root) exchange_.send(root, reduced, shares.bytes(rank_));
     for (int distance = 1; is_root && distance < size(); ++distance) {
-      const int from = peer(distance);
+      const int from = rank_after(distance);
       exchange_.receive(from, result + shares.first_byte(from), shares.bytes(from));
     }
     exchange_.finish();
@@ -218,13 +218,13 @@ void SocketCommunicator::reduce_at_root(const std::byte* send, std::byte* result
     return;
   }
   for (int distance = 1; distance < size(); ++distance) {
-    const int from = peer(distance);
+    const int from = rank_after(distance);
     exchange_.receive(from, work_.data() + static_cast<std::size_t>(from) * bytes, bytes);
   }
   exchange_.finish();
   for (std::size_t rank = 0; rank < sources_.size(); ++rank) sources_[rank] = work_.data() + rank * bytes;
   sources_[static_cast<std::size_t>(rank_)] = send;
-  reduce_all(sources_, result, count, dtype, redop);
+  reduce_sources(sources_, result, count, dtype, redop);
 }
 
 void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
@@ -239,7 +239,7 @@ void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, 
 void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
   const RankShares shares{send_count * members_.size(), send_count, size_bytes(dtype)};
   faults_.before_operation();
-  move_bytes(recv + shares.first_byte(rank_), send, shares.bytes(rank_));
+  copy_bytes(recv + shares.first_byte(rank_), send, shares.bytes(rank_));
   gather_shares(recv, shares);
   faults_.after_operation({recv, shares.first_byte(size())}, size_bytes(dtype));
 }
@@ -247,7 +247,7 @@ void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std:
 void SocketCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
-  if (rank_ == root) move_bytes(recv, send, bytes);
+  if (rank_ == root) copy_bytes(recv, send, bytes);
   bytes <= kMaxTreeBytes ? broadcast_tree(recv, bytes, root) : broadcast_chain(recv, bytes, root);
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
@@ -257,10 +257,10 @@ void SocketCommunicator::gather(const std::byte* send, std::byte* recv, std::siz
   faults_.before_operation();
   if (rank_ == root) {
     for (int distance = 1; distance < size(); ++distance) {
-      const int from = peer(distance);
+      const int from = rank_after(distance);
       exchange_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
     }
-    move_bytes(recv + static_cast<std::size_t>(rank_) * bytes, send, bytes);
+    copy_bytes(recv + static_cast<std::size_t>(rank_) * bytes, send, bytes);
   } else {
     exchange_.send(root, send, bytes);
   }
@@ -274,10 +274,10 @@ void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::si
   faults_.before_operation();
   if (rank_ == root) {
     for (int distance = 1; distance < size(); ++distance) {
-      const int to = peer(distance);
+      const int to = rank_after(distance);
       exchange_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
     }
-    move_bytes(recv, send + static_cast<std::size_t>(rank_) * bytes, bytes);
+    copy_bytes(recv, send + static_cast<std::size_t>(rank_) * bytes, bytes);
   } else {
     exchange_.receive(root, recv, bytes);
   }
@@ -290,12 +290,12 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
   const auto own_offset = static_cast<std::size_t>(rank_) * bytes;
   faults_.before_operation();
   for (int distance = 1; distance < size(); ++distance) {
-    const int to = peer(distance);
-    const int from = peer(size() - distance);
+    const int to = rank_after(distance);
+    const int from = rank_after(size() - distance);
     exchange_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
     exchange_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
   }
-  move_bytes(recv + own_offset, send + own_offset, bytes);
+  copy_bytes(recv + own_offset, send + own_offset, bytes);
   send == recv ? exchange_.finish_in_place() : exchange_.finish();
   faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
 }
@@ -319,9 +319,9 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   const bool sends_to_itself = own_send != sends.end() && own_recv != recvs.end();
   const bool moves_own_data = sends_to_itself && own_send->data != own_recv->data;
   if (moves_own_data && in_place) saved_data.assign(own_send->data, own_send->data + own_send->count * element_bytes);
-  if (moves_own_data && !in_place) move_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
+  if (moves_own_data && !in_place) copy_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
   in_place ? exchange_.finish_in_place() : exchange_.finish();
-  std::ranges::copy(saved_data, moves_own_data ? own_recv->data : nullptr);
+  if (!saved_data.empty()) std::ranges::copy(saved_data, own_recv->data);
   faults_.after_operation(result_of(recvs, element_bytes), element_bytes);
 }
 

@@ -39,8 +39,8 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void enter(Phase phase) override;
 
  private:
-  /// Division of an array of `count` elements into one share per rank: `per_rank` elements, for the last ranks fewer or
-  /// none.
+  /// Division of an array of `count` elements into one share per rank: `per_rank` elements, but fewer or none for the
+  /// last ranks.
   struct RankShares {
     std::size_t count;
     std::size_t per_rank;
@@ -52,15 +52,15 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   RankShares even_shares(std::size_t count, std::size_t element_bytes) const;
 
   /// Rank at `distance` after this one. Loops run over distances, so that not all ranks address the same peer at once.
-  int peer(int distance) const { return (rank_ + distance) % size(); }
+  int rank_after(int distance) const { return (rank_ + distance) % size(); }
   /// Temporary memory for the data of one rank; all slots together have kWorkBytes.
   std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
 
-  void reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);
+  void reduce_sources(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);
   void reduce_at_root(const std::byte* send, std::byte* result, std::size_t count, Dtype, Redop, int root);
   /// Reduces this rank's share of all ranks' data to `result`. Data to send may still be in flight when it returns.
   void reduce_own_share(const std::byte* send, std::byte* result, const RankShares&, Dtype, Redop);
-  /// Every rank holds its own share in `all` and receives the others' shares.
+  /// Sends this rank's share in `all` to all ranks and receives their shares.
   void gather_shares(std::byte* all, const RankShares&);
   void all_gather_doubling(std::byte* all, const RankShares&);
   void all_gather_ring(std::byte* all, const RankShares&);

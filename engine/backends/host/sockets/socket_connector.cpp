@@ -32,7 +32,7 @@ void SocketConnector::on_ready() {
     socklen_t length = sizeof error;
     getsockopt(connection_.number(), SOL_SOCKET, SO_ERROR, &error, &length);
     error == 0 ? send_request() : fail_attempt(std::strerror(error));
-  } else if (state_ == State::waiting) {
+  } else if (state_ == State::awaiting_answer) {
     receive_answer();
   }
 }
@@ -46,7 +46,7 @@ void SocketConnector::tick() {
     pollfd polled = interest();
     poll(&polled, 1, 0) > 0 ? on_ready() : fail_attempt("no answer");
   }
-  if (state_ == State::waiting && ticks_ >= kAnswerTicks) fail_attempt("connected, but no answer");
+  if (state_ == State::awaiting_answer && ticks_ >= kAnswerTicks) fail_attempt("connected, but no answer");
 }
 
 std::string SocketConnector::attempts_text() const {
@@ -92,7 +92,7 @@ void SocketConnector::send_request() {
   const ssize_t sent = send(connection_.number(), request.data(), request.size(), MSG_NOSIGNAL);
   // The send buffer of a new connection has space for these few bytes.
   if (sent != static_cast<ssize_t>(request.size())) return fail_attempt("closed the connection at once");
-  state_ = State::waiting;
+  state_ = State::awaiting_answer;
   ticks_ = 0;
 }
 

@@ -14,8 +14,8 @@
 
 namespace busbw {
 
-/// Tries a peer's addresses in turn until a listener answers with the peer's secret. No call blocks: the owner polls,
-/// and calls `tick` ten times a second.
+/// Tries a peer's addresses in turn until a listener gives the peer's answer (ListenerCredentials). No call blocks: the
+/// owner polls, and calls `tick` ten times a second.
 class SocketConnector {
  public:
   /// Limit of a connection attempt by round. The short first round skips unreachable addresses quickly. It is left out
@@ -44,7 +44,7 @@ class SocketConnector {
   std::string attempts_text() const;
 
  private:
-  enum class State { pausing, connecting, waiting, connected, failed };
+  enum class State { pausing, connecting, awaiting_answer, connected, failed };
   struct ConnectAttempt {
     Endpoint endpoint;
     std::string outcome;

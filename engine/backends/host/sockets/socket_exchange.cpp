@@ -30,7 +30,7 @@ void SocketExchange::add_flow(std::vector<FlowState>& flows, int peer, std::byte
   flow.data = data;
   flow.bytes = bytes;
   flow.source = source;
-  for (std::size_t i = flows.size(); i-- > 0;) {
+  for (std::size_t i = flows.size(); i-- > 0;) {  // the newest flow first
     if (flows[i].peer != peer) continue;
     flow.previous = i;
     break;
@@ -51,25 +51,25 @@ void SocketExchange::forward(int peer, const std::byte* data, std::size_t bytes,
   add_flow(sends_, peer, const_cast<std::byte*>(data), bytes, source);
 }
 
-void SocketExchange::finish_receives() { run(/*finishes_sends=*/false); }
+void SocketExchange::finish_receives() { move_all_flows(/*finishes_sends=*/false); }
 
-void SocketExchange::finish() { run(/*finishes_sends=*/true); }
+void SocketExchange::finish() { move_all_flows(/*finishes_sends=*/true); }
 
-// Each receive either starts at the address of a send or overlaps none. Deadlock is impossible. Consider the unfinished
-// send with the least progress of all ranks. If the system accepts no more of its data, the receiver has taken less
-// than was sent. The receiver may take more, because only an unfinished send of the receiver's own with less progress
-// could hold that receive back, and there is no send with less progress.
+// Each receive either starts at the address of a send or overlaps none. Then deadlock is impossible. Consider the
+// unfinished send with the least progress of all ranks. If the system accepts no more of its data, the matching receive
+// has made less progress than this send. Only a send that is not ahead of the receive could hold the receive back. Such
+// a send would have the least progress, which contradicts the choice.
 void SocketExchange::finish_in_place() {
   in_place_ = true;
-  run(/*finishes_sends=*/true);
+  move_all_flows(/*finishes_sends=*/true);
   in_place_ = false;
 }
 
 bool SocketExchange::is_complete(const std::vector<FlowState>& flows) const {
-  return std::ranges::all_of(flows, [](const FlowState& flow) { return flow.done == flow.bytes; });
+  return std::ranges::all_of(flows, [](const FlowState& flow) { return flow.done_bytes == flow.bytes; });
 }
 
-void SocketExchange::run(bool finishes_sends) {
+void SocketExchange::move_all_flows(bool finishes_sends) {
   while (!is_complete(recvs_) || (finishes_sends && !is_complete(sends_))) {
     if (team_.aborted()) throw JobAborted{};
     if (!move_ready_flows()) wait();
@@ -79,47 +79,47 @@ void SocketExchange::run(bool finishes_sends) {
 }
 
 std::size_t SocketExchange::sendable_bytes(const FlowState& send) const {
-  return send.source ? recvs_[*send.source].done : send.bytes;
+  return send.source ? recvs_[*send.source].done_bytes : send.bytes;
 }
 
 std::size_t SocketExchange::receivable_bytes(const FlowState& recv) const {
   if (!in_place_) return recv.bytes;
-  const std::byte* const position = recv.data + recv.done;
+  const std::byte* const position = recv.data + recv.done_bytes;
   const std::byte* limit = recv.data + recv.bytes;
   for (const FlowState& send : sends_) {
-    const std::byte* const unsent = send.data + send.done;
+    const std::byte* const unsent = send.data + send.done_bytes;
     const std::byte* const send_end = send.data + send.bytes;
     const bool is_sent = unsent == send_end;
     if (!is_sent && std::less{}(unsent, limit) && std::less{}(position, send_end)) limit = unsent;
   }
-  return std::less{}(limit, position) ? recv.done : static_cast<std::size_t>(limit - recv.data);
+  return std::less{}(limit, position) ? recv.done_bytes : static_cast<std::size_t>(limit - recv.data);
 }
 
 bool SocketExchange::is_next(const std::vector<FlowState>& flows, const FlowState& flow) const {
-  return !flow.previous || flows[*flow.previous].done == flows[*flow.previous].bytes;
+  return !flow.previous || flows[*flow.previous].done_bytes == flows[*flow.previous].bytes;
 }
 
 bool SocketExchange::move_ready_flows() {
   bool has_moved = false;
   for (FlowState& send : sends_) {
-    if (send.ready && send.done < send.bytes && is_next(sends_, send))
+    if (send.ready && send.done_bytes < send.bytes && is_next(sends_, send))
       has_moved |= move_flow(send, /*is_send=*/true, sendable_bytes(send));
   }
   for (FlowState& recv : recvs_) {
-    if (recv.ready && recv.done < recv.bytes && is_next(recvs_, recv))
+    if (recv.ready && recv.done_bytes < recv.bytes && is_next(recvs_, recv))
       has_moved |= move_flow(recv, /*is_send=*/false, receivable_bytes(recv));
   }
   return has_moved;
 }
 
 bool SocketExchange::move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes) {
-  if (flow.done >= limit_bytes) return false;
-  const std::size_t max_bytes = std::min(limit_bytes - flow.done, kMaxBytesPerCall);
-  std::byte* const position = flow.data + flow.done;
+  if (flow.done_bytes >= limit_bytes) return false;
+  const std::size_t max_bytes = std::min(limit_bytes - flow.done_bytes, kMaxBytesPerCall);
+  std::byte* const position = flow.data + flow.done_bytes;
   const ssize_t moved_bytes = is_send ? ::send(flow.connection, position, max_bytes, MSG_NOSIGNAL)
                                       : ::recv(flow.connection, position, max_bytes, 0);
   if (moved_bytes > 0) {
-    flow.done += static_cast<std::size_t>(moved_bytes);
+    flow.done_bytes += static_cast<std::size_t>(moved_bytes);
     flow.ready = static_cast<std::size_t>(moved_bytes) == max_bytes;
     return true;
   }
@@ -138,10 +138,10 @@ void SocketExchange::wait() {
     polled_flows_.push_back(&flow);
   };
   for (FlowState& send : sends_) {
-    if (send.done < sendable_bytes(send) && is_next(sends_, send)) poll_for(send, POLLOUT);
+    if (send.done_bytes < sendable_bytes(send) && is_next(sends_, send)) poll_for(send, POLLOUT);
   }
   for (FlowState& recv : recvs_) {
-    if (recv.done < receivable_bytes(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
+    if (recv.done_bytes < receivable_bytes(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
   }
   if (poll(polled_.data(), polled_.size(), kTickMs) <= 0) return;
   for (std::size_t i = 0; i < polled_.size(); ++i) {

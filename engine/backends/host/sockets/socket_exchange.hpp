@@ -48,7 +48,7 @@ class SocketExchange {
     int connection = -1;
     std::byte* data = nullptr;  // sends only read it
     std::size_t bytes = 0;
-    std::size_t done = 0;  // bytes moved so far
+    std::size_t done_bytes = 0;  // moved so far
     std::optional<FlowId> previous;  // previous flow with the same peer and direction, which goes first
     std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
     bool ready = true;  // false after the socket moved fewer bytes than requested, until poll reports it
@@ -57,10 +57,10 @@ class SocketExchange {
   void add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
                 std::optional<FlowId> source);
   /// Moves bytes until all receives, and with `finishes_sends` all sends, are complete.
-  void run(bool finishes_sends);
+  void move_all_flows(bool finishes_sends);
   bool is_complete(const std::vector<FlowState>& flows) const;
-  /// Bytes, from the start of the flow, that may be moved now: a forwarded send is limited by its source, an in-place
-  /// receive by data that is not yet sent.
+  /// Number of bytes, from the start of the flow, that may have been moved. The source limits a forwarded send. Data
+  /// that is not yet sent limits an in-place receive.
   std::size_t sendable_bytes(const FlowState& send) const;
   std::size_t receivable_bytes(const FlowState& recv) const;
   /// True if all earlier flows with the same peer and direction are complete.

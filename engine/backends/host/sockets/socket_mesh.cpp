@@ -65,7 +65,7 @@ void SocketMesh::connect_all(const Team& group, SocketAcceptor& acceptor,
   };
   while (is_incomplete()) {
     if (group.aborted()) throw JobAborted{};
-    polled.assign({{ticker.number(), POLLIN, 0}});
+    polled.assign({{ticker.number(), POLLIN, 0}});  // then the connectors, then the acceptor
     for (const SocketConnector& connector : connectors) polled.push_back(connector.interest());
     acceptor.add_interests(polled);
     if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // interrupted by a signal
@@ -104,14 +104,16 @@ std::string SocketMesh::name_of(int peer) const {
   return fmt::format("rank {} on host {}", member.world_rank, member.host);
 }
 
-std::vector<Interface> SocketMesh::local_ends() const {
-  std::vector<Interface> ends;
+std::vector<Interface> SocketMesh::used_interfaces() const {
+  std::vector<Interface> used_interfaces;
   for (const Descriptor& connection : connections_) {
-    const auto end = connection.is_open() ? local_interface(connection, own_interfaces_) : std::nullopt;
-    const auto has_same_address = [&](const Interface& other) { return end->address.host() == other.address.host(); };
-    if (end && std::ranges::none_of(ends, has_same_address)) ends.push_back(*end);
+    const auto interface = connection.is_open() ? local_interface(connection, own_interfaces_) : std::nullopt;
+    const auto has_same_address = [&](const Interface& used) {
+      return interface->address.host() == used.address.host();
+    };
+    if (interface && std::ranges::none_of(used_interfaces, has_same_address)) used_interfaces.push_back(*interface);
   }
-  return ends;
+  return used_interfaces;
 }
 
 }  // namespace busbw

@@ -31,7 +31,7 @@ class SocketMesh {
   /// "rank 3 on host node07"
   std::string name_of(int peer) const;
   /// Local interfaces that the connections use, without duplicates.
-  std::vector<Interface> local_ends() const;
+  std::vector<Interface> used_interfaces() const;
 
  private:
   void connect_all(const Team& group, class SocketAcceptor& acceptor, std::span<const ListenerCredentials> credentials);

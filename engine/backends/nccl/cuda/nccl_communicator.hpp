@@ -65,8 +65,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void end_group() override { submit(IssueRequest::Kind::end_group); }
   void flush() override { member_.flush(); }
   void synchronize() override;
-  Timestamps* stamps() override { return this; }
-  std::optional<DeviceClockState> condition() override {
+  Timestamps* timestamps() override { return this; }
+  std::optional<DeviceClockState> clock_state() override {
     return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
   }
   std::optional<MemoryUse> memory() override { return memory_.use(); }

@@ -17,11 +17,11 @@ TEST_CASE("result_of: from the first byte received to the last, whatever the ord
   CHECK(result_of(std::span(recvs).last(1), 4).empty());
 }
 
-TEST_CASE("move_bytes: copies, and does nothing in place") {
+TEST_CASE("copy_bytes: copies, and does nothing in place") {
   std::array<std::byte, 4> from{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}}, to{};
-  move_bytes(to.data(), from.data(), 3);
+  copy_bytes(to.data(), from.data(), 3);
   CHECK(to == std::array{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{0}});
-  move_bytes(to.data(), to.data(), 3);
-  move_bytes(nullptr, nullptr, 0);
+  copy_bytes(to.data(), to.data(), 3);
+  copy_bytes(nullptr, nullptr, 0);
   CHECK(to[0] == std::byte{1});
 }

@@ -36,7 +36,7 @@ TEST_CASE("type_limitation: NCCL before 2.24 has no 8-bit floats, to move or to 
     }
   }
   const Limitation limitation = type_limitation(Dtype::f8e4m3, library(21803), gpus({90}), 0, false).value();
-  CHECK(limitation.why == "NCCL 2.18.3 (/lib/libnccl.so.2) has no 8-bit floats");
+  CHECK(limitation.reason == "NCCL 2.18.3 (/lib/libnccl.so.2) has no 8-bit floats");
   check_names(limitation.remedy, {"2.24 or later", "--library", "BUSBW_NCCL_LIBRARY"});
 }
 
@@ -47,7 +47,7 @@ TEST_CASE(
     CHECK_FALSE(type_limitation(dtype, library(22809), old, 4, false));
     const auto limitation = type_limitation(dtype, library(22809), old, 4, true);
     REQUIRE(limitation);
-    check_names(limitation->why, {"compute capability 9.0", "GPU 5 (0000:01:00) has 8.9"});
+    check_names(limitation->reason, {"compute capability 9.0", "GPU 5 (0000:01:00) has 8.9"});
     CHECK_FALSE(type_limitation(dtype, library(22809), gpus({90, 100, 120}), 0, true));
   }
   CHECK_FALSE(type_limitation(Dtype::bfloat16, library(22809), gpus({75}), 0, true));
@@ -57,7 +57,7 @@ TEST_CASE("type_limitation: before 2.28 older GPUs do not move 8-bit floats eith
   for (const Dtype dtype : kFloat8) {
     const auto limitation = type_limitation(dtype, library(22707), gpus({90, 80}), 0, false);
     REQUIRE(limitation);
-    check_names(limitation->why, {"NCCL 2.27.7", "moves", "compute capability 9.0", "GPU 1 (0000:01:00) has 8.0"});
+    check_names(limitation->reason, {"NCCL 2.27.7", "moves", "compute capability 9.0", "GPU 1 (0000:01:00) has 8.0"});
     check_names(limitation->remedy, {"newer GPUs", "2.28 or later", "--library"});
     CHECK_FALSE(type_limitation(dtype, library(22707), gpus({90}), 0, false));
     CHECK_FALSE(type_limitation(dtype, library(22803), gpus({90, 80}), 0, false));
