@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager
 import pytest
 
 from busbw.launchers.kubernetes.signal_log import logged_signals
-from busbw.launchers.slurm.follower import signals
+from busbw.launchers.slurm.follower import logged_signals as slurm_logged_signals
 from busbw.termination_signals import handled_signals
 
 SignalLogger = Callable[[], AbstractContextManager[list[int]]]
-SIGNAL_LOGGERS = [logged_signals, signals]
+SIGNAL_LOGGERS = [logged_signals, slurm_logged_signals]
 """Context managers of the Kubernetes and the Slurm follower that list the received signals."""
 
 

@@ -6,7 +6,7 @@ compared with the largest shifts of the same values in random orders. The cut is
 `false_alarms` of the orders has a shift as large. This holds for every distribution of the noise and includes the
 search over all cuts.
 
-The test runs on two scores of the values, each time with half of the fraction. Ranks are robust against single
+The test runs on two scores of the values, each time with half of `false_alarms`. Ranks are robust against single
 outliers; logarithms show a large change after few runs.
 
 Limitation: the test assumes independent runs. A slow drift or a machine that is busy every morning is reported as a
@@ -34,7 +34,7 @@ SMALLEST_SHIFT = 0.02
 """Smallest reported relative change of the level."""
 
 _TESTS = 2
-"""Number of tests that share the rate of false alarms: on ranks and on logarithms."""
+"""Number of tests that share `false_alarms`: on ranks and on logarithms."""
 
 _NORMAL_MAD = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
@@ -125,30 +125,32 @@ def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_sh
         ends.remove(smallest.at)
 
 
-def _find_cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Iterator[int]:
-    """Yields the significant cuts of `series[low:high]`, in any order. `level` is the rate of false alarms."""
+def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: float) -> Iterator[int]:
+    """Yields the significant cuts of `series[low:high]`, in any order."""
     import numpy as np
 
     if high - low < 2 * MIN_RUNS:
         return
     for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
         observed, cut = _largest_shift(scores)
-        if _is_significant(scores, observed, level / _TESTS, np.random.default_rng(high - low)):
+        if _is_significant(scores, observed, false_alarms / _TESTS, np.random.default_rng(high - low)):
             yield low + cut
-            yield from _find_cuts(series, low, low + cut, level)
-            yield from _find_cuts(series, low + cut, high, level)
+            yield from _find_cuts(series, low, low + cut, false_alarms)
+            yield from _find_cuts(series, low + cut, high, false_alarms)
             return
 
 
-def _is_significant(scores: NDArray[np.float64], observed: float, level: float, random: np.random.Generator) -> bool:
-    """True if at most the fraction `level` of the orders, including the observed one, has the shift `observed` or more.
+def _is_significant(
+    scores: NDArray[np.float64], observed: float, false_alarms: float, random: np.random.Generator
+) -> bool:
+    """True if at most a fraction `false_alarms` of the orders has a shift of `observed` or more.
 
-    Stops as soon as more orders have such a shift.
+    The observed order counts as one of the orders. Stops as soon as more orders have such a shift.
     """
     import numpy as np
 
-    order_count = max(_MIN_ORDERS, math.ceil(10 / level) - 1)  # enough that 10 orders with a large shift are allowed
-    max_larger = math.floor(level * (order_count + 1)) - 1
+    order_count = max(_MIN_ORDERS, math.ceil(10 / false_alarms) - 1)  # so that 10 orders may have a large shift
+    max_larger = math.floor(false_alarms * (order_count + 1)) - 1
     larger_count, remaining = 0, order_count
     while remaining:
         count = min(remaining, max(1, _MAX_CHUNK_VALUES // len(scores)), _MAX_CHUNK_ORDERS)
@@ -189,7 +191,7 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the shift of each possible cut: the sum of the scores before the cut, divided by its standard deviation.
 
-    The standard deviation is that of a random order, up to a factor that all cuts share. The scores have the sum zero.
+    The standard deviation is that over random orders, up to a factor that all cuts share. All scores have the sum zero.
     """
     import numpy as np
 

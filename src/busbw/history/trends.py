@@ -39,7 +39,7 @@ class TrendKey(NamedTuple):
     """Names of all hosts, or only their number if any hosts may be combined."""
     device: str | None
     method: str
-    """Settings that change the meaning of a time, if they differ from the defaults."""
+    """Settings that change the meaning of a time. Only those that differ from the defaults."""
 
 
 class CircumstanceChange(NamedTuple):
@@ -77,7 +77,7 @@ class Trend(NamedTuple):
     bands: tuple[BandTrend, ...]
 
     def differences(self, run_index: int) -> list[CircumstanceChange]:
-        """Returns the circumstances that differ between run `at` and the run before it."""
+        """Returns the circumstances that differ between the run with this index and the run before it."""
         before, after = self.circumstances[run_index - 1], self.circumstances[run_index]
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         return [CircumstanceChange(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
@@ -89,17 +89,17 @@ def trends(
     """Returns the trends of all matching runs, the longest first.
 
     Args:
-        connection: Connection to the index.
+        connection: Connection to the index of the run store.
         wanted: Filter for the runs.
         any_host: Combine runs on different hosts if the number of hosts is equal.
         false_alarms: Maximum probability that a change is reported for a trend without one. The bands share it.
     """
-    runs_of: dict[TrendKey, list[MeasuredSeries]] = {}
+    runs_by_key: dict[TrendKey, list[MeasuredSeries]] = {}
     for measured in list_measured(connection, wanted):
-        runs_of.setdefault(_make_trend_key(measured, any_host=any_host), []).append(measured)
+        runs_by_key.setdefault(_make_trend_key(measured, any_host=any_host), []).append(measured)
     all_trends = [
         _make_trend(key, sorted(runs, key=attrgetter("time_s", "name", "number")), false_alarms)
-        for key, runs in runs_of.items()
+        for key, runs in runs_by_key.items()
     ]
     return sorted(all_trends, key=lambda trend: (-len(trend.names), [str(part) for part in trend.key]))
 
@@ -156,12 +156,13 @@ def _make_band_trend(
     band: BandName, sizes: tuple[int, ...], runs: list[MeasuredSeries], usual_us: dict[int, float], false_alarms: float
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
-    indexes = [index for index, score in enumerate(scores) if score is not None]
+    scored_runs = [index for index, score in enumerate(scores) if score is not None]
     level_changes = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
-    changes = tuple(change._replace(at=indexes[change.at]) for change in level_changes)
-    return BandTrend(band, sizes, scores, changes, is_too_short=len(indexes) < min_runs(false_alarms))
+    changes = tuple(change._replace(at=scored_runs[change.at]) for change in level_changes)
+    return BandTrend(band, sizes, scores, changes, is_too_short=len(scored_runs) < min_runs(false_alarms))
 
 
 def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
+    """Returns a run's speed relative to the usual one, as the median over these sizes. None if it has none of them."""
     ratios = [usual_us[size] / run.times_us[size] for size in sizes if size in run.times_us]
     return median(ratios) if ratios else None

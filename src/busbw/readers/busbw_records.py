@@ -14,6 +14,8 @@ from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 
 _CHUNK_ROWS = 1000
 """Rows per chunk of a long table. The value is small because a row holds all times of all ranks."""
+_LIBRARY_NOTE = "Library: "
+"""Beginning of the note that repeats the library version, which is not a warning."""
 
 
 def recognises(beginning: str) -> bool:
@@ -52,7 +54,7 @@ class _RunContext:
 
     def __init__(self) -> None:
         self._header: records.HeaderRecord | None = None
-        self._notices: list[str] = []
+        self._warnings: list[str] = []
         self._end: records.EndRecord | None = None
         self.is_cut = False
         """True if the last line is incomplete, which `records.stream` yields as None."""
@@ -65,7 +67,7 @@ class _RunContext:
             elif isinstance(record, records.HeaderRecord):
                 self._header = record
             elif isinstance(record, records.WarningRecord):
-                self._notices.append(record.message)
+                self._warnings.append(record.message)
             elif isinstance(record, records.EndRecord):
                 self._end = record
             else:
@@ -92,12 +94,8 @@ class _RunContext:
             end_reason=_end_reason(end),
             claimed_average_busbw_gbps=end.average_busbw_gbps if end else None,
             claimed_out_of_bounds=end.out_of_bounds if end else None,
-            warnings=(*(note for note in header.notes if not note.startswith(_LIBRARY)), *self._notices),
+            warnings=(*(note for note in header.notes if not note.startswith(_LIBRARY_NOTE)), *self._warnings),
         )
-
-
-_LIBRARY = "Library: "
-"""Beginning of the note that repeats the library version, which is not a warning."""
 
 
 def _library(header: records.HeaderRecord) -> str:

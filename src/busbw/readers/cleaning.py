@@ -23,6 +23,7 @@ _WRITERS = (
     r"\d{1,6}:(?=[\s#]|$)",  # srun -l
     r"std(?:out|err):(?=\s)",
 )
+"""Prefixes that identify the writer: the process that wrote the line."""
 _TIMES = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?=\s)",  # kubectl logs --timestamps, loggers
     r"\[\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]",
@@ -37,6 +38,7 @@ _LIBRARY_LINE = re.compile(
     r"(?:(?:\[[\d: -]{8,40}\] )?[A-Za-z][\w.-]{0,200}:\d+:\d+ \[[^\]]{0,20}\]\s{1,4})?"
     r"[NR]CCL (?:INFO|WARN|TRACE|ERROR)\b"
 )
+"""Message of NCCL_DEBUG, with or without time and "host:pid:tid [device]"."""
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
 
 
@@ -45,7 +47,7 @@ class CleanLine(NamedTuple):
 
     text: str
     writer: str
-    """Prefix that identifies the process, for example "[1,0]<stdout>:". Empty if the line has none."""
+    """Prefixes that identify the writer, for example "[1,0]<stdout>:". Empty if the line has none."""
 
 
 def strip_controls(line: str) -> str:

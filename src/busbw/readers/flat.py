@@ -1,7 +1,7 @@
 """Builds tables from formats with named fields: JSON and CSV. Their readers pass one `FlatPlacement` per placement.
 
-A `FlatPlacement` repeats the fields of its row. The figures stay text, so that they pass the same arithmetic checks as
-those of printed tables (inference.py).
+A `FlatPlacement` also has the fields of its row, such as the size. The figures stay text, so that they pass the same
+arithmetic checks as those of printed tables (inference.py).
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ class FlatTableBuilder:
         facts: Facts about the file that apply to all of its tables.
         claims: Facts that the user states.
         source: Name of the log for errors.
-        has_time: False if the times are CPU times.
+        has_time: False if the times are CPU times (-C).
     """
 
     def __init__(
@@ -110,9 +110,11 @@ class FlatTableBuilder:
         if self._inference is None:
             facts.first_line = self._first_line
             if collective := collectives.single_collective_in(first.name):
-                facts.stated_collective, facts.program = collective, facts.program or first.name
+                facts.stated_collective = collective
+                facts.program = facts.program or first.name
             if first.ranks:
-                facts.claimed_gpus, facts.claimed_by = first.ranks, "the file"
+                facts.claimed_gpus = first.ranks
+                facts.claimed_by = "the file"
             has_placements = any(
                 flat.placement != "unstated" for placements in placements_by_row for flat in placements
             )

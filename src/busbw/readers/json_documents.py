@@ -1,8 +1,10 @@
-"""Reads JSON of nccl-tests' -J (format 3, even if cut off or invalid), its predecessor, rccl-tests and ubx_bench.
+"""Reads JSON of nccl-tests (-J), rccl-tests and ubx_bench, even if it is cut off or invalid.
 
+nccl-tests' format 3 has its own reader, nccl_tests_json.py. Its predecessor, the format before 3, is read here.
 rccl-tests writes one object per line or one list; the others write one object.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -81,7 +83,7 @@ def _printed_text(value: Any) -> str:
     if value is None or isinstance(value, (dict, list)):
         return "N/A"
     if isinstance(value, float):
-        return repr(value) if value == value and abs(value) != float("inf") else "N/A"
+        return repr(value) if math.isfinite(value) else "N/A"
     return str(value).strip()
 
 
@@ -142,7 +144,7 @@ def _read_ubx_bench(document: dict[str, Any], source: str, claims: UserClaims) -
 
 
 def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
-    """Reads the predecessor of -J: one object per size, with oop_ and ip_ figures."""
+    """Reads nccl-tests' format before 3: one object per size, with oop_ and ip_ figures."""
     tables = FlatTableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
     for size, row in _find_rows_with_size(document):
         if tolerant_json.CUT in row:

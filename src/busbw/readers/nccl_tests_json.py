@@ -16,7 +16,7 @@ from busbw.readers.tables.layouts import BOTH, PlacementText
 from busbw.records import StatsRecord
 
 MAX_VERSION = 3
-_COMPLETE_REASONS = ("completed", "wrong data", "slower than demanded")
+_COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
 _SIZE_KEY = re.compile(rb'"size"\s*:')
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
@@ -63,7 +63,7 @@ def _early_end_reason(document: dict[str, Any]) -> str | None:
     """Returns why a complete busbw document lacks rows, or None. Documents of nccl-tests have no such field."""
     busbw_section = document.get("busbw")
     reason = busbw_section.get("end_reason") if isinstance(busbw_section, dict) else None
-    return reason if isinstance(reason, str) and reason not in _COMPLETE_REASONS else None
+    return reason if isinstance(reason, str) and reason not in _COMPLETE_END_REASONS else None
 
 
 def _find_lines(data: bytes, row_count: int) -> list[int]:
@@ -107,13 +107,13 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     }
     devices = [device for device in _as_list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
     facts.ranks = [rank for device in devices if (rank := _parse_rank(device))]
-    threads, gpus = config.get("nthreads"), config.get("ngpus")  # per process, and per thread
+    threads, gpus = config.get("nthreads"), config.get("ngpus")  # threads per process, GPUs per thread
     if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
         # nccl-tests lists one device per process, even if the process has several threads or GPUs. busbw lists all.
         gpus_per_entry = 1 if "busbw" in document else threads * gpus
         facts.claimed_gpus = len(facts.ranks) * gpus_per_entry
         facts.claimed_by = "the configuration"
-        facts.list_is_cut = True
+        facts.list_is_cut = True  # so the claimed number counts, not that of the entries
     average = document.get("average_bus_bandwidth")
     if isinstance(average, dict) and isinstance(average.get("bandwidth"), float):
         facts.average = f"{average['bandwidth']:.6f}"

@@ -57,7 +57,7 @@ class MetricColumn(NamedTuple):
     variant: str | None
     """Library or kernel that the column belongs to. None if the header names none."""
     placement: Placement
-    text: str
+    header: str
     """The whole header of the column."""
 
 
@@ -85,7 +85,7 @@ def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> I
 
 
 def _count_header_rows(grid: CellGrid) -> int:
-    """Returns the number of rows above the first size."""
+    """Returns the number of rows above the first size; 0 if the first five rows have no size."""
     for index, (_, cells) in enumerate(grid.rows[:5]):
         if cells and parse_size(cells[0]) is not None:
             return index
@@ -153,7 +153,7 @@ def _parse_variant(text: str) -> str | None:
 
 def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, context: DocumentContext) -> Iterator[Event]:
     """Yields the refused rows of a block, and then its table."""
-    ranks = gpus_in(context.heading) or gpus_in(context.document)
+    ranks = gpus_in(context.heading) or gpus_in(context.first_heading)
     variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
     rows: list[Row] = []
     speedup_checks = speedups.SpeedupChecks()
@@ -167,7 +167,7 @@ def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, conte
         claimed_speedups: dict[str | None, float] = {}
         for column in block.columns:
             if column.metric == "speedup" and column.position < len(cells):
-                claimed_speedups |= speedup_checks.check(size, cells, column.position, column.text, block.columns)
+                claimed_speedups |= speedup_checks.check(size, cells, column.position, column.header, block.columns)
         for variant in variants:
             columns = [column for column in block.columns if column.variant == variant]
             figures, reason = _parse_figures(cells, columns, size, block, ranks)
@@ -207,7 +207,7 @@ def _make_table(
     return Table(
         format="published table",
         first_line=grid.first_line,
-        title=context.heading or context.document or None,
+        title=context.heading or context.first_heading or None,
         collective=block.collective,
         ranks=ranks,
         settings=settings,
@@ -260,11 +260,15 @@ def _derive_missing(stated: dict[str, float], size: int, collective: str | None,
         data_bytes = size * (ranks - 1) / ranks if ranks else None
     derived: list[str] = []
     if algbw is None and busbw is not None and factor:
-        algbw, derived = busbw / factor, [*derived, "algbw_gbps"]
+        algbw = busbw / factor
+        derived.append("algbw_gbps")
     if algbw is None and time and data_bytes is not None:
-        algbw, derived = data_bytes / time / 1e3, [*derived, "algbw_gbps"]
+        algbw = data_bytes / time / 1e3
+        derived.append("algbw_gbps")
     if time is None and algbw and data_bytes is not None:
-        time, derived = data_bytes / algbw / 1e3, [*derived, "time_us"]
+        time = data_bytes / algbw / 1e3
+        derived.append("time_us")
     if busbw is None and algbw is not None and factor is not None:
-        busbw, derived = algbw * factor, [*derived, "busbw_gbps"]
+        busbw = algbw * factor
+        derived.append("busbw_gbps")
     return Figure(time_us=time, algbw_gbps=algbw, busbw_gbps=busbw, derived=tuple(derived))

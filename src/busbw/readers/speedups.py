@@ -47,17 +47,19 @@ class SpeedupChecks:
 
         Returns the printed speed-up by its variant; empty if the cell or its columns cannot be read.
         """
-        pair = _find_columns(header, columns, index)
+        compared_columns = _find_columns(header, columns, index)
         printed = parse_number(cells[index])
-        if pair is None or printed is None:
+        if compared_columns is None or printed is None:
             return {}
+        baseline_column, new_column = compared_columns
         baseline, new = (
-            parse_number(cells[column.position]) if column.position < len(cells) else None for column in pair
+            parse_number(cells[column.position]) if column.position < len(cells) else None
+            for column in compared_columns
         )
         if baseline is None or new is None or baseline.value <= 0 or new.value <= 0:
             return {}
         # A speed-up is the ratio of the baseline's time to the new time, but of the new bandwidth to the baseline's.
-        numerator, denominator = (baseline, new) if pair[0].metric == "time" else (new, baseline)
+        numerator, denominator = (baseline, new) if baseline_column.metric == "time" else (new, baseline)
         min_ratio, max_ratio = _ratio_bounds(numerator, denominator)
         claim, half_step = printed.value, printed.half_step
         if printed.unit == "%":
@@ -68,7 +70,7 @@ class SpeedupChecks:
             ratio = numerator.value / denominator.value
             computed = f"{numerator.value:g} / {denominator.value:g} = {ratio:.2f}x"
             self._wrong.append(_WrongSpeedup(size, cells[index], computed))
-        return {pair[1].variant: claim}
+        return {new_column.variant: claim}
 
     def warnings(self) -> list[str]:
         """Returns one warning that lists the wrong speed-ups; empty if all are right."""

@@ -29,6 +29,7 @@ _CHECK_INTERVAL = 1024
 _NO_PREFIX = "\0"
 """Prefix that no line has. It disables the fast row check."""
 _MAX_SINGLETONS = 10_000
+"""Maximum number of singletons, tables of one rank, that are collected for a note."""
 _MAX_ROW_LENGTH = 20_000
 """Characters. A longer line is no row, and it would be slow to search."""
 _MAX_REMARK_LENGTH = 4000
@@ -91,12 +92,12 @@ class _TextReader:
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
         """Text before the last row. Only a line with the same prefix can be a row for the fast parser."""
-        self.assembler = self._assembler_of("")
+        self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
         self._hccl = hccl.ReportParser(claims)
 
-    def _assembler_of(self, writer: str) -> TableAssembler:
+    def _assembler_for(self, writer: str) -> TableAssembler:
         key = writer if writer in self._assemblers or len(self._assemblers) < _MAX_WRITERS else ""
         if key not in self._assemblers:
             self._assemblers[key] = TableAssembler(self._context, self._claims, self._source)
@@ -163,7 +164,7 @@ class _TextReader:
             writer += _CLOCKS.sub("", body[:row_start]).strip()
             yield from self._read_row(number, text, body[row_start:], writer, is_cut=is_cut)
             return
-        assembler = self._assembler_of(writer)
+        assembler = self._assembler_for(writer)
         if "[" in body or is_library_line or "CCL " in body:
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
         if not words:
@@ -185,7 +186,7 @@ class _TextReader:
 
     def _read_row(self, number: int, text: str, row_text: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
-        assembler = self._assembler_of(writer)
+        assembler = self._assembler_for(writer)
         words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
         if is_cut and not _is_complete_line(words):
             yield assembler.make_refusal(number, text, "the file ends here; its last figure may be cut")
@@ -200,9 +201,9 @@ class _TextReader:
 
     def _read_remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
         """Processes a line of a header, of a footer, or of the document around the tables."""
-        begin = body.find("#")
-        has_prefix = 0 < begin < _MAX_UNKNOWN_PREFIX and not body[:begin].strip().startswith("#")
-        stripped = (body[begin:] if has_prefix else body).strip()
+        prefix_length = body.find("#")
+        has_unknown_prefix = 0 < prefix_length < _MAX_UNKNOWN_PREFIX
+        stripped = (body[prefix_length:] if has_unknown_prefix else body).strip()
         events: list[Event] = []
         if len(stripped) > _MAX_REMARK_LENGTH:
             return events

@@ -70,7 +70,7 @@ class KubernetesPlan(LaunchPlan):
         return redact_token("\n".join([*lines, documents.rstrip("\n")]), self.token)
 
     def _creation_notes(self) -> tuple[str, str]:
-        """Comments on the two creation commands: the fields that the shown objects do not have."""
+        """Comments on the two creation commands: the objects as sent have fields that the shown objects do not have."""
         kind = self.job_manifests.workload["kind"]
         extra = f", with {patch_text(suspend_fields(self.job_manifests))}" if self.job_manifests.suspend_path else ""
         owned = with_owner(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)
@@ -93,13 +93,13 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
     job_manifests = build_manifests(job, target)
     kind = job_manifests.workload["kind"].lower()
     selector = f"{INSTANCE_LABEL}={job.name}"
-    resume_change = resume_patch(job_manifests)
-    busbw_resumes = resume_change and not target.queue  # a queue resumes the job itself
-    # The workload, then the objects that it owns.
+    resume = resume_patch(job_manifests)
+    busbw_resumes = resume and not target.queue  # a queue resumes the job itself
+    # The first call creates the workload, the second one the objects that it owns.
     calls = (
         kubectl.CREATE_ARGUMENTS,
         kubectl.CREATE_ARGUMENTS,
-        *((kubectl.patch_arguments(kind, job.name, resume_change),) if busbw_resumes else ()),
+        *((kubectl.patch_arguments(kind, job.name, resume),) if busbw_resumes else ()),
     )
     list_pods = ("get", "pods", "-l", selector, "-o", "json")
     follow_log = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")

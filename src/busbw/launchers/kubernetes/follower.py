@@ -23,13 +23,13 @@ _POLL_S = 1.0
 _RUNNING_POLL_S = 5.0
 """Interval between lists of the pods: while they start, and while all run."""
 _PODS_PER_S = 100
-"""Limit of the rate at which pods are listed, which determines the interval for large jobs."""
+"""Maximum rate at which pods are listed. For large jobs it determines the interval between lists."""
 _TICK_S = 0.25
 """Interval between checks for signals."""
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
 _GRACE_S = 20.0
-"""Grace period after a process failed. The others detect a lost process within 10 s and end by themselves."""
+"""Grace period after a process ended. The others detect a lost process within 10 s and end by themselves."""
 _CANCEL_S = 40.0
 """How long a canceled job is followed. A deleted pod has 30 s to end."""
 _MISSING_LIMIT_S = 10.0
@@ -37,10 +37,11 @@ _MISSING_LIMIT_S = 10.0
 _SILENCE_LIMIT_S = 15.0
 """How long the API server may not answer, if the target's `pending_limit_s` is shorter."""
 _SLOW_DELETE_S = 2.0
-"""A longer deletion is shown as a status."""
+"""A deletion that takes longer is shown as a status."""
 _TAIL_LINES = 20
+"""Number of last log lines that are shown for a failed pod."""
 _MAX_FAILED_SHOWN = 16
-"""Number of last log lines that are shown for a failed pod, and maximum number of such pods."""
+"""Maximum number of failed pods that are shown."""
 _CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 
@@ -89,7 +90,7 @@ class JobFollower:
             self._create()
             code = self._follow()
         except BrokenPipeError:
-            code = ExitCode.OUTPUT_CLOSED  # the reader closed, so the job is deleted
+            code = ExitCode.OUTPUT_CLOSED  # the reader of our output closed
         except BusbwError:
             if not self._received:
                 raise
@@ -98,7 +99,9 @@ class JobFollower:
             self._callbacks.on_status("")
             if not self._target.keep or self._received:
                 self._delete_if_left()
-        return SIGNALLED + self._received[0] if self._received else self._failed_code or code
+        if self._received:
+            return SIGNALLED + self._received[0]
+        return self._failed_code or code
 
     def _create(self) -> None:
         self._callbacks.on_status(
@@ -163,7 +166,7 @@ class JobFollower:
                 self._reader.disconnect()
 
     def _is_cancel_over(self, now_s: float) -> bool:
-        """True if a canceled job has had its time to end, or a second signal shortens it."""
+        """True if the time of a canceled job to end is over, or a second signal has arrived."""
         if self._canceled_at_s is None:
             return False
         return len(self._received) > 1 or now_s > self._canceled_at_s + _CANCEL_S
@@ -184,7 +187,7 @@ class JobFollower:
         return max(_RUNNING_POLL_S if is_running else _POLL_S, self._job_manifests.pods / _PODS_PER_S)
 
     def _update_pods(self) -> None:
-        """Fetches the pods, explains the current wait, and ends a job with a lost process."""
+        """Lists the pods, explains the current wait, and ends a job with a failed process."""
         try:
             listed = self._list_pods()
         except RefusedError as refused:
@@ -194,7 +197,7 @@ class JobFollower:
                 raise
             return
         except InterruptedCallError:
-            return  # the job is canceled next
+            return  # because of a signal, for which `_follow` cancels the job next
         self._silent_since_s = None
         self._pods = listed
         if self._canceled_at_s is None:
@@ -205,7 +208,7 @@ class JobFollower:
         return self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE_LABEL}={self._name}").items
 
     def _delete_on_failed_process(self) -> None:
-        """Deletes a job if one process failed and the others do not end by themselves."""
+        """Deletes the job if a process failed and the others do not end by themselves."""
         leader = self._leader_pod()
         failed = [pod for pod in self._pods if status.has_ended(pod) and status.exit_code(pod) != 0]
         if not failed or leader is None or status.has_ended(leader):
@@ -339,13 +342,13 @@ class JobFollower:
         self._is_deleted = True
 
     def _delete_if_left(self) -> None:
-        """Deletes the job if that has not happened. Reports a failure to delete it."""
+        """Deletes the job unless it was deleted before. Reports a failed deletion."""
         if self._is_deleted:
             return
         try:
             self._delete()
         except BusbwError as error:
             if not self._is_created:
-                return  # the error of its creation is reported already
+                return  # the error of its creation is reported instead
             namespace = f" -n {self._target.namespace}" if self._target.namespace else ""
             self._print_error(f"{error.what}; remove it by hand: kubectl{namespace} delete {self._kind} {self._name}")

@@ -26,13 +26,13 @@ KUBECTL = "kubectl"
 _TICK_S = 0.25
 """Interval between checks for signals and limits during a call."""
 _REQUEST_LIMIT_S = 20
-"""Limit that kubectl itself applies to its request."""
+"""Limit of one request, which kubectl itself applies."""
 _LIMIT_S = 60.0
-"""Limit of a whole call. It exceeds that of the request, because a login plugin may prompt the user before."""
+"""Limit of a call. It exceeds that of its request, because a login plugin may prompt the user before the request."""
 _INTERRUPTED_LIMIT_S = 5.0
 """Limit of a call during an interrupt, because the deletion of the job must follow soon."""
 _SECOND_SIGNAL_LIMIT_S = 1.0
-"""Limit of a call after a second interrupt: long enough for a cluster that responds."""
+"""Limit of a call after a second interrupt. It suffices for a cluster that responds."""
 _PIPE_CLOSE_LIMIT_S = 1.0
 """How long to wait until the pipes of a killed kubectl close. A process outside its group may have inherited them."""
 
@@ -61,7 +61,7 @@ _REMEDIES = (
     (("no configuration has been provided",), "set KUBECONFIG, or choose a cluster with --context"),
 )
 
-# Beginning of an error message without information for the user.
+# Beginning of an error message. It has no information for the user.
 _ERROR_PREFIX = re.compile(
     r"^(?:error: |Error from server(?: \(\w+\))?: )?(?:error validating .*failed to download openapi: )?"
 )
@@ -181,10 +181,10 @@ class KubectlClient:
         document: dict[str, Any] = {}
         # kubectl prints the objects one after another, not as a list.
         end, position = len(created), 0
-        decoder, decoded = json.JSONDecoder(), created.decode()
+        decoder, output = json.JSONDecoder(), created.decode()
         while position < end:
-            document, position = decoder.raw_decode(decoded, position)
-            position += len(decoded[position:]) - len(decoded[position:].lstrip())  # skips blanks
+            document, position = decoder.raw_decode(output, position)
+            position += len(output[position:]) - len(output[position:].lstrip())  # skips blanks
         return document
 
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
@@ -249,6 +249,7 @@ class KubectlClient:
             raise RefusedError(message, remedy="check that the cluster can be reached: kubectl cluster-info")
 
     def _checked_output(self, result: KubectlResult, action: str) -> bytes:
+        """Returns stdout, or raises the error with a remedy. `action` completes "the cluster cannot ..."."""
         if result.code == 0:
             return result.out
         remedy = next(

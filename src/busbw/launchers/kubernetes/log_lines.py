@@ -18,7 +18,9 @@ class LogDeduplicator:
         """Start time of the next connection: the timestamp of the last line. Empty before the first line."""
         self._last_timestamp = b""
         self._returned_with_last = 0
+        """Number of returned lines with the last timestamp."""
         self._seen_with_last = 0
+        """Number of lines with the last timestamp in the current connection."""
 
     def on_reconnect(self) -> None:
         """Notes that a new connection delivers lines from `since` on."""

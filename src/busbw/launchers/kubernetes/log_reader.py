@@ -14,7 +14,7 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 _EXIT_LIMIT_S = 5.0
 """How long kubectl may take to exit after the end of its output."""
 _MAX_PAUSE_S = 16.0
-"""Maximum time between connections that deliver no line."""
+"""Maximum pause between two connections that deliver no line."""
 
 
 class LogReader:
@@ -77,7 +77,7 @@ class LogReader:
         if new_lines:
             self.failures = self._connections_without_line = 0
         if not chunk:
-            self.failures += not self.is_complete
+            self.failures += 0 if self.is_complete else 1
             self._reconnect_at_s = monotonic() + min(2.0**self._connections_without_line, _MAX_PAUSE_S)
             self._connections_without_line += 1
             self.disconnect()

@@ -57,7 +57,7 @@ def suspended_workload(job_manifests: Manifests) -> Manifest:
 
 
 def suspend_fields(job_manifests: Manifests) -> Manifest:
-    """The fields that `suspended` adds."""
+    """The fields that `suspended_workload` adds."""
     return _with_field({}, job_manifests.suspend_path, True)
 
 

@@ -16,7 +16,7 @@ INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 _ROLE_LABEL = "training.kubeflow.org/job-role"
 _ROUTINE_EVENTS = {"Scheduled", "FailedScheduling", "NotTriggerScaleUp"}
 """Events that do not explain a wait once the pod has a node."""
-_HEALTHY_REASONS = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
+_LIVE_KUBELET_REASONS = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
 """Reasons from a live kubelet for a pod that is not ready."""
 _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
 """End of a scheduler message that is not shown: details about preemption and resource claims."""
@@ -35,7 +35,7 @@ class PodProblem:
     is_certain: bool = False
     """True if waiting cannot help, so that the job ends at once."""
     stage: str = ""
-    """Progress marker: a change restarts the time limit."""
+    """Marker of progress. If it changes, the time limit begins again."""
 
 
 _PROBLEMS = {
@@ -47,7 +47,7 @@ _PROBLEMS = {
     "CreateContainerError": ("check the log of the node's container runtime", False),
     "RunContainerError": ("check the log of the node's container runtime", False),
 }
-"""Remedy by reason of a waiting container, and whether waiting cannot help."""
+"""For each reason of a waiting container: the remedy, and true if waiting cannot help."""
 
 
 def is_pending(pod: Pod) -> bool:
@@ -79,9 +79,9 @@ def pending_reason(pod: Pod) -> tuple[str, str]:
     waiting container, the scheduler, the pod.
     """
     waiting_states = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
-    program_state = _program_state(pod).waiting
+    program_waiting = _program_state(pod).waiting
     by_priority = [waiting for waiting in waiting_states if waiting.reason in _PROBLEMS]
-    by_priority += [program_state] if program_state else []
+    by_priority += [program_waiting] if program_waiting else []
     by_priority += waiting_states
     if by_priority:
         return by_priority[0].reason, by_priority[0].message
@@ -122,7 +122,7 @@ def waiting_message(pods: Sequence[Pod], pod_count: int, events: Sequence[Event]
 
 
 def find_problem(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = ()) -> PodProblem | None:
-    """The first problem that does not resolve by itself, or None. `find_fit_problem` covers the scheduler."""
+    """The first problem that does not resolve by itself, or None. Scheduling is left to `find_fit_problem`."""
     for pod in pods:
         reason, message = pending_reason(pod) if is_pending(pod) else ("", "")
         if reason in _PROBLEMS:
@@ -142,10 +142,10 @@ def find_problem(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = 
 
 def _unresolved_events(events: Sequence[Event]) -> list[Event]:
     """The latest events of each object. Kubernetes keeps events for an hour, and a later one supersedes a problem."""
-    latest: dict[InvolvedObject, str] = {}
+    latest_times: dict[InvolvedObject, str] = {}
     for event in events:
-        latest[event.involved_object] = max(latest.get(event.involved_object, ""), event.time())
-    return [event for event in events if event.time() == latest[event.involved_object]]
+        latest_times[event.involved_object] = max(latest_times.get(event.involved_object, ""), event.time())
+    return [event for event in events if event.time() == latest_times[event.involved_object]]
 
 
 def find_fit_problem(
@@ -154,7 +154,7 @@ def find_fit_problem(
     nodes: Sequence[Node],
     *,
     node_count: int,
-    scheduler: str,
+    scheduler_message: str,
     events: Sequence[Event] = (),
 ) -> PodProblem | None:
     """Returns a problem if the pods would not fit even into the empty cluster. None if they fit or the cluster grows.
@@ -166,7 +166,7 @@ def find_fit_problem(
         selector: Labels that a node must have.
         nodes: All nodes of the cluster.
         node_count: Number of nodes that the pods need; 1 if they may share nodes.
-        scheduler: Message of the scheduler.
+        scheduler_message: Reason of the scheduler for a pending pod.
         events: Events of the pods.
     """
     if any(event.reason in ("TriggeredScaleUp", "Nominated") for event in events):
@@ -178,7 +178,7 @@ def find_fit_problem(
     selector_text = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
     requests_text = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod requests"
     found = f"{len(fitting)} of the {len(selected)} nodes{selector_text} could ever hold {requests_text}"
-    text = f"{found}, and {node_count} are needed (scheduler: {_one_line(scheduler)})"
+    text = f"{found}, and {node_count} are needed (scheduler: {_one_line(scheduler_message)})"
     return PodProblem(text, _FIT_REMEDY)
 
 
@@ -203,17 +203,17 @@ def end_message(pod: Pod) -> str:
 
 
 def unreachable_message(pod: Pod) -> str:
-    """Message about a node that seems silent. Empty without a sign of it.
+    """Message about the pod's node if it seems silent. Empty otherwise.
 
-    For a silent node, the node controller marks the pods as not ready. The rest of their status stays as the kubelet
-    last wrote it. A pod that is not ready because of one of its containers is alive.
+    The node controller marks the pods of a silent node as not ready. The rest of their status stays as the kubelet last
+    wrote it. A pod that is not ready because of one of its containers is alive.
     """
     conditions = {condition.type: condition for condition in pod.status.conditions}
     ready, containers = conditions.get("Ready"), conditions.get("ContainersReady")
     node = f"node {pod.spec.node_name}"
     if is_node_lost(pod) or pod.status.phase == "Unknown":
         return f"{node} does not answer ({_reason_text(pod.status.reason or 'Unknown', pod.status.message)})"
-    if ready is None or ready.status == "True" or ready.reason in _HEALTHY_REASONS:
+    if ready is None or ready.status == "True" or ready.reason in _LIVE_KUBELET_REASONS:
         return ""
     if ready.status == "False" and containers is not None and containers.status == "False":
         return ""

@@ -12,7 +12,7 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _NODE_LIST_INTERVAL_S = 30.0
 """Interval between lists of the cluster's nodes, which may be long."""
-_NO_POD_S = 10.0
+_NO_POD_LIMIT_S = 10.0
 """Time after which a workload without pods counts as one without a running operator."""
 
 
@@ -36,7 +36,7 @@ class WaitExplainer:
         self._may_list_events = True
 
     def explain(self, pods: Sequence[objects.Pod], remark: str = "") -> None:
-        """Updates the status text of the wait.
+        """Shows the reason of the wait as a status, and ends a wait that cannot succeed.
 
         Args:
             pods: Pods of the job.
@@ -71,7 +71,7 @@ class WaitExplainer:
             self._no_pod_since_s = None
             return None
         self._no_pod_since_s = self._no_pod_since_s or monotonic()
-        if monotonic() < self._no_pod_since_s + _NO_POD_S:
+        if monotonic() < self._no_pod_since_s + _NO_POD_LIMIT_S:
             return None
         return status.PodProblem(
             f"the cluster accepted the {kind} but created no pod",
@@ -81,7 +81,7 @@ class WaitExplainer:
     def _find_fit_problem(
         self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]
     ) -> status.PodProblem | None:
-        """Problem of pods that no node of the cluster can hold. None also without the right to list nodes."""
+        """Problem of pods that no node of the cluster can hold. None also if the user may not list nodes."""
         unschedulable = [pod for pod in pods if status.is_unschedulable(pod)]
         if not unschedulable or not self._may_list_nodes:
             return None
@@ -90,7 +90,7 @@ class WaitExplainer:
             try:
                 nodes = self._client.get(objects.NodeList, "nodes").items
             except RefusedError:
-                self._may_list_nodes = False  # no right to list nodes: rely on the scheduler
+                self._may_list_nodes = False  # rely on the scheduler
                 return None
             launcher_pods = 1 if self._target.kind == "mpijob" else 0
             measuring_pods = self._job_manifests.pods - launcher_pods
@@ -99,7 +99,7 @@ class WaitExplainer:
                 dict(self._target.node_selector),
                 nodes,
                 node_count=1 if self._target.share_nodes else measuring_pods,
-                scheduler=status.pending_reason(unschedulable[0])[1],
+                scheduler_message=status.pending_reason(unschedulable[0])[1],
                 events=events,
             )
         return self._fit_problem

@@ -35,7 +35,7 @@ _CLUSTER_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLUR
 _REMOVED_DEFAULTS = tuple(
     f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")
 )
-"""Defaults of sbatch that would override or contradict our options."""
+"""Variables with defaults of sbatch that would override or contradict our options."""
 DETACHED = SIGNALLED + signal.SIGHUP
 """Exit code if the terminal was lost and the job continues."""
 
@@ -52,6 +52,7 @@ class SlurmPlan(LaunchPlan):
     job: str = ""
     """ID of a batch job that was submitted before. Empty otherwise."""
     steps: int = 1
+    """Number of steps that the job runs in sequence."""
     step: int = 1
     """Step that `submit` waits for, from 1. `submit` of step 1 also starts the job."""
 
@@ -98,15 +99,15 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
     Args:
         plan: The job and the step.
         callbacks: Receive the output.
-        unread: List to which the step is appended if its files may contain more than was read.
+        unread: The step is appended to this list if its files may contain more than was read.
 
     Raises:
         BusbwError: Slurm rejects the job, the job can never start, or the program did not start.
     """
     if plan.folder is None:
         return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks)
-    # Before the submission, so that an interrupt cannot come before the job's ID is known.
-    with follower.signals() as received:
+    # The log begins before the submission, so that an interrupt takes effect only after the job's ID is known.
+    with follower.logged_signals() as received:
         if not plan.job and plan.step == 1:
             job = start(plan)
             callbacks.on_status(f"job {job} submitted")
@@ -151,7 +152,7 @@ def _is_exported(name: str) -> bool:
     """True if a variable is exported to the batch job.
 
     Variables of another job are not exported: neither busbw's nor those of an allocation around this shell. This also
-    keeps tokens out of Slurm's copy of the environment. Defaults of sbatch that would override our options are removed.
+    keeps tokens out of Slurm's copy of the environment. `_REMOVED_DEFAULTS` are not exported either.
     """
     return name not in (*WORLD_VARIABLES, *_REMOVED_DEFAULTS) and (
         not name.startswith("SLURM_") or name in _CLUSTER_VARIABLES
@@ -194,5 +195,5 @@ def remove_folder(folder: Path) -> None:
     """Removes the folder of a job that has ended, after its output was read."""
     shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep files that the job still has open
     if folder.parent.name == FOLDERS:
-        with suppress(OSError):  # it contains another job's folder
+        with suppress(OSError):  # it still contains another job's folder
             folder.parent.rmdir()

@@ -7,7 +7,7 @@ from busbw.errors import BusbwError
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import commands
 
-_ORDERLY_S = 10.0
+_ORDERLY_END_LIMIT_S = 10.0
 """How long ranks may take to end after an interrupt, before the job is canceled."""
 _RETRY_S = 15.0
 """Interval between cancellations of a job that does not end."""
@@ -19,13 +19,13 @@ class JobCancellation:
     def __init__(self, job: str, callbacks: LaunchCallbacks, on_message: Callable[[str], None]) -> None:
         """Creates a cancellation; `on_message` prints a permanent line between the lines of the table."""
         self.is_requested = False
+        self.is_running = False
+        """True if the job is known to run. Otherwise Slurm is queried, which may take long."""
         self.slurm_error = ""
         """Error of the last request. Empty if it succeeded."""
         self._job = job
         self._callbacks = callbacks
         self._on_message = on_message
-        self.is_running = False
-        """True if the job is known to run. A query may take long while Slurm is unreachable."""
         self._is_immediate = False
         """True if the next request cancels the job instead of interrupting its ranks."""
         self._retry_at_s = 0.0
@@ -51,7 +51,7 @@ class JobCancellation:
             if self.slurm_error != previous_error:
                 self._on_message(f"interrupted, but job {self._job} continues: {self.slurm_error}; retrying")
             return
-        self._retry_at_s = monotonic() + (_ORDERLY_S if signal_name else _RETRY_S)
+        self._retry_at_s = monotonic() + (_ORDERLY_END_LIMIT_S if signal_name else _RETRY_S)
         self._is_immediate = True
         self._callbacks.on_status(f"interrupted: job {self._job} is ending; Ctrl-C again cancels it at once")
 

@@ -8,12 +8,14 @@ from busbw.launchers.slurm import error_text
 from busbw.launchers.slurm.status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
 
 _ANSWER_LIMIT_S = 60.0
-"""Limit of a command."""
+"""Time limit of a command."""
 _STEP_ANSWER_LIMIT_S = 10.0
-"""Limit of a query after Ctrl-C. If Slurm does not answer, the job can be ended through srun."""
+"""Time limit of `find_step` after Ctrl-C. It is short because the job can also be ended through srun."""
 _UNKNOWN_JOB_MESSAGE = "Invalid job id"
 _ENDED_MESSAGES = (_UNKNOWN_JOB_MESSAGE, "already completing or completed")
 _HEALTHY_STATES = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
+_STATE_SUFFIXES = "*~#!%$@^-+"
+"""Characters that sinfo appends to a node's state. An asterisk means that the node does not respond."""
 
 
 class SlurmUnreachableError(BusbwError):
@@ -43,7 +45,7 @@ def submit(command_line: Sequence[str], environment: Mapping[str, str], *, name:
             f"{error.what}; {outcome}", remedy=f"if the job appears later: scancel --name={name}"
         ) from error
     if result.returncode != 0:
-        message = error_text.error_line(result.stderr) or f"exit code {result.returncode}"
+        message = error_text.last_errors(result.stderr) or f"exit code {result.returncode}"
         raise BusbwError(f"Slurm rejected the job: {message}", remedy=error_text.remedy_for(result.stderr))
     return result.stdout.strip().rpartition("\n")[2].partition(";")[0]
 
@@ -62,7 +64,7 @@ def status(job: str) -> JobStatus | None:
         return parse_scontrol(scontrol.stdout)
     if _UNKNOWN_JOB_MESSAGE in scontrol.stderr:
         return None
-    raise SlurmUnreachableError(error_text.error_line(scontrol.stderr), remedy=error_text.remedy_for(scontrol.stderr))
+    raise SlurmUnreachableError(error_text.last_errors(scontrol.stderr), remedy=error_text.remedy_for(scontrol.stderr))
 
 
 def cancel(job: str, *, signal: str = "") -> str:
@@ -91,12 +93,12 @@ def find_step(name: str) -> str:
     """
     result = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_ANSWER_LIMIT_S)
     if result.returncode != 0:
-        raise SlurmUnreachableError(error_text.error_line(result.stderr), remedy=error_text.remedy_for(result.stderr))
+        raise SlurmUnreachableError(error_text.last_errors(result.stderr), remedy=error_text.remedy_for(result.stderr))
     return next((line.split()[0] for line in result.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
 def nodes_down(node_list: str) -> tuple[str, ...]:
-    """Returns the failed nodes of a list with Slurm's reason, such as "n2 is down: Not responding"."""
+    """Returns a text such as "n2 is down: Not responding", with Slurm's reason, for each failed node of the list."""
     if not node_list:
         return ()
     output = _run(["sinfo", "--noheader", "--Node", f"--nodes={node_list}", "--format=%N|%T|%E"]).stdout
@@ -104,7 +106,7 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
     for line in dict.fromkeys(output.splitlines()):
         name, _, state_and_reason = line.partition("|")
         state, _, reason = state_and_reason.partition("|")
-        if state.rstrip("*~#!%$@^-+") not in _HEALTHY_STATES or state.endswith("*"):
+        if state.rstrip(_STATE_SUFFIXES) not in _HEALTHY_STATES or state.endswith("*"):
             failed.append(f"{name} is {state.rstrip('*')}" + (f": {reason}" if reason not in {"", "none"} else ""))
     return tuple(failed)
 
@@ -117,19 +119,20 @@ def read(command_line: Sequence[str]) -> str:
     """
     result = _run(command_line)
     if result.returncode != 0:
-        message = error_text.error_line(result.stderr) or f"exit code {result.returncode}"
+        message = error_text.last_errors(result.stderr) or f"exit code {result.returncode}"
         raise BusbwError(f"{' '.join(command_line)}: {message}", remedy=error_text.remedy_for(result.stderr))
     return result.stdout
 
 
 def _run_cancel(command_line: Sequence[str]) -> str:
+    """Runs scancel and returns its error. Empty on success, or if the job has already ended."""
     try:
         result = _run(command_line)
     except BusbwError as error:
         return error.what
     if result.returncode == 0 or any(message in result.stderr for message in _ENDED_MESSAGES):
         return ""
-    return error_text.error_line(result.stderr) or f"exit code {result.returncode}"
+    return error_text.last_errors(result.stderr) or f"exit code {result.returncode}"
 
 
 def _run(

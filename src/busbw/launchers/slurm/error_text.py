@@ -31,7 +31,7 @@ _REMEDIES = (
 )
 
 
-def error_line(text: str) -> str:
+def last_errors(text: str) -> str:
     """Returns the last two error messages of a command, without its name. Without such messages, the last two lines.
 
     Args:
@@ -60,4 +60,4 @@ NO_BINDING = b"srun: cluster configuration lacks support for cpu binding"
 WAITS = re.compile(
     rb"srun: (?:job \d+ (?:queued|has been)|Job step creation|Step created|Requested (?:partition|nodes))"
 )
-"""Lines of srun about the begin or the end of a wait."""
+"""Lines of srun about the beginning or the end of a wait."""

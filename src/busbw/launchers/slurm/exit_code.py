@@ -7,7 +7,7 @@ import msgspec
 
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.job import LaunchCallbacks
-from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, error_line, remedy_for
+from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, last_errors, remedy_for
 
 _MAX_ERRORS = 50
 """Maximum number of error lines that are kept for the error message."""
@@ -75,10 +75,10 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
         return output.recorded_exit_code
     if output.start_errors and not output.line_count:
         text = "\n".join(output.start_errors)
-        raise BusbwError(f"Slurm did not start the program: {error_line(text)}", remedy=remedy_for(text))
+        raise BusbwError(f"Slurm did not start the program: {last_errors(text)}", remedy=remedy_for(text))
     if code in _NOT_RUN_CODES and not output.line_count:
         raise BusbwError("program not found on the nodes", remedy="set --program-path")
-    # The program's exit code 1 (wrong data) appears in its record, so this one is srun's.
+    # If the program ended with 1 (wrong data), its record has that code. So a 1 without it is srun's.
     if code == ExitCode.WRONG_DATA and output.recorded_exit_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see its messages above")
     if code in {*ExitCode, SIGNALLED + signal.SIGTERM}:

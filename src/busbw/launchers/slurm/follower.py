@@ -21,26 +21,26 @@ from busbw.launchers.slurm.cancellation import JobCancellation
 from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
 from busbw.launchers.slurm.files import StepFiles
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
-from busbw.launchers.slurm.status import JobStatus, ended_message, never_starts, waiting_message
+from busbw.launchers.slurm.status import JobStatus, ended_message, explain_impossible_start, waiting_message
 
 _POLL_S = 0.2
-"""Interval between looks at the output files."""
+"""Interval between reads of the output files."""
 _FIRST_QUERY_INTERVAL_S = 0.5
 _QUERY_INTERVAL_GROWTH = 1.3
 _MAX_QUERY_INTERVAL_S = 15.0
 """First interval between status queries, its growth factor, and its maximum. It grows because all users share the
 cluster's controller."""
 _SLURM_SILENCE_LIMIT_S = 600.0
-"""Limit for Slurm without an answer."""
+"""How long Slurm may not answer."""
 _FOLDER_DELAY_S = 75.0
 """How long a shared folder may take to show files of a job that has ended. By default NFS caches folders up to 60 s."""
 _SHORT_FOLDER_DELAY_S = 3.0
 """The same limit if Slurm or an interrupt ended the job, so that its exit code file may never appear."""
 _MAX_INTERRUPTS = 3
-"""Number of interrupts that end this program while Slurm does not answer."""
+"""Number of interrupts after which this program ends although Slurm does not answer."""
 
 _NOT_ENDED = JobStatus("RUNNING")
-"""Marker for a job that has not ended, as far as known."""
+"""Result of `_query_status` for a job that has not ended, as far as known."""
 
 
 class DetachedError(Exception):  # no BusbwError: it reports no failure
@@ -83,7 +83,7 @@ class Follower:
             return ExitCode.OUTPUT_CLOSED
 
     def _follow(self, received: "SignalLog") -> int:
-        handled_count = 0  # number of signals
+        handled_count = 0  # number of handled signals
         while True:
             if signal.SIGHUP in received:
                 raise DetachedError
@@ -153,8 +153,9 @@ class Follower:
         self._cancellation.is_running = not status.is_pending
         if not self._cancellation.is_requested:
             self._show_status(status)
-        if (reason := never_starts(status)) and not commands.cancel(self._job):
-            raise BusbwError(f"job {self._job} can never start and was canceled: {reason[0]}", remedy=reason[1])
+        if (explanation := explain_impossible_start(status)) and not commands.cancel(self._job):
+            reason, remedy = explanation
+            raise BusbwError(f"job {self._job} can never start and was canceled: {reason}", remedy=remedy)
         return _NOT_ENDED
 
     def _show_status(self, status: JobStatus) -> None:
@@ -215,8 +216,8 @@ class Follower:
         if has_run and not self._was_ended_from_outside(status):
             self.is_complete = False
             self._output.print_error(f"{self._folder} is kept; busbw launch attach {self._folder} shows later output")
-        shows_nothing = not self._files.has_log and not self._output.line_count
-        if status is not None and status.node_list and shows_nothing and not was_interrupted:
+        is_folder_empty = not self._files.has_log and not self._output.line_count
+        if status is not None and status.node_list and is_folder_empty and not was_interrupted:
             raise BusbwError(
                 f"job {self._job} has ended ({status.state}), but {self._folder} shows no file from {status.node_list}",
                 remedy="set --output-folder to one shared with the nodes, or use --submit-with srun",
@@ -263,8 +264,8 @@ class SignalLog(list[int]):
 
 
 @contextmanager
-def signals() -> Iterator[SignalLog]:
-    """Yields a log of signals, which have no other effect meanwhile."""
+def logged_signals() -> Iterator[SignalLog]:
+    """Yields a log of the signals that arrive meanwhile. They have no other effect."""
     received = SignalLog()
     try:
         with termination_signals.handled_by(received.on_signal):

@@ -36,7 +36,7 @@ _SRUN_TASK_WRAPPER = (
     ),
     "sh",
 )
-"""The same wrapper if srun runs from this machine. srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's
+"""The wrapper if srun runs from this machine. srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's
 controller. SIGUSR1 then interrupts the program, and SIGUSR2 kills it. The shell runs the program in the background. So
 the program starts with SIGINT and SIGQUIT ignored, until it installs its handlers, and with /dev/null as its stdin."""
 _SET_BY_HOSTFILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
@@ -64,7 +64,7 @@ class SlurmTarget:
     step_options: tuple[str, ...] = ()
     """Options of srun for the step."""
     gpus_per_node: int | None = None
-    """None or 0: the job requests no GPUs by --gpus-per-node."""
+    """Value of --gpus-per-node. None or 0: the job does not use this option."""
     exclusive: bool = True
     """True to request whole nodes."""
     mpi: str = "none"
@@ -171,10 +171,10 @@ def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         overlap = ("--overlap",) if target.in_step else ()
         options = (f"--job-name={job.name}", *node_options(job, target), *overlap, *step_options(job, target))
     else:
-        step = step_options(job, target)
-        if _export_options(target):
-            step = tuple(option for option in step if option != EXPORT)
-        options = (*job_options(job, target), *step)
+        options_of_step = step_options(job, target)
+        if _export_options(target):  # they override ours
+            options_of_step = tuple(option for option in options_of_step if option != EXPORT)
+        options = (*job_options(job, target), *options_of_step)
     if target.hosts:  # the host file defines the nodes
         options = tuple(option for option in options if option_name(option) not in _SET_BY_HOSTFILE)
     return ("srun", *merge_options(options), *_SRUN_TASK_WRAPPER, *job.command)
@@ -221,10 +221,10 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
 
 def _title(job: Job, target: SlurmTarget) -> str:
     nodes = len(target.hosts) or job.nodes
-    distribution = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
+    per_node = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
     count = process_count(target.hosts) if target.hosts else job.processes
     processes = count_text(count, "process", "processes")
-    return f"{Path(job.program).name} on {count_text(nodes, 'node')}, {processes} {distribution}"
+    return f"{Path(job.program).name} on {count_text(nodes, 'node')}, {processes} {per_node}"
 
 
 def _quote_option(option: str) -> str:

@@ -20,7 +20,7 @@ from busbw.launchers.slurm.status import waiting_message
 
 _QUEUED = re.compile(rb"job (\d+) queued")
 _QUERY_INTERVAL_S = 5.0
-_ORDERLY_S = 10.0
+_ORDERLY_END_LIMIT_S = 10.0
 """How long ranks may take to end after an interrupt, before the step is canceled."""
 
 
@@ -47,12 +47,12 @@ def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callback
         code = processes.run_all([command], step_callbacks, policy)[0].code
     if step.interrupted_code is None:
         return resolve_exit_code(code, step.output)
-    step.end(is_orderly=code == ExitCode.INTERRUPTED)
+    step.cancel_rest(is_orderly=code == ExitCode.INTERRUPTED)
     return step.interrupted_code
 
 
 class _SrunStep:
-    """Interprets srun's messages and ends its step. srun itself answers one Ctrl-C only with a status report."""
+    """Interprets srun's messages, and ends its step after an interrupt. srun alone only reports a status on Ctrl-C."""
 
     def __init__(self, name: str, callbacks: LaunchCallbacks) -> None:
         self.output = StepOutput(callbacks)
@@ -60,6 +60,7 @@ class _SrunStep:
         self.must_end = False
         """True if srun itself must be signaled, because Slurm cannot end the step."""
         self._was_canceled = False
+        """True if the step was canceled because it did not end after an interrupt."""
         self._found_target = False
         """True if the last cancellation found a step or a queued job."""
         self._name = name
@@ -80,7 +81,7 @@ class _SrunStep:
         except BrokenPipeError:
             self.interrupted_code = ExitCode.OUTPUT_CLOSED
             self._start_ending()
-            self._pending_signal = signal.SIGUSR1  # output shows that ranks run
+            self._pending_signal = signal.SIGUSR1  # there was output, so ranks run
             raise
 
     def forward_error(self, line: bytes, _process: object) -> None:
@@ -110,7 +111,7 @@ class _SrunStep:
             self._cancel_at_s = None
             self._end_srun("it did not end")
             return
-        self._cancel_at_s = now_s + _ORDERLY_S
+        self._cancel_at_s = now_s + _ORDERLY_END_LIMIT_S
         if slurm_error := self._cancel():
             self._end_srun(slurm_error)
         self._was_canceled = True
@@ -137,8 +138,11 @@ class _SrunStep:
         """
         return signal.SIGUSR2 if self.output.line_count else signal.SIGTERM
 
-    def end(self, *, is_orderly: bool) -> None:
-        """Cancels the step or job, so that nothing keeps running even if srun was killed."""
+    def cancel_rest(self, *, is_orderly: bool) -> None:
+        """Cancels the step or job, so that nothing keeps running even if srun was killed.
+
+        `is_orderly`: srun's exit code shows that all processes ended by themselves after the interrupt.
+        """
         slurm_error = self._cancel() or commands.cancel_named(self._name)
         if not slurm_error:
             return
@@ -156,7 +160,8 @@ class _SrunStep:
         """Interrupts the ranks. If none runs yet, cancels the step or job; if Slurm does not answer, ends srun.
 
         Returns:
-            The signal that srun forwards to ranks that run, even without its controller. None if none is known to run.
+            The signal for srun, which forwards it to the ranks even without Slurm's controller. None if no rank is
+            known to run.
         """
         self.interrupted_code = self.interrupted_code or ExitCode.INTERRUPTED
         self._start_ending()
@@ -167,7 +172,7 @@ class _SrunStep:
 
     def _start_ending(self) -> None:
         self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends srun at once")
-        self._cancel_at_s = monotonic() + _ORDERLY_S
+        self._cancel_at_s = monotonic() + _ORDERLY_END_LIMIT_S
 
     def _interrupt_by_slurm(self) -> None:
         if slurm_error := self._cancel(signal_name="INT"):

@@ -25,8 +25,8 @@ class JobStatus:
     """Number of requested nodes."""
     node_list: str = ""
     """Allocated nodes, such as n[1-2]. Empty before the start."""
-    starts: str = ""
-    """Expected start in the cluster's time, such as 2026-11-21T17:43:35. Empty if unknown."""
+    expected_start: str = ""
+    """In the cluster's time, such as 2026-11-21T17:43:35. Empty if unknown."""
 
     @property
     def is_pending(self) -> bool:
@@ -49,8 +49,8 @@ def parse_squeue(text: str) -> JobStatus | None:
     fields = text.strip().partition("\n")[0].split("|", 4)
     if len(fields) < 5:
         return None
-    state, starts, nodes, node_list, reason = (_known_text(field) for field in fields)
-    return JobStatus(state, reason, nodes, node_list, starts)
+    state, expected_start, nodes, node_list, reason = (_known_text(field) for field in fields)
+    return JobStatus(state, reason, nodes, node_list, expected_start)
 
 
 def parse_scontrol(text: str) -> JobStatus | None:
@@ -65,6 +65,7 @@ def parse_scontrol(text: str) -> JobStatus | None:
 
 
 def _known_text(text: str) -> str:
+    """The text of a field. Empty for Slurm's marks of an unknown value."""
     return "" if text.strip() in _UNKNOWN_VALUES else text.strip()
 
 
@@ -116,6 +117,7 @@ _REASONS = {
 
 
 def _explain_reason(reason: str) -> _ReasonText:
+    """Explains a reason such as `Resources` or `(ReqNodeNotAvail, Reserved for maintenance)`."""
     name = reason.strip("()").partition(",")[0].strip()
     if explained := _REASONS.get(name) or _REASONS.get(reason.strip("()")):
         return explained
@@ -132,20 +134,20 @@ def waiting_message(job: str, status: JobStatus) -> str:
     text = f"job {job} waits for {nodes}"
     reason = status.reason or (status.state if status.state != "PENDING" else "")
     if reason:
-        meaning = _explain_reason(reason)
-        text += f": {reason}" + (f" ({meaning.explanation})" if meaning.explanation else "")
-        text += f"; {meaning.remedy.format(job=job)}" if meaning.remedy else ""
-    if status.starts:
-        text += f", expected to start {status.starts.replace('T', ' ')[:16]}"
+        explained = _explain_reason(reason)
+        text += f": {reason}" + (f" ({explained.explanation})" if explained.explanation else "")
+        text += f"; {explained.remedy.format(job=job)}" if explained.remedy else ""
+    if status.expected_start:
+        text += f", expected to start {status.expected_start.replace('T', ' ')[:16]}"
     return text
 
 
-def never_starts(status: JobStatus) -> tuple[str, str] | None:
+def explain_impossible_start(status: JobStatus) -> tuple[str, str] | None:
     """Reason and remedy for a job that can never start. None if waiting may help."""
-    meaning = _explain_reason(status.reason)
-    if not status.is_pending or not meaning.never_resolves:
+    explained = _explain_reason(status.reason)
+    if not status.is_pending or not explained.never_resolves:
         return None
-    return f"{status.reason} ({meaning.explanation})", meaning.remedy
+    return f"{status.reason} ({explained.explanation})", explained.remedy
 
 
 _END_REASONS = {

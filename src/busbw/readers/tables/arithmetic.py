@@ -17,7 +17,7 @@ EPSILON = 1e-3
 
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 _MAX_INFORMATIVE_WIDTH = 0.02
-"""Width of a ratio's interval below which the ratio is precise enough to distinguish numbers of ranks."""
+"""A ratio with a narrower interval is informative: precise enough to distinguish numbers of ranks."""
 _INFINITE = float("inf")
 
 
@@ -120,18 +120,18 @@ class RatioInterval(NamedTuple):
         return (self.low + self.high) / 2
 
     @property
-    def edges(self) -> tuple[float, float]:
+    def tolerant_bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the interval, extended by EPSILON."""
         return self.low / (1 + EPSILON), self.high / (1 - EPSILON)
 
     def contains(self, value: float) -> bool:
         """True if the interval, extended by EPSILON, contains the value."""
-        low, high = self.edges
+        low, high = self.tolerant_bounds
         return low <= value <= high
 
     def overlaps(self, other: "RatioInterval") -> bool:
         """True if the intervals overlap, with EPSILON as tolerance."""
-        low, high = self.edges
+        low, high = self.tolerant_bounds
         return low <= other.high and other.low <= high
 
 
@@ -157,29 +157,29 @@ class CommonRatio(NamedTuple):
 
     ratio: RatioInterval | None
     """None if no figure is precise enough."""
-    informative: int
+    informative_count: int
     """Number of figures that are precise enough to use."""
-    contradicting: int
+    contradicting_count: int
     """Number of informative figures that contradict the ratio."""
 
 
 def common_ratio(intervals: Iterable[RatioInterval]) -> CommonRatio:
     """Returns the ratio with the most agreeing informative figures, so that a few wrong ones do not matter.
 
-    The point that most intervals contain can always be the lower edge of one of them, so only lower edges are tried.
-    Among equally good edges, the highest wins.
+    Among the points that most intervals contain is always the lower bound of an interval. So only lower bounds are
+    tried; of equally good ones, the highest wins.
     """
     informative = [interval for interval in intervals if interval.high - interval.low < _MAX_INFORMATIVE_WIDTH]
     if not informative:
         return CommonRatio(None, 0, 0)
-    begins = sorted(interval.edges[0] for interval in informative)
-    ends = sorted(interval.edges[1] for interval in informative)
-    # At the n-th lower edge, n intervals have begun. Those with an upper edge below it have ended.
+    begins = sorted(interval.tolerant_bounds[0] for interval in informative)
+    ends = sorted(interval.tolerant_bounds[1] for interval in informative)
+    # At the n-th lower bound, n intervals have begun. Those with an upper bound below it have ended.
     _, shared_value = max(
-        (begun_count - bisect_left(ends, edge), edge) for begun_count, edge in enumerate(begins, start=1)
+        (begun_count - bisect_left(ends, begin), begin) for begun_count, begin in enumerate(begins, start=1)
     )
     agreeing = [interval for interval in informative if interval.contains(shared_value)]
     low, high = max(interval.low for interval in agreeing), min(interval.high for interval in agreeing)
-    if low > high:  # the intervals overlap only within the tolerance
+    if low > high:  # the intervals overlap only with the tolerance
         low = high = (low + high) / 2
     return CommonRatio(RatioInterval(low, high), len(informative), len(informative) - len(agreeing))

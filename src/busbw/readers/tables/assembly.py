@@ -1,4 +1,4 @@
-"""Assembles lines into tables: header, device list, rows, footer. text.py has one assembler per process of the log.
+"""Assembles lines into tables: header, device list, rows, footer. text.py has one assembler per writing process.
 
 The rows of a table are interpreted together when the table ends (inference.py). A long table is interpreted in chunks.
 A row may be broken over several lines: its beginning waits until a later line completes it.
@@ -17,7 +17,7 @@ from busbw.readers.tables.layouts import ColumnLayout, NotARowError, is_incomple
 from busbw.units import count_text
 
 _MAX_CONTINUATIONS = 40
-"""Number of later lines for which an incomplete row waits."""
+"""Number of later lines after which an incomplete row is refused."""
 _MAX_TEXT = 300
 """Characters of a refused line that are kept."""
 
@@ -54,7 +54,7 @@ class TableAssembler:
 
     @property
     def is_in_table(self) -> bool:
-        """True if a table is open, so that rows may follow."""
+        """True if the open table has a header or rows, so that rows may follow."""
         return self._facts is not None and (self._facts.has_header or self._has_rows)
 
     @property
@@ -76,7 +76,7 @@ class TableAssembler:
         return len(self._entries) >= CHUNK_ROWS
 
     def yield_chunk(self) -> Iterator[Event]:
-        """Yields the waiting rows as a chunk."""
+        """Yields the rows so far as a chunk of the open table."""
         yield from self._yield_chunk(is_last=False)
 
     def add_row(self, line: int, text: str, words: list[str]) -> Iterator[Event]:

@@ -19,8 +19,7 @@ _NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus
 class DocumentContext:
     """Headings and last command line before a table, collected while a document is read."""
 
-    document: str = ""
-    """First heading of the document."""
+    first_heading: str = ""
     heading: str = ""
     """Last heading, with a line about nodes and GPUs below it, if any."""
     command: str = ""
@@ -42,7 +41,7 @@ class DocumentContext:
                 self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
         elif match := _HEADING.match(text):
             self.heading = match[1][:200]
-            self.document = self.document or self.heading
+            self.first_heading = self.first_heading or self.heading
             self.command = self.program = ""
         elif "in-place" in text and re.search(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)", text):
             self.in_place_only = True

@@ -32,7 +32,8 @@ def is_fast_row(words: list[str]) -> bool:
         words[2] in DTYPES
         and words[0].isdecimal()
         and words[1].isdecimal()
-        and len(words[0]) < 19 > len(words[1])
+        and len(words[0]) < 19
+        and len(words[1]) < 19
         and words[3] in REDOPS
         and (root == "-1" or (root.isdecimal() and len(root) < 10))
     )

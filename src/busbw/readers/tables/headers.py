@@ -148,10 +148,8 @@ def _parse_rccl_version(text: str, facts: TableFacts) -> bool:
 def _parse_start(text: str, facts: TableFacts) -> bool:
     match = _STARTING.match(text)
     if match:
-        facts.program, facts.stated_collective = (
-            f"{match[1]}{match[2] or '_perf'}",
-            collectives.single_collective_in(match[1]),
-        )
+        facts.program = f"{match[1]}{match[2] or '_perf'}"
+        facts.stated_collective = collectives.single_collective_in(match[1])
     return match is not None
 
 
@@ -224,7 +222,10 @@ _LINE_PARSERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
     ("Check of ", _accept_without_content),
     ("Sum over ", _accept_without_content),
 )
-"""Beginning of a line after its '#', and the function that parses it. The function returns false for another line."""
+"""Beginning of a line after its '#', and the function that parses it.
+
+The function returns false if only the beginning matches.
+"""
 
 _PARSERS_BY_FIRST_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
 for _line_parser in _LINE_PARSERS:
@@ -252,11 +253,16 @@ def _make_rank(match: "re.Match[str]") -> Rank:
     )
 
 
+def _split_header(text: str) -> list[str]:
+    """Splits a column header into lower-case words. A unit in parentheses is a word of its own."""
+    return text.lower().replace("(", " (").split()
+
+
 def is_column_header(text: str) -> bool:
     """True if a line names the columns of a table."""
     if "algbw" not in text.lower():
         return False
-    words = text.lower().replace("(", " (").split()
+    words = _split_header(text)
     return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
 
 
@@ -264,12 +270,12 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
     """Parses a line above the rows that names placements, columns or units."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
         return False
-    words = text.lower().replace("(", " (").split()
+    words = _split_header(text)
     if is_column_header(text):
         facts.has_header = True
         placement_count = words.count("algbw")
         placements: tuple[Placement, ...] = BOTH
-        if placement_count == 2:  # an earlier line may have named them
+        if placement_count == 2:  # an earlier line may have named the placements
             placements = facts.columns.placements
         elif placement_count == 1:
             placements = ("unstated",)

@@ -26,10 +26,10 @@ class TableIdentity(NamedTuple):
 
 
 class _ColumnEvidence(NamedTuple):
-    names: frozenset[str]
+    collectives: frozenset[str]
     """Collectives that match the columns of all rows."""
     shares: int | None
-    """Size / count: the number of ranks for collectives with one share per rank, 1 for others. None if unclear."""
+    """Number of shares in the size: that of ranks for collectives with one share per rank, else 1. None if unclear."""
 
 
 def identify(
@@ -48,11 +48,11 @@ def identify(
         UsageError: The user claims a collective that the log contradicts.
     """
     evidence = _evaluate_columns(rows, facts)
-    possible = frozenset(name for name in evidence.names if _is_possible(name, ratio, evidence.shares))
+    possible = frozenset(name for name in evidence.collectives if _is_possible(name, ratio, evidence.shares))
     if claimed_collective:
         _require_possible_claim(claimed_collective, possible, ratio, facts, source)
     warnings = []
-    collective = claimed_collective or facts.stated_collective or _only_possible(rows, possible, facts.hint)
+    collective = claimed_collective or facts.stated_collective or _choose_collective(rows, possible, facts.hint)
     if facts.stated_collective and facts.stated_collective not in possible and not claimed_collective:
         warnings.append(
             f"the log states {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit "
@@ -63,7 +63,7 @@ def identify(
 
 
 def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvidence:
-    """Evaluates which columns the rows have, and their size / count."""
+    """Returns the evidence of the operator and root columns and of size / (count x element bytes)."""
     share_counts = {count for raw in rows if (count := share_count(raw)) is not None}
     shares = share_counts.pop() if len(share_counts) == 1 else None
     if shares is not None and (shares < 1 or shares != int(shares)):
@@ -95,7 +95,7 @@ def _widen(ratio: RatioInterval) -> tuple[float, float]:
     return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
 
 
-def _only_possible(rows: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
+def _choose_collective(rows: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
     """Returns the collective if only one is possible, or if the hint names a possible one. None otherwise."""
     if hint:
         return hint if hint in possible else None
@@ -166,11 +166,12 @@ def _rank_bounds(
     names = [collective] if collective else sorted(possible)
     if ratio is None or not names:
         return (1, 0)
-    bounds_by_name = [bounds for name in names if (bounds := collectives.rank_bounds(name, *_widen(ratio))) is not None]
-    if not bounds_by_name:
+    all_bounds = (collectives.rank_bounds(name, *_widen(ratio)) for name in names)
+    possible_bounds = [bounds for bounds in all_bounds if bounds is not None]
+    if not possible_bounds:
         return (1, 0)
-    is_unbounded = any(high == 0 for _, high in bounds_by_name)
-    return (min(low for low, _ in bounds_by_name), 0 if is_unbounded else max(high for _, high in bounds_by_name))
+    is_unbounded = any(high == 0 for _, high in possible_bounds)
+    return (min(low for low, _ in possible_bounds), 0 if is_unbounded else max(high for _, high in possible_bounds))
 
 
 def _require_possible_claim(

@@ -15,7 +15,7 @@ from busbw.readers.tables.quantities import half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
-_MAX_CONTRADICTING = 0.2
+_MAX_CONTRADICTING_SHARE = 0.2
 """Maximum share of informative figures that may contradict. Above it, the rows count as those of several runs."""
 _FIGURES_PER_ROW = 2
 """Number of placements in one row. A single row with a wrong size does not make a table mixed."""
@@ -124,8 +124,8 @@ class TableInference:
         self._select_interpretation(numbered_rows)
         common = self._common_ratio(numbered_rows)
         has_one_ratio = len(self.facts.group_ranks) < 2  # groups may differ in their number of ranks
-        max_contradicting = max(_FIGURES_PER_ROW, common.informative * _MAX_CONTRADICTING)
-        is_mixed = has_one_ratio and common.contradicting > max_contradicting
+        max_contradicting = max(_FIGURES_PER_ROW, common.informative_count * _MAX_CONTRADICTING_SHARE)
+        is_mixed = has_one_ratio and common.contradicting_count > max_contradicting
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs within the table: rows of different runs are mixed, and the collective and the "
@@ -181,9 +181,9 @@ class TableInference:
         """Selects the time unit and the data that algbw counts."""
         columns = self.facts.columns
         stated = Interpretation(columns.unit or "us", has_time=not columns.has_cpu_time)
-        self._interpretation, contradicting = arithmetic.best_interpretation(numbered_rows, stated)
+        self._interpretation, contradicting_count = arithmetic.best_interpretation(numbered_rows, stated)
         figure_count = sum(len(placements) for _, placements in numbered_rows)
-        if contradicting * 2 >= figure_count:
+        if contradicting_count * 2 >= figure_count:
             self._interpretation = stated  # none fits: the rows that contradict the header's unit are refused
         elif self._interpretation.unit != stated.unit:
             unit = self._interpretation.unit
@@ -221,12 +221,13 @@ class TableInference:
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the first row and the rows with the most digits of busbw, which determine the factor best."""
+    """Returns the first row and the rows with the most digits of busbw. These rows determine the factor best."""
     by_precision = sorted(range(len(entries)), key=lambda index: _count_busbw_digits(entries[index]), reverse=True)
     return [entries[index] for index in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
 
 
 def _count_busbw_digits(entry: Entry) -> int:
+    # Word 7 is the busbw out of place.
     return len(entry.words[7]) if isinstance(entry, fast_rows.SplitLine) else len(entry.placement_texts[0].busbw)
 
 

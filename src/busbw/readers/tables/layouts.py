@@ -16,7 +16,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?$")
 _INT = re.compile(r"-?\d{1,18}$")
 
-_ANCHOR = re.compile(
+_ROW_START = re.compile(
     rf"(?<![\w.+-])(\d{{1,18}})\s+(\d{{1,18}})\s+({'|'.join(sorted(DTYPES, key=len, reverse=True))})(?![\w.])"
 )
 
@@ -82,7 +82,7 @@ class NotARowError(ValueError):
     """Words that begin like a row are not one; the text has the reason."""
 
 
-_WIDTHS = {
+_FIGURES_PER_PLACEMENT = {
     6: 3,  # two placements without the wrong column
     8: 4,  # two placements with it
     10: 5,  # with copybw
@@ -91,12 +91,12 @@ _WIDTHS = {
     3: 3,  # one placement without the wrong column
     4: 4,  # one placement with it
 }
-"""Number of figures in a row, to the number of figures per placement."""
+"""Number of figures per placement, by the number of figures in a row."""
 
 
 def find_row_start(text: str) -> int:
     """Returns the position of two integers and an element type, where a row begins; -1 if the line has no row."""
-    match = _ANCHOR.search(text)
+    match = _ROW_START.search(text)
     return match.start() if match else -1
 
 
@@ -148,24 +148,24 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
 
 def _split_root(words: list[str], columns: ColumnLayout) -> tuple[int | None, list[str]]:
     """Splits the words after the operator into the root, if the row has that column, and the figures."""
-    widths = _widths(columns)
-    if len(words) in widths:
+    figure_counts = _figures_per_placement(columns).keys()
+    if len(words) in figure_counts:
         return None, words
-    if len(words) - 1 in widths and _INT.match(words[0]):
+    if len(words) - 1 in figure_counts and _INT.match(words[0]):
         root = int(words[0])
         return (root if root >= 0 else None), words[1:]
     raise NotARowError(f"{len(words)} figures fit no known layout: the row is cut or has unknown columns")
 
 
-def _widths(columns: ColumnLayout) -> dict[int, int]:
-    """Possible numbers of figures in a row, to the number of figures per placement or backend."""
+def _figures_per_placement(columns: ColumnLayout) -> dict[int, int]:
+    """Number of figures per placement or backend, by each possible number of figures in a row."""
     if columns.backends:  # one wrong column at the end, for all backends
         return {3 * len(columns.backends) + 1: 3}
-    return _WIDTHS
+    return _FIGURES_PER_PLACEMENT
 
 
 def _split_placements(figures: list[str], columns: ColumnLayout) -> tuple[PlacementText, ...]:
-    width = _widths(columns)[len(figures)]
+    width = _figures_per_placement(columns)[len(figures)]
     if columns.backends:
         starts = range(0, 3 * len(columns.backends), 3)
         return tuple(

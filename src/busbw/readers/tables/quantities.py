@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 }
 
 DTYPES = {name: name for name in ELEMENT_BYTES} | _OTHER_NAMES
-"""Type name in a log to the name in current nccl-tests."""
+"""Name of an element type in current nccl-tests, by its name in a log."""
 
 REDOPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum", "premulsum", "none"})
 

@@ -26,13 +26,11 @@ class RowBuilder:
         self._identity = identity
         self._us_per_unit = UNITS_US[interpretation.unit]
         self._has_cpu_time = facts.columns.has_cpu_time
-        self._may_have_passes = (
-            len(facts.rank_zero_processes) < 2
-        )  # sizes of several separate jobs would look like passes
-        # By group:
-        self._cycles: dict[int, int] = {}
-        self._first_configuration: dict[int, tuple[object, ...]] = {}
-        self._last_size: dict[int, int] = {}
+        # The repeated sizes of several separate jobs would look like passes.
+        self._may_have_passes = len(facts.rank_zero_processes) < 2
+        self._cycle_by_group: dict[int, int] = {}
+        self._first_configuration_by_group: dict[int, tuple[object, ...]] = {}
+        self._last_size_by_group: dict[int, int] = {}
 
     def rows(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> list[Row]:
         """Returns one row, or one per backend if the line has several side by side."""
@@ -98,18 +96,18 @@ class RowBuilder:
         )
 
     def _next_cycle(self, group: int, size: int, configuration: tuple[object, ...]) -> int:
-        """Returns the pass of a row.
+        """Returns the pass of a row: the value of `Row.cycle`.
 
         A new pass begins if the first configuration appears again with a size that is not larger than that of the row
         before. Some collectives round small sizes down to 0, so consecutive zeros belong to one pass.
         """
-        last_size = self._last_size.get(group, -1)
-        self._last_size[group] = size
+        last_size = self._last_size_by_group.get(group, -1)
+        self._last_size_by_group[group] = size
         if last_size < 0:
-            self._first_configuration[group] = configuration
-        elif size <= last_size and last_size > 0 and configuration == self._first_configuration[group]:
-            self._cycles[group] = self._cycles.get(group, 0) + 1
-        return self._cycles.get(group, 0)
+            self._first_configuration_by_group[group] = configuration
+        elif 0 < last_size >= size and configuration == self._first_configuration_by_group[group]:
+            self._cycle_by_group[group] = self._cycle_by_group.get(group, 0) + 1
+        return self._cycle_by_group.get(group, 0)
 
     def _make_figure(self, texts: PlacementText, numbers: PlacementNumbers, index: int) -> Figure | None:
         """Returns the figures of one placement; None if nothing was measured."""

@@ -104,7 +104,9 @@ def test_a_certain_problem_has_no_time_limit(reason: str, is_certain: bool) -> N
 
 
 def fits(requests: dict[str, str], selector: dict[str, str] | None = None, wanted: int = 1, **more: Any) -> str:
-    found = status.find_fit_problem(requests, selector or {}, NODES, node_count=wanted, scheduler="0/3 nodes", **more)
+    found = status.find_fit_problem(
+        requests, selector or {}, NODES, node_count=wanted, scheduler_message="0/3 nodes", **more
+    )
     return found.text if found else ""
 
 

@@ -3,7 +3,7 @@
 import pytest
 from launch_jobs import GOLDEN
 
-from busbw.launchers.slurm.error_text import NOT_STARTED, WAITS, error_line, remedy_for
+from busbw.launchers.slurm.error_text import NOT_STARTED, WAITS, last_errors, remedy_for
 
 SAID = (GOLDEN / "slurm" / "said" / "refusals.txt").read_text()
 REFUSALS = {part.partition("\n")[0]: part.partition("\n")[2] for part in SAID.split("# ")[1:]}
@@ -30,7 +30,7 @@ REFUSALS = {part.partition("\n")[0]: part.partition("\n")[2] for part in SAID.sp
     ],
 )
 def test_the_error_line_and_the_remedy(command: str, words: str, remedy: str) -> None:
-    assert error_line(REFUSALS[command]) == words
+    assert last_errors(REFUSALS[command]) == words
     assert remedy in remedy_for(REFUSALS[command])
 
 
@@ -39,8 +39,8 @@ def test_every_recorded_rejection_has_its_own_remedy() -> None:
 
 
 def test_short_messages() -> None:
-    assert error_line("") == ""
-    assert error_line("sbatch: something happened\n") == "something happened"
+    assert last_errors("") == ""
+    assert last_errors("sbatch: something happened\n") == "something happened"
     assert remedy_for("something happened") == "see Slurm's log for details"
 
 

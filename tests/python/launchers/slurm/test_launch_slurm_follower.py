@@ -15,7 +15,7 @@ from busbw.errors import BusbwError
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import cancellation, commands, disk_space, follower
 from busbw.launchers.slurm.files import FileTail
-from busbw.launchers.slurm.follower import DetachedError, Follower, SignalLog, signals
+from busbw.launchers.slurm.follower import DetachedError, Follower, SignalLog, logged_signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
@@ -52,7 +52,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 @pytest.fixture
 def received() -> Iterator[SignalLog]:
-    with signals() as received:
+    with logged_signals() as received:
         yield received
 
 
@@ -275,7 +275,7 @@ def test_files_that_nfs_reported_as_missing(
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "_ORDERLY_S", 0.0)
+    monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", 0.0)
     fake.says("squeue", RUNNING)
     output = RecordedOutput(
         TimedActions(
@@ -290,7 +290,7 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
 def test_the_second_interrupt_cancels_at_once(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
+    monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", NEVER_S)
     fake.says("squeue", RUNNING)
     output = RecordedOutput(
         TimedActions(
@@ -306,7 +306,7 @@ def test_the_second_interrupt_cancels_at_once(
 def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_too(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
+    monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", NEVER_S)
     fake.says("squeue", RUNNING)
     asking = "interrupted: asking Slurm to end job 12"
     output = RecordedOutput(
@@ -326,7 +326,7 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
 def test_an_interrupt_is_repeated_until_slurm_hears_it(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
+    monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", NEVER_S)
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     os.kill(os.getpid(), signal.SIGINT)
@@ -359,7 +359,7 @@ def test_three_interrupts_without_slurm(fake: FakeSlurm, folder: Path, received:
 def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_ORDERLY_S", "_RETRY_S"):
+    for name in ("_ORDERLY_END_LIMIT_S", "_RETRY_S"):
         monkeypatch.setattr(cancellation, name, 0.0)
     fake.says("squeue", RUNNING)
     os.kill(os.getpid(), signal.SIGINT)
@@ -411,7 +411,7 @@ def test_a_closed_reader_cancels(fake: FakeSlurm, folder: Path, received: Signal
 def test_signal_handlers_are_restored() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    with signals() as received:
+    with logged_signals() as received:
         os.kill(os.getpid(), signal.SIGHUP)
         received.wait(10.0)
         assert received == [signal.SIGHUP]

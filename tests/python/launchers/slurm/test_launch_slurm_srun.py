@@ -86,7 +86,7 @@ def test_an_end_without_slurm_reports_possible_remains(fake: FakeSlurm) -> None:
 def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(srun, "_ORDERLY_S", 0.3)
+    monkeypatch.setattr(srun, "_ORDERLY_END_LIMIT_S", 0.3)
     fake.says("squeue", error=AWAY, code=1)
     fake.says("scancel", error=AWAY, code=1)
     code, statuses, errors = interrupted()
@@ -105,7 +105,7 @@ def test_a_closed_reader_interrupts_running_ranks_with_or_without_slurm(
     if heeds:
         (fake.folder / "srun.heeds").touch()
     else:
-        monkeypatch.setattr(srun, "_ORDERLY_S", 0.3)
+        monkeypatch.setattr(srun, "_ORDERLY_END_LIMIT_S", 0.3)
     errors: list[bytes] = []
 
     def nobody_reads(_line: bytes) -> None:
@@ -148,7 +148,7 @@ def test_an_interrupt_before_the_first_line_goes_to_the_step_where_slurm_answers
 def test_a_step_that_does_not_end_is_cancelled_and_then_srun_is_ended(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(srun, "_ORDERLY_S", 0.3)
+    monkeypatch.setattr(srun, "_ORDERLY_END_LIMIT_S", 0.3)
     fake.says("squeue", f"12.0 {NAME}\n")
     assert interrupted()[0] == 130
     assert fake.asked("scancel")[0] == "scancel 12.0"

@@ -8,7 +8,7 @@ from launch_jobs import GOLDEN
 from busbw.launchers.slurm.status import (
     JobStatus,
     ended_message,
-    never_starts,
+    explain_impossible_start,
     parse_scontrol,
     parse_squeue,
     waiting_message,
@@ -117,16 +117,16 @@ def test_the_end_names_the_nodes_that_failed() -> None:
     "reason", ["BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "ReservationDeleted"]
 )
 def test_jobs_that_never_start(reason: str) -> None:
-    found = never_starts(JobStatus("PENDING", reason))
+    found = explain_impossible_start(JobStatus("PENDING", reason))
     assert found is not None
     assert reason in found[0]
     assert found[1]
-    assert never_starts(JobStatus("RUNNING", reason)) is None
+    assert explain_impossible_start(JobStatus("RUNNING", reason)) is None
 
 
 @pytest.mark.parametrize("label", squeue_lines() if (SAID / "squeue.txt").exists() else [])
 def test_jobs_that_may_start_later(label: str) -> None:
-    assert never_starts(status(label)) is None
+    assert explain_impossible_start(status(label)) is None
 
 
 def test_the_recordings_are_there() -> None:
