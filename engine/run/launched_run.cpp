@@ -40,7 +40,7 @@ Membership make_membership(const Options& options, const World& world) {
 }
 
 /// Index of this process's first GPU. As in nccl-tests, NCCL_TESTS_DEVICE gives it for each process. A launcher may
-/// show each process only its own GPUs.
+/// show each process only its own GPUs, which then begin with 0.
 int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
   if (options.first_device) return *options.first_device;
   const int ranks = ranks_per_process(options);
@@ -60,7 +60,7 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   return watched_call("opening NCCL and its GPUs", [&] { return make_nccl_backend_for(options, survey, config); });
 }
 
-/// Returns the variables that change what is measured and must be equal in all processes.
+/// Returns the variables that change what is measured and must be equal in all processes. NCCL_TESTS_DEVICE may differ.
 NamedValues common_tuning_environment() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
@@ -80,7 +80,7 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
     process.arguments += (process.arguments.empty() ? "" : " ") + argument;
   process.version = version();
   process.backend = backend.name();
-  process.library = backend.version();
+  process.library_version = backend.version();
   if (const auto library = backend.library()) {
     process.library_path = library->path;
     process.library_sha256 = library->sha256.value_or("");

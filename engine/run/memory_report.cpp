@@ -1,4 +1,4 @@
-// Sends each rank's memory use to rank 0. An unknown amount is sent as a flag and a 0.
+// Sends each rank's memory use to rank 0. Each amount follows a flag that tells if it is known.
 #include "run/memory_report.hpp"
 
 #include <optional>

@@ -34,8 +34,8 @@ void require_same(const std::vector<ProcessInfo>& processes, std::string Process
 
 /// Library as text: "2.28.9 (/usr/lib/libnccl.so.2, SHA-256 1c86...)".
 std::string library_text(const ProcessInfo& process) {
-  if (process.library_path.empty()) return process.library;
-  return fmt::format("{} ({}, SHA-256 {})", process.library, process.library_path,
+  if (process.library_path.empty()) return process.library_version;
+  return fmt::format("{} ({}, SHA-256 {})", process.library_version, process.library_path,
                      process.library_sha256.empty() ? "unknown" : process.library_sha256);
 }
 
@@ -43,7 +43,7 @@ std::string library_text(const ProcessInfo& process) {
 void require_same_library(const std::vector<ProcessInfo>& processes) {
   for (std::size_t i = 1; i < processes.size(); ++i) {
     const bool both_known = !processes[i].library_sha256.empty() && !processes[0].library_sha256.empty();
-    if (processes[i].library == processes[0].library &&
+    if (processes[i].library_version == processes[0].library_version &&
         (!both_known || processes[i].library_sha256 == processes[0].library_sha256))
       continue;
     throw UsageError(
@@ -97,8 +97,8 @@ std::string store_text(const std::vector<ProcessInfo>& processes) {
     by_address[processes[i].store_address].push_back(static_cast<int>(i));
   if (by_address.size() == 1) return by_address.begin()->first;
   std::string text;
-  for (const auto& [address, processes] : by_address)
-    text += fmt::format("{}{} (processes {})", text.empty() ? "" : ", ", address, number_list_text(processes));
+  for (const auto& [address, numbers] : by_address)
+    text += fmt::format("{}{} (processes {})", text.empty() ? "" : ", ", address, number_list_text(numbers));
   return text;
 }
 
@@ -157,7 +157,7 @@ Bytes ProcessInfo::packed() const {
       .add(arguments)
       .add(version)
       .add(backend)
-      .add(library)
+      .add(library_version)
       .add(library_path)
       .add(library_sha256)
       .add(store_address)
@@ -178,7 +178,7 @@ ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
   MessageReader reader(bytes);
   ProcessInfo info;
   for (auto field : {&ProcessInfo::host, &ProcessInfo::host_identity, &ProcessInfo::arguments, &ProcessInfo::version,
-                     &ProcessInfo::backend, &ProcessInfo::library, &ProcessInfo::library_path,
+                     &ProcessInfo::backend, &ProcessInfo::library_version, &ProcessInfo::library_path,
                      &ProcessInfo::library_sha256, &ProcessInfo::store_address})
     info.*field = reader.take_text();
   info.max_bytes = reader.take<std::uint64_t>();

@@ -19,7 +19,7 @@ struct ProcessInfo {
   std::string arguments;       // command line as typed
   std::string version;         // version of busbw
   std::string backend;         // "host", "nccl"
-  std::string library;         // version of the library to measure
+  std::string library_version;  // version of the library to measure
   std::string library_path;    // file of the library; empty if it has none
   std::string library_sha256;  // hash of that file; empty if unknown
   std::string store_address;   // address at which it reached the rendezvous store of process 0

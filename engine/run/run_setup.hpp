@@ -21,7 +21,7 @@ namespace busbw {
 double no_progress_limit_s(const Options& options);
 
 /// Calls a driver or a library with a time limit. If the limit passes or the user stops the program, CallWatchdog calls
-/// `on_failure`, which prints a message, and ends the process.
+/// `on_failure`, which prints a message, and then ends the process.
 class WatchedCall {
  public:
   WatchedCall(const Options& options, std::function<void(const CallFailure&)> on_failure)

@@ -13,15 +13,15 @@ namespace {
 
 // Minimum number of operations for warnings about ranks. With fewer, one interruption is a large part of the time.
 constexpr double kMinOperations = 20;
-// A rank is slow to launch if it takes more than this many times the median rank's time, and this much longer.
+// A rank is slow to launch if its launch time exceeds the median rank's by this factor and by this difference.
 constexpr double kSlowLaunchFactor = 2;
 constexpr double kMinSlowLaunchS = 10e-6;
-// A rank is late if it began at least this long after all others, and if the delay is at least this fraction of the
-// time of all operations.
+// A rank is late if it began after all others by at least this time, and by at least this fraction of the time of all
+// operations.
 constexpr double kMinLateS = 100e-6;
 constexpr double kMinLateShare = 0.1;
-// A clock moved if its values before and after differ by more than this fraction of the larger one, and by more than
-// this.
+// A clock moved if its values before and after differ by more than this fraction of the larger one and by more than
+// this frequency.
 constexpr double kMinClockChangeShare = 0.05;
 constexpr double kMinClockChangeHz = 60e6;
 

@@ -13,7 +13,7 @@ namespace busbw {
 /// drawn for the element. The operator determines the values of the other slots, such as 0 for a sum of floats.
 class ContributionSlots {
  public:
-  /// `max_drawn` is the number of drawn values per element; with fewer ranks there are fewer.
+  /// `max_drawn`: maximum number of drawn values per element. There are fewer if there are fewer ranks.
   ContributionSlots(int ranks, int max_drawn)
       : ranks_(ranks),
         drawn_count_(std::min(ranks, max_drawn)),

@@ -57,9 +57,9 @@ bool gives_mean_in(double x, int contributors, int ranks, double mean) {
          contributors * round_through<T, Compute>(x * inverse_in_compute) == mean;
 }
 
-/// As gives_mean_in, for every type that libraries compute in: T, double, float, and half for 8-bit types. T itself
-/// needs no test. Computing in double gives the same result, because double holds each product exactly and shows on
-/// which side of a midpoint each quotient is.
+/// As gives_mean_in, for every type that libraries compute in: T, double, float, and half for 8-bit types. Computing in
+/// T needs no test, because computing in double and rounding to T gives the same result: double holds each product
+/// exactly and shows on which side of a midpoint each quotient is.
 template <class T>
 bool has_unique_average(double x, int contributors, int ranks, double mean) {
   bool is_unique = gives_mean_in<T, double>(x, contributors, ranks, mean);

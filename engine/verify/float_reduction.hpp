@@ -26,7 +26,7 @@ class FloatReduction {
   FloatReduction(Redop op, int ranks)
       : op_(op),
         is_average_rounded_(op == Redop::avg && !has_exact_inverse(ranks)),
-        slots_(ranks, values_per_element(op, is_average_rounded_)) {
+        slots_(ranks, max_drawn_count(op, is_average_rounded_)) {
     if (is_average_rounded_) exact_averages_ = find_exact_averages<T>(ranks);
   }
 
@@ -98,8 +98,9 @@ class FloatReduction {
     return std::has_single_bit(divisor) && -std::countr_zero(divisor) >= kLimit.smallest_exponent();
   }
 
-  /// Number of drawn values. A type with few bits gets fewer, because their sum or product must be exact.
-  static int values_per_element(Redop op, bool is_average_rounded) {
+  /// Maximum number of drawn values per element. A type with few bits gets fewer, because their sum or product must be
+  /// exact.
+  static int max_drawn_count(Redop op, bool is_average_rounded) {
     if (is_average_rounded) return 2;
     if (op == Redop::max || op == Redop::min) return 8;
     return op == Redop::prod || kLimit.significand_bits < 8 ? 4 : 8;
@@ -126,7 +127,7 @@ class FloatReduction {
   }
 
   /// For prod: an integer times a power of two. The product of an element's integers is below 2^significand_bits, and
-  /// the powers keep the product of any factors a normal number.
+  /// the powers keep the product of any subset of the factors a normal number.
   double drawn_factor(int slot, std::size_t position) const {
     const int drawn_count = slots_.drawn_count();
     // The significand's bits are distributed over the slots at random, starting at a random slot. The last slot gets

@@ -106,6 +106,7 @@ class IntegerReduction {
   /// Slots from drawn_count() on hold pairs of fillers that cancel: a number and its negative (sum) or inverse (prod).
   /// Losing, doubling or replacing any one of them changes the result.
   std::uint64_t filler(int slot, std::size_t position) const {
+    // The low bits 11 make the number odd, so that it has an inverse, and different from 1.
     std::uint64_t value = drawn_value(slots_.drawn_count(), position) | 3;
     if ((slot - slots_.drawn_count()) % 2 == 0) return value;
     if (op_ != Redop::prod) return 0 - value;

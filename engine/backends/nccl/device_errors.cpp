@@ -16,8 +16,7 @@ namespace {
 // GPUs in one process, a kernel of one GPU trapped, and CUDA reported the error for another GPU.
 constexpr std::string_view kXidRemedy =
     "find the GPU that failed by its Xid message (dmesg | grep Xid), which may be another GPU of the process, and "
-    "check "
-    "nvidia-smi";
+    "check nvidia-smi";
 constexpr std::string_view kDefaultRemedy = "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)";
 
 struct Remedy {

@@ -16,8 +16,8 @@ std::string device_error_message(std::string_view where, std::string_view activi
 /// True if the error means that the GPU, or the process's access to it, is lost, so that no later call can succeed.
 bool is_device_lost(std::string_view error_name);
 
-/// Remedy for an error of NCCL with the text `message`. If the text quotes a known CUDA error, the remedy for that
-/// error.
+/// Remedy for an NCCL error with the text `message`: that of the CUDA error that the text quotes, or else to run
+/// with NCCL_DEBUG=WARN.
 std::string_view remedy_of_library_error(std::string_view message);
 
 /// Error message if a GPU has too little memory: the requested bytes and, if known, the free bytes. `purpose`: "a send

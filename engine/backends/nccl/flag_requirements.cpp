@@ -19,7 +19,7 @@ FlagRequirement make_kernel_requirement(const DeviceKernelInfo& kernel, int head
   FlagRequirement requirement{fmt::format("-D {} (--device_implementation)", kernel.number),
                               "leave -D out",
                               {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclTeamLsa"},
-                              headers_version};
+                              /*since=*/headers_version};
   // Before 2.29, kernel and library had to have exactly the same layout of a device communicator.
   if (headers_version < 22900) requirement.before = 22900;
   return requirement;
@@ -51,12 +51,12 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
 std::string unmet_requirement(const std::vector<FlagRequirement>& requirements, int version, const std::string& path,
                               const std::function<bool(const char*)>& has_function) {
   for (const FlagRequirement& requirement : requirements) {
-    const std::string allowed = requirement.before
-                                    ? fmt::format("{} up to, not including, {}", short_version_text(requirement.since),
-                                                  short_version_text(requirement.before))
-                                    : fmt::format("{} or later", short_version_text(requirement.since));
+    const std::string allowed_versions =
+        requirement.before ? fmt::format("{} up to, not including, {}", short_version_text(requirement.since),
+                                         short_version_text(requirement.before))
+                           : fmt::format("{} or later", short_version_text(requirement.since));
     const std::string remedy =
-        fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed, requirement.remedy);
+        fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed_versions, requirement.remedy);
     std::vector<const char*> missing_functions;
     for (const char* function : requirement.functions)
       if (!has_function(function)) missing_functions.push_back(function);

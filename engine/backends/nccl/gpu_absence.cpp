@@ -14,8 +14,8 @@ namespace {
 constexpr const char* kUseHost = "or use --backend host";
 
 /// True if this value of CUDA_VISIBLE_DEVICES hides all GPUs.
-bool hides_all_gpus(const std::string& visible) {
-  return visible.empty() || visible == "-1" || visible == "NoDevFiles";
+bool hides_all_gpus(const std::string& visible_devices) {
+  return visible_devices.empty() || visible_devices == "-1" || visible_devices == "NoDevFiles";
 }
 
 }  // namespace
@@ -33,14 +33,14 @@ std::string no_gpu_message(const GpuProbe& probe) {
         "the driver supports CUDA {}, this program was built with CUDA {}: install a newer driver, or a build "
         "with an older CUDA, {}",
         cuda_version_text(probe.driver_version), cuda_version_text(probe.runtime_version), kUseHost);
-  if (probe.error_name == "cudaErrorNoDevice" && probe.visible) {
-    if (hides_all_gpus(*probe.visible))
+  if (probe.error_name == "cudaErrorNoDevice" && probe.visible_devices) {
+    if (hides_all_gpus(*probe.visible_devices))
       return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name GPUs of nvidia-smi -L, {}",
-                         printable_value(*probe.visible), kUseHost);
+                         printable_value(*probe.visible_devices), kUseHost);
     return fmt::format(
         "CUDA_VISIBLE_DEVICES={} shows no GPU: its first entry does not exist, or an entry is repeated; use entries of "
         "nvidia-smi -L, {}",
-        printable_value(*probe.visible), kUseHost);
+        printable_value(*probe.visible_devices), kUseHost);
   }
   if (probe.error_name == "cudaErrorNoDevice")
     return fmt::format(
@@ -65,12 +65,12 @@ std::string no_gpu_message(const GpuProbe& probe) {
   return device_error_message("looking for GPUs", "CUDA's start", probe.error_name, probe.error_text) + ", " + kUseHost;
 }
 
-std::string visible_devices_hint(const std::optional<std::string>& visible, int visible_count) {
-  if (!visible || visible->empty()) return {};
-  const auto named_count = 1 + std::ranges::count(*visible, ',');
+std::string visible_devices_hint(const std::optional<std::string>& visible_devices, int visible_count) {
+  if (!visible_devices || visible_devices->empty()) return {};
+  const auto named_count = 1 + std::ranges::count(*visible_devices, ',');
   if (named_count <= visible_count) return {};
   return fmt::format("; CUDA_VISIBLE_DEVICES={} names {}, but CUDA stops at the first one that does not exist",
-                     printable_value(*visible), named_count);
+                     printable_value(*visible_devices), named_count);
 }
 
 }  // namespace busbw

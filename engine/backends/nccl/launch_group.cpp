@@ -110,6 +110,7 @@ LaunchGroup::Member::~Member() {
   }
   MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
   queue.is_leaving.store(true, std::memory_order_release);
+  // A leader that has not joined yet is refused. A leader that has joined may still use the issuer until it leaves.
   LeaderState expected = LeaderState::absent;
   if (!group_.leader_state_.compare_exchange_strong(expected, LeaderState::refused))
     spin_until([&] { return group_.leader_state_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});

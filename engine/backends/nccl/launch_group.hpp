@@ -1,8 +1,8 @@
 #pragma once
-// Issues the operations of the -g ranks of one -t thread. Each rank has its own thread, which submits requests. The
-// thread of the group's first member, the leader, issues every operation for all members. As in nccl-tests, the driver
-// thus sees one thread per -g GPUs while operations are timed. This file knows no CUDA; OperationIssuer calls the
-// driver.
+// Issues the operations of -g ranks from one thread, as each -t thread of nccl-tests does. Here every rank also has a
+// thread of its own, which submits requests. The thread of the group's first member, the leader, issues each operation
+// for all members, so the driver sees one thread per -g GPUs while operations are timed. This file knows no CUDA;
+// OperationIssuer calls the driver.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

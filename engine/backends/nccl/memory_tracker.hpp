@@ -16,7 +16,8 @@ namespace busbw {
 class MemoryTracker {
  public:
   /// A tracker that is not `enabled` queries and reports nothing.
-  MemoryTracker(bool enabled, const std::optional<NvmlGpu>& gpu) : enabled_(enabled), free_before_(free_bytes()) {
+  MemoryTracker(bool enabled, const std::optional<NvmlGpu>& gpu)
+      : enabled_(enabled), free_after_last_step_(free_bytes()) {
     if (enabled_ && gpu) use_.context_bytes = gpu->process_bytes();
   }
 
@@ -26,7 +27,8 @@ class MemoryTracker {
   std::optional<MemoryUse> use() const {
     if (!enabled_) return std::nullopt;
     MemoryUse use = use_;
-    if (const auto free_now = free_bytes(); free_now && free_before_) use.collective_bytes = *free_before_ - *free_now;
+    if (const auto free_now = free_bytes(); free_now && free_after_last_step_)
+      use.collective_bytes = *free_after_last_step_ - *free_now;
     return use;
   }
 
@@ -39,12 +41,12 @@ class MemoryTracker {
   }
   void add_step(std::optional<std::int64_t>& bytes) {
     const auto free_now = free_bytes();
-    if (free_now && free_before_) bytes = bytes.value_or(0) + *free_before_ - *free_now;
-    free_before_ = free_now;
+    if (free_now && free_after_last_step_) bytes = bytes.value_or(0) + *free_after_last_step_ - *free_now;
+    free_after_last_step_ = free_now;
   }
 
   bool enabled_;
-  std::optional<std::int64_t> free_before_;  // free bytes after the last step
+  std::optional<std::int64_t> free_after_last_step_;
   MemoryUse use_;
 };
 

@@ -17,7 +17,7 @@ namespace busbw {
 struct Gpu {
   std::string name;                         // "NVIDIA H200"
   std::string bus_id;                       // "0000:0f:00"
-  std::optional<std::size_t> free_bytes;    // known if the survey was made before forks
+  std::optional<std::size_t> free_bytes;    // empty unless the survey got `forks_follow`
   std::optional<int> compute_capability{};  // 90 for 9.0
 };
 
@@ -36,17 +36,17 @@ std::string nccl_headers();
 /// survive a fork.
 GpuSurvey survey_gpus(bool forks_follow);
 
-/// Ranks and GPUs of this process, and the flags.
+/// Ranks and GPUs of this process, and the flags that the backend needs.
 struct NcclBackendConfig {
   int ranks = 1;             // number of ranks of this process and its forks
-  int first_rank = 0;        // rank in the job of the first of them
+  int first_rank = 0;        // job rank of the first of them
   int first_device = 0;      // GPU of the first of them
   std::string library = {};  // --library; empty: search for it
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: one thread issues the operations of this many consecutive ranks
   Faults faults = {};        // --fault
-  NcclOptions flags = {};
+  NcclOptions flags = {};    // flags that change how NCCL is used
 };
 
 /// Throws EnvironmentError if a rank would have no GPU of its own, or if no library is found.

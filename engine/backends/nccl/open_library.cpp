@@ -46,19 +46,19 @@ std::vector<std::string> find_wheel_libraries() {
   return libraries;
 }
 
-/// `named_by` begins the error message: the option or variable that named the library.
-void* open_or_throw(const std::string& path, const std::string& named_by) {
+/// `source` begins the error message: the option or variable that named the library.
+void* open_or_throw(const std::string& path, const std::string& source) {
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(
-      fmt::format("{} {} cannot be loaded: {}; name another NCCL library, or leave it out", named_by, path, dlerror()));
+      fmt::format("{} {} cannot be loaded: {}; name another NCCL library, or leave it out", source, path, dlerror()));
 }
 
 /// Opens the first library of the search order.
 void* open_first(const LibrarySearch& search) {
-  if (!search.named.empty()) return open_or_throw(search.named, search.named_by);
+  if (!search.named_path.empty()) return open_or_throw(search.named_path, search.path_source);
   // Symbols of a preloaded library are among the program's own.
   if (dlsym(RTLD_DEFAULT, "ncclGetVersion")) return dlopen(nullptr, RTLD_NOW);
-  // A library that is installed with the program has precedence. If it cannot be loaded, that is an error.
+  // A library that is installed with the program precedes the system's. If it cannot be loaded, that is an error.
   if (!search.wheel_files.empty()) return open_or_throw(search.wheel_files.front(), "the wheel's library");
   if (void* const handle = dlopen(search.system_library.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(fmt::format(
@@ -83,11 +83,11 @@ LibrarySearch library_search(const std::string& option, Environment environment)
   LibrarySearch search;
   const auto variable = environment(kLibraryVariable);
   if (!option.empty()) {
-    search.named = option;
-    search.named_by = "--library";
+    search.named_path = option;
+    search.path_source = "--library";
   } else if (variable && !variable->empty()) {
-    search.named = *variable;
-    search.named_by = kLibraryVariable;
+    search.named_path = *variable;
+    search.path_source = kLibraryVariable;
   }
   search.wheel_files = find_wheel_libraries();
   return search;
@@ -97,7 +97,7 @@ void* OpenedLibrary::find(const char* function, int since) const {
   return is_nccl_version(version) && version < since ? nullptr : dlsym(handle, function);
 }
 
-std::string OpenedLibrary::named() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
+std::string OpenedLibrary::name_text() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
 
 OpenedLibrary open_nccl(const LibrarySearch& search) {
   OpenedLibrary library;
@@ -109,7 +109,7 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
   if (!missing.empty())
     throw EnvironmentError(
         fmt::format("{} is not a library with NCCL's interface: it lacks {}; name another with --library",
-                    library.path.empty() ? search.named : library.path, fmt::join(missing, ", ")));
+                    library.path.empty() ? search.named_path : library.path, fmt::join(missing, ", ")));
   const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version);
   if (result != 0)
     throw EnvironmentError(
@@ -120,7 +120,7 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
     throw EnvironmentError(
         fmt::format("{} is too old; use 2.18 or later: name another with --library, or "
                     "install one (pip install nvidia-nccl-cu13)",
-                    library.named()));
+                    library.name_text()));
   return library;
 }
 

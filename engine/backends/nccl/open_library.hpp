@@ -10,8 +10,8 @@ namespace busbw {
 
 /// Places to search, in this order: the user's choice, LD_PRELOAD, the Python environment, the system.
 struct LibrarySearch {
-  std::string named;                            // path that the user named, or empty
-  std::string named_by;                         // how: "--library" or "BUSBW_NCCL_LIBRARY"
+  std::string named_path;                       // path that the user named, or empty
+  std::string path_source;                      // "--library" or "BUSBW_NCCL_LIBRARY"; empty without a path
   std::vector<std::string> wheel_files;         // existing files of the wheel nvidia-nccl-cu*
   std::string system_library = "libnccl.so.2";  // name for the loader
 };
@@ -31,7 +31,7 @@ struct OpenedLibrary {
   /// nevertheless.
   void* find(const char* function, int since = 0) const;
   /// Name for messages: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
-  std::string named() const;
+  std::string name_text() const;
 };
 
 /// Opens the library. Throws EnvironmentError if none is found, if it lacks a function that every run needs, or if it

@@ -25,8 +25,7 @@ std::optional<std::string> peer_access_warning(const std::vector<std::pair<std::
   if (pairs.size() > kMaxNamedPairs) pairs_text += fmt::format(" and {} more pairs", pairs.size() - kMaxNamedPairs);
   return fmt::format(
       "GPUs {} have no access to each other's memory, so NCCL moves their data through the host's; check busbw topo "
-      "and "
-      "nvidia-smi topo -p2p r, and turn PCIe ACS off if no virtual machine needs it",
+      "and nvidia-smi topo -p2p r, and turn PCIe ACS off if no virtual machine needs it",
       pairs_text);
 }
 

@@ -31,6 +31,7 @@ class RasConnection {
  public:
   explicit RasConnection(int ticks) : ticks_left_(ticks) {}
 
+  /// Subtracts the ticks since the last call. Returns true if none are left.
   bool is_expired() {
     ticks_left_ -= static_cast<int>(std::min<std::uint64_t>(ticker_.take_elapsed(), 1000));
     return ticks_left_ <= 0;
@@ -48,8 +49,8 @@ class RasConnection {
   /// Receives until `is_complete` holds, the other side closes or `ticks` have passed. Returns the last `is_complete`.
   template <class IsComplete>
   bool receive_until(int ticks, IsComplete is_complete) {
-    const int end_ticks_left = ticks_left_ - ticks;
-    while (!is_expired() && ticks_left_ > end_ticks_left && received_.size() < kMaxAnswerBytes) {
+    const int min_ticks_left = ticks_left_ - ticks;
+    while (!is_expired() && ticks_left_ > min_ticks_left && received_.size() < kMaxAnswerBytes) {
       if (is_complete(received_)) return true;
       pollfd readable{socket_.number(), POLLIN, 0};
       if (poll(&readable, 1, kTickMs) <= 0) continue;

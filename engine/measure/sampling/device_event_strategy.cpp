@@ -1,3 +1,4 @@
+// Runs a batch with device timestamps, and turns the timestamps into samples.
 #include "measure/sampling/device_event_strategy.hpp"
 
 #include <algorithm>
@@ -67,8 +68,8 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
 void DeviceEventStrategy::add_samples(Samples& batch) const {
   for (std::size_t iteration = 0; iteration < runner_.iterations(); ++iteration) {
     const double elapsed_s = timestamps_.seconds(iteration);
-    // The first iteration includes a wait for other ranks, which would distort one sample per launch of a graph and the
-    // device time. A batch of one iteration has no other.
+    // The first iteration includes a wait for other ranks, which would distort one sample of each graph launch, and the
+    // device time. It counts nevertheless if it is the batch's only iteration.
     const bool is_first = iteration == 0;
     const bool is_distorted = is_first && runner_.iterations() > 1;
     if (is_first && !batch.first_iteration_s) batch.first_iteration_s = elapsed_s;

@@ -18,7 +18,7 @@ class DeviceEventStrategy final : public SamplingStrategy {
  private:
   /// Moment at which the device's clock state is queried.
   enum class ClockQuery { never, while_running, after_completion };
-  /// Selects when to query the clocks. The query must not be timed; during the batch is best if the batch hides it.
+  /// Selects when to query the clocks: during the batch, unless the query would become part of the batch's total time.
   ClockQuery select_clock_query() const;
   /// Runs all iterations once, or launches their graph once. Returns the host-clock time.
   HostTiming launch(Samples& batch, ClockQuery query);

@@ -1,3 +1,4 @@
+// Counts the calls, timestamps and graph nodes of a batch against the capacity of a gate.
 #include "measure/sampling/gate_capacity.hpp"
 
 #include <algorithm>
@@ -9,13 +10,16 @@ namespace {
 // about 1,000 launches, and no document says that graphs need less. Gates with a capacity of 40 stay below that with
 // separate launches, even if an operation needs several.
 constexpr std::size_t kGraphNodesPerOperation = 25;
+// One timestamp before and one after all iterations.
+constexpr std::size_t kOuterTimestamps = 2;
 
 std::size_t remaining(std::size_t capacity, std::size_t used) { return capacity <= used ? 0 : capacity - used; }
 
 }  // namespace
 
 std::size_t GateCapacity::iterations() const {
-  return std::min(calls_.iterations, remaining(capacity_, calls_.per_operation + 2) / calls_.per_iteration);
+  return std::min(calls_.iterations,
+                  remaining(capacity_, calls_.per_operation + kOuterTimestamps) / calls_.per_iteration);
 }
 
 std::size_t GateCapacity::timestamped_iterations() const {
@@ -23,7 +27,7 @@ std::size_t GateCapacity::timestamped_iterations() const {
 }
 
 bool GateCapacity::fits_graph() const {
-  return capacity_ > calls_.per_operation + 2 && fits_nodes(calls_.iterations * calls_.per_iteration);
+  return capacity_ > calls_.per_operation + kOuterTimestamps && fits_nodes(calls_.iterations * calls_.per_iteration);
 }
 
 bool GateCapacity::fits_timestamped_graph() const {

@@ -12,8 +12,8 @@ struct BatchCalls {
   std::size_t iterations;
 };
 
-/// Capacity of a closed gate for a batch. One operation is deducted: ranks issue it first, to wait for the last gate to
-/// open.
+/// Capacity of a closed gate for a batch. One operation is deducted: each rank issues it first, and it ends when the
+/// last rank has opened its gate.
 class GateCapacity {
  public:
   /// `capacity` is Gate::capacity.

@@ -1,3 +1,4 @@
+// Runs iterations in gated groups: those that one closing of the gate holds back.
 #include "measure/sampling/gated_event_strategy.hpp"
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 namespace busbw {
 namespace {
 
-// Maximum number of gated groups that give the device time. More than one is needed if few iterations fit behind the
-// gate.
+// Maximum number of gated groups that give the device time. More than one is needed if the batch does not fit behind
+// the gate.
 constexpr std::size_t kMaxGatedGroups = 8;
 
 }  // namespace

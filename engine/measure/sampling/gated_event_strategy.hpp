@@ -9,15 +9,16 @@
 
 namespace busbw {
 
-/// The total time is always separate. Without a usable gate, samples include launches, and there is no device time.
+/// The total time is always TotalTime::separate. Without a usable gate, samples include launches, and there is no
+/// device time.
 class GatedEventStrategy final : public SamplingStrategy {
  public:
   explicit GatedEventStrategy(IterationRunner& runner)
       : runner_(runner), timestamps_(*runner.communicator().timestamps(), runner.has_untimed_barriers()) {}
   /// Adds no device time, because the timestamps are visible in short iterations.
   void sample(Samples& batch) override;
-  /// Runs iterations behind the gate without timestamps between them: a batch of -n, or as many as fit into a few
-  /// gated groups.
+  /// Runs iterations behind the gate without timestamps between them: a batch of -n, or as many as fit if
+  /// the gate is closed a few times.
   void measure_device_time(Samples& samples) override;
 
  private:

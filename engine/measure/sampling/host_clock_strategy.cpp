@@ -1,3 +1,4 @@
+// Runs a batch with host timestamps, and turns them into samples and a total time.
 #include "measure/sampling/host_clock_strategy.hpp"
 
 namespace busbw {

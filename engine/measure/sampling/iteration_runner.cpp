@@ -1,3 +1,4 @@
+// Loops over operations, iterations and graph launches, with the waits of -z.
 #include "measure/sampling/iteration_runner.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ constexpr std::size_t kProgressStride = 256;
 }  // namespace
 
 // Inlined, because two function calls per operation take a tenth of an operation of 0.3 us.
-[[gnu::always_inline]] inline void IterationRunner::call(std::uint64_t number) {
+[[gnu::always_inline]] inline void IterationRunner::issue_operation(std::uint64_t number) {
   issued_.next(case_.buffers.region_bytes());
   case_.collective.run(communicator_,
                        case_.buffers.call(case_.placement, number, case_.dtype, case_.redop, case_.root));
@@ -41,12 +42,12 @@ void IterationRunner::align_ranks() {
   world_.barrier();
   const bool is_alone_on_host = world_.size() == 1 && !has_device_clock();
   if (is_alone_on_host) return;
-  call(0);
+  issue_operation(0);
   communicator_.synchronize();
 }
 
 void IterationRunner::run_operation(std::uint64_t number) {
-  call(number);
+  issue_operation(number);
   if (!waits()) return;
   communicator_.synchronize();
   if (settings_.blocking == kBarrierAfterOperation) world_.barrier();
@@ -56,23 +57,23 @@ void IterationRunner::run_iteration(std::uint64_t iteration) {
   const auto aggregated = static_cast<std::uint64_t>(settings_.aggregated_iterations);
   const std::uint64_t first = iteration * aggregated;
   // Operations that are waited for one by one cannot be started as one.
-  const bool as_one = aggregated > 1 && (!waits() || has_untimed_barriers());
-  if (!as_one) {
+  const bool starts_as_group = aggregated > 1 && (!waits() || has_untimed_barriers());
+  if (!starts_as_group) {
     for (std::uint64_t operation = 0; operation < aggregated; ++operation) run_operation(first + operation);
     return;
   }
   communicator_.begin_group();
-  for (std::uint64_t operation = 0; operation < aggregated; ++operation) call(first + operation);
+  for (std::uint64_t operation = 0; operation < aggregated; ++operation) issue_operation(first + operation);
   communicator_.end_group();
   if (waits()) communicator_.synchronize();
 }
 
 void IterationRunner::run_batch() {
   const std::size_t count = iterations();
-  const bool is_one_call = settings_.aggregated_iterations == 1 && !waits();
+  const bool is_one_operation = settings_.aggregated_iterations == 1 && !waits();
   for (std::size_t iteration = 0; iteration < count; ++iteration) {
     if (iteration % kProgressStride == 0) world_.enter(Phase::timing);
-    is_one_call ? call(iteration) : run_iteration(iteration);
+    is_one_operation ? issue_operation(iteration) : run_iteration(iteration);
   }
 }
 

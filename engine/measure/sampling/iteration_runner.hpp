@@ -32,11 +32,12 @@ class IterationRunner {
       : world_(world), issued_(world.issued()), communicator_(communicator), case_(sampled_case), settings_(settings) {}
 
   /// Runs the untimed iterations, at least one. They also open connections that are made on first use. Returns the
-  /// estimated seconds of one iteration, which the first one makes too long rather than too short.
+  /// estimated seconds of one iteration. The first operation may be slow, so the estimate is rather too long than too
+  /// short.
   double warm_up();
-  /// Aligns the ranks with a barrier and one untimed operation. In a large job, ranks leave a barrier over
-  /// milliseconds, and the first would wait for the last within the timed part. An operation ends on all ranks at about
-  /// the same moment. It also wakes an idle device, as in nccl-tests.
+  /// Aligns the ranks with a barrier and one untimed operation. In a large job, ranks leave a barrier
+  /// milliseconds apart, and the first would wait for the last within the timed part. An operation ends on all ranks at
+  /// about the same moment. It also wakes an idle device, as in nccl-tests.
   void align_ranks();
   /// Issues one operation with the waits of -z.
   void run_operation(std::uint64_t number);
@@ -45,8 +46,8 @@ class IterationRunner {
   /// Runs a batch and takes timestamps around each iteration. With -z 3 it returns the host seconds of the iterations
   /// without the untimed barriers between them, otherwise 0.
   double run_with_timestamps(IterationTimestamps& timestamps);
-  /// Times a batch by the host clock, with -G of all its launches. The clock is read only before and after all, as in
-  /// nccl-tests.
+  /// Times a batch by the host clock, with -G all launches of its graph. The clock is read only at the start and the
+  /// end, as in nccl-tests.
   HostTiming time_batch();
 
   /// Captures `operations` and launches the graph once, untimed, which uploads it to the device.
@@ -84,7 +85,8 @@ class IterationRunner {
   double expected_iteration_s() const { return expected_iteration_s_; }
 
  private:
-  void call(std::uint64_t number);
+  /// Issues one operation without the waits of -z.
+  void issue_operation(std::uint64_t number);
   /// Runs a batch with nothing avoidable between its iterations.
   void run_batch();
 

@@ -1,3 +1,4 @@
+// Alternates between running a batch on all ranks and the decision to stop, which rank 0 makes.
 #include "measure/sampling/placement_sampling.hpp"
 
 #include <algorithm>
@@ -90,7 +91,7 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
                             const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
   enter(world, communicator, Phase::warmup);
   IterationRunner runner(world, communicator, sampled_case, settings);
-  Samples outside_batches;
+  Samples outside_batches;  // clock state before the batches, and device time after them
   VisibleOverhead overhead = decide_overhead(runner, runner.warm_up());
   outside_batches.before = communicator.clock_state();
   enter(world, communicator, Phase::timing);

@@ -1,3 +1,4 @@
+// Tests the target, the time budget and the sample limit, in this order.
 #include "measure/sampling/stopping_rule.hpp"
 
 #include "measure/statistics.hpp"

@@ -1,3 +1,4 @@
+// Durations below which an overhead is visible, and the strategy for each overhead.
 #include "measure/sampling/strategy_selection.hpp"
 
 #include "measure/sampling/device_event_strategy.hpp"

@@ -10,8 +10,8 @@ namespace busbw {
 
 /// Measuring overhead that is visible in an iteration's time, ordered from short iterations to long ones.
 enum class VisibleOverhead {
-  launches,    // of operations, and timestamps
-  timestamps,  // but not launches
+  launches,    // launches of operations, and timestamps
+  timestamps,  // timestamps, but not launches
   none,
 };
 

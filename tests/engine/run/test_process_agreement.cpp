@@ -15,7 +15,7 @@ ProcessInfo facts(const std::string& host, std::vector<std::string> gpus = {}) {
   it.arguments = "all_reduce_perf -b 8 -e 1M";
   it.version = "0.1.0";
   it.backend = gpus.empty() ? "host" : "nccl";
-  it.library = "2.28.3";
+  it.library_version = "2.28.3";
   it.library_path = "/usr/lib/libnccl.so.2";
   it.library_sha256 = "1c86";
   it.store_address = "10.0.0.1:4711";
@@ -43,7 +43,7 @@ TEST_CASE("process agreement: facts survive encoding, and truncated ones are err
   CHECK(back.arguments == there.arguments);
   CHECK(back.version == there.version);
   CHECK(back.backend == there.backend);
-  CHECK(back.library == there.library);
+  CHECK(back.library_version == there.library_version);
   CHECK(back.library_path == there.library_path);
   CHECK(back.library_sha256 == there.library_sha256);
   CHECK(back.store_address == there.store_address);
@@ -102,7 +102,7 @@ TEST_CASE("process agreement: a difference in a common setting ends the job and 
 }
 
 TEST_CASE("process agreement: a different library version or file ends the job and names both") {
-  for (auto field : {&ProcessInfo::library, &ProcessInfo::library_sha256}) {
+  for (auto field : {&ProcessInfo::library_version, &ProcessInfo::library_sha256}) {
     std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*field = "deadbeef";
     all[2].library_path = "/opt/libnccl.so.2";

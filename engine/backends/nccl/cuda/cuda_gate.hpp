@@ -1,6 +1,6 @@
 #pragma once
 // Gate in one device's stream: work behind it waits until the host opens it. All ranks can then issue their operations
-// before any of them starts. kernels/gate_kernel.hpp defines closings.
+// before any of them starts. The host numbers the closings of a gate (kernels/gate_kernel.hpp).
 #include <new>
 #include <string>
 #include <utility>
@@ -45,7 +45,7 @@ class CudaGate {
   void open(unsigned long long closing) { __atomic_store_n(&words_->opened, closing, __ATOMIC_RELEASE); }
   void open_for_good() { open(~0ULL); }
   /// Throws if a closing exceeded the kernel's time limit, so that the device went on too early.
-  void require_in_time() const {
+  void require_not_expired() const {
     if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
       throw EnvironmentError(
           fmt::format("{}: operations were held back on the GPU for so long that its time limit passed, so their times "

@@ -65,9 +65,10 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
   if (!error.empty()) throw EnvironmentError(error);
   const ncclDevCommRequirements requirements = make_requirements(kernel_, ctas_);
   const ncclResult_t result = library.call.dev_comm_create(comm.get(), &requirements, device_comm_.get());
+  std::string nccl_error;
   if (result != ncclSuccess) {
     const std::string message = library.last_error();
-    error = fmt::format(": {}{}{}", library.call.get_error_string(result), message.empty() ? "" : ": ", message);
+    nccl_error = fmt::format(": {}{}{}", library.call.get_error_string(result), message.empty() ? "" : ": ", message);
   }
   // NCCL may create a device communicator that does not meet all requirements.
   const bool is_incomplete =
@@ -79,7 +80,7 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
     error = fmt::format(
         "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN to see NCCL's "
         "message",
-        where_, flag_text(kernel_), missing_feature, error);
+        where_, flag_text(kernel_), missing_feature, nccl_error);
   }
   error = share_first_error(group, error);
   if (!error.empty()) throw EnvironmentError(error);
@@ -105,7 +106,7 @@ std::string DeviceComm::kernel_error(int ranks) const {
 }
 
 DeviceComm::~DeviceComm() {
-  if (comm_.ends_in_order()) library_.call.dev_comm_destroy(comm_.get(), device_comm_.get());
+  if (comm_.ends_normally()) library_.call.dev_comm_destroy(comm_.get(), device_comm_.get());
 }
 
 void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,

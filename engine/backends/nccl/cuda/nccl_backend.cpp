@@ -56,12 +56,12 @@ bool launches_block() {
   return !value.empty() && value != "0";
 }
 
-/// Returns true on all ranks if `is_set` is true on any rank. All ranks must call it.
-bool is_set_on_any_rank(Team& world, bool is_set) {
-  bool is_any_set = false;
-  for (const Bytes& message : world.gather(MessageWriter().add(is_set).bytes()))
-    is_any_set |= MessageReader(message).take<bool>();
-  const Bytes shared = world.broadcast(MessageWriter().add(is_any_set).bytes());
+/// Returns true on all ranks if `is_true` is true on any rank. All ranks must call it.
+bool is_true_on_any_rank(Team& world, bool is_true) {
+  bool is_any_true = false;
+  for (const Bytes& message : world.gather(MessageWriter().add(is_true).bytes()))
+    is_any_true |= MessageReader(message).take<bool>();
+  const Bytes shared = world.broadcast(MessageWriter().add(is_any_true).bytes());
   return MessageReader(shared).take<bool>();
 }
 
@@ -178,27 +178,26 @@ class NcclBackend final : public Backend {
     if (launches_block())
       warnings.emplace_back(
           "CUDA_LAUNCH_BLOCKING is set: every launch waits until its work has ended, so times include this wait, and "
-          "device "
-          "times of short operations are not measured; unset it to measure without the wait");
+          "device times of short operations are not measured; unset it to measure without the wait");
     return warnings;
   }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     const int index = world.rank() - config_.first_rank;
-    NcclRankConfig rank;
-    rank.device = device(index);
-    rank.buffer_bytes = buffer_bytes_;
-    rank.flags = config_.flags;
-    rank.null_stream = config_.null_stream;
-    rank.gate_enabled = !is_set_on_any_rank(world, launches_block());
-    rank.is_single_machine = world.size() == config_.ranks;
-    rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / config_.gpus_per_thread)).get();
-    rank.group_index = index % config_.gpus_per_thread;
-    rank.live = &live_communicators_;
-    if (nvml()) rank.nvml = nvml()->gpu(rank.device.bus_id);
-    check_cuda(cudaSetDevice(rank.device.index), fmt::format("rank {} on GPU {}", world.rank(), rank.device.bus_id),
-               "choosing the GPU");
-    return std::make_unique<NcclCommunicator>(library_, world, group, rank);
+    NcclRankConfig rank_config;
+    rank_config.device = device(index);
+    rank_config.buffer_bytes = buffer_bytes_;
+    rank_config.flags = config_.flags;
+    rank_config.null_stream = config_.null_stream;
+    rank_config.gate_enabled = !is_true_on_any_rank(world, launches_block());
+    rank_config.is_single_machine = world.size() == config_.ranks;
+    rank_config.launch_group = launch_groups_.at(static_cast<std::size_t>(index / config_.gpus_per_thread)).get();
+    rank_config.group_index = index % config_.gpus_per_thread;
+    rank_config.live_communicators = &live_communicators_;
+    if (nvml()) rank_config.nvml = nvml()->gpu(rank_config.device.bus_id);
+    check_cuda(cudaSetDevice(rank_config.device.index),
+               fmt::format("rank {} on GPU {}", world.rank(), rank_config.device.bus_id), "choosing the GPU");
+    return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
   }
 
  private:

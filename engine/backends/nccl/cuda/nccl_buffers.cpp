@@ -21,8 +21,9 @@ constexpr int kFirstVersionWithNullWindow = 22900;
 /// True if NCCL has created a window. If it cannot, it returns null, or in 2.28 the handle of a local registration,
 /// which is not in GPU memory. In 2.27 every window is such a handle, so a missing window cannot be detected.
 bool is_window(const NcclLibrary& library, ncclWindow_t window) {
-  if (!window || library.version < kFirstVersionWithDeviceWindows || library.version >= kFirstVersionWithNullWindow)
-    return window != nullptr;
+  const bool may_be_local_registration =
+      library.version >= kFirstVersionWithDeviceWindows && library.version < kFirstVersionWithNullWindow;
+  if (!window || !may_be_local_registration) return window != nullptr;
   cudaPointerAttributes attributes{};
   const bool is_on_device =
       cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
@@ -74,7 +75,7 @@ NcclRegistration::NcclRegistration(const NcclLibrary& library, const NcclComm& c
 }
 
 NcclRegistration::~NcclRegistration() {
-  if (!comm_.ends_in_order()) return;
+  if (!comm_.ends_normally()) return;
   for (const RegisteredBuffer* registered : {&send_, &recv_}) {
     if (registered->handle) library_.call.comm_deregister(comm_.get(), registered->handle);
     if (registered->window) library_.call.comm_window_deregister(comm_.get(), registered->window);

@@ -47,14 +47,14 @@ NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const T
 NcclComm::~NcclComm() {
   if (!comm_) return;
   live_communicators_.remove(world_.rank());
-  if (ends_in_order()) {
+  if (ends_normally()) {
     library_.call.comm_destroy(comm_);
   } else if (world_.aborted()) {
     library_.call.comm_abort(comm_);
   }
 }
 
-bool NcclComm::ends_in_order() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
+bool NcclComm::ends_normally() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
 
 void NcclComm::check(ncclResult_t result, const char* activity) const {
   if (result == ncclSuccess) return;
@@ -66,9 +66,10 @@ void NcclComm::check(ncclResult_t result, const char* activity) const {
                     where_, activity));
   // After a GPU is lost, every later CUDA call fails as well, and CUDA's error is more specific than NCCL's. A stream
   // is queried to get it. cudaGetLastError would not return it, because NCCL contains its own CUDA runtime.
-  if (const cudaError_t cuda = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
-      is_device_lost(cudaGetErrorName(cuda)))
-    throw EnvironmentError(device_error_message(where_, activity, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
+  const cudaError_t cuda_error = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
+  if (is_device_lost(cudaGetErrorName(cuda_error)))
+    throw EnvironmentError(
+        device_error_message(where_, activity, cudaGetErrorName(cuda_error), cudaGetErrorString(cuda_error)));
   throw EnvironmentError(failure_text(result, activity));
 }
 

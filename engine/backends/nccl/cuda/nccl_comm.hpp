@@ -28,7 +28,7 @@ class NcclComm {
   ncclComm_t get() const { return comm_; }
   /// True if the destructor would destroy the communicator rather than abort it. Otherwise do not release its
   /// registrations.
-  bool ends_in_order() const;
+  bool ends_normally() const;
   /// Throws EnvironmentError with NCCL's error text, unless `result` is ncclSuccess. `activity`: "ncclAllReduce".
   void check(ncclResult_t result, const char* activity) const;
   /// Checks for asynchronous errors. Throws like `check`, but Error(ExitCode::rank_lost) if NCCL has lost a peer.

@@ -48,29 +48,32 @@ class NcclCommunicator::CapturedGraph final : public OperationGraph {
   LaunchGroup::Member& member_;
 };
 
-NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank)
+NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team& group,
+                                   const NcclRankConfig& rank_config)
     : world_(world),
       group_(group),
-      where_(rank_text(world, rank.device)),
-      is_single_machine_(rank.is_single_machine),
-      gate_enabled_(rank.gate_enabled),
-      nvml_(rank.nvml),
-      memory_(rank.flags.reports_memory, rank.nvml),
-      send_(library, rank.buffer_bytes, where_, "a send buffer"),
-      recv_(library, rank.buffer_bytes, where_, "a receive buffer"),
-      differing_(sizeof(unsigned long long), where_, "a counter"),
-      stream_(rank.null_stream, where_),
+      where_(rank_text(world, rank_config.device)),
+      is_single_machine_(rank_config.is_single_machine),
+      gate_enabled_(rank_config.gate_enabled),
+      nvml_(rank_config.nvml),
+      memory_(rank_config.flags.reports_memory, rank_config.nvml),
+      send_(library, rank_config.buffer_bytes, where_, "a send buffer"),
+      recv_(library, rank_config.buffer_bytes, where_, "a receive buffer"),
+      differing_words_(sizeof(unsigned long long), where_, "a counter"),
+      stream_(rank_config.null_stream, where_),
       gate_(where_, stream_.get()),
-      comm_(join(library, rank)),
-      registration_(register_buffers(library, rank.flags)),
-      kernel_(make_device_comm(library, rank.flags)),
-      issuer_(library, comm_,
-              {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_, kernel_.get()}, gate_),
-      member_(*rank.launch_group, rank.group_index, issuer_, world) {}
+      comm_(join(library, rank_config)),
+      registration_(register_buffers(library, rank_config.flags)),
+      device_comm_(make_device_comm(library, rank_config.flags)),
+      issuer_(
+          library, comm_,
+          {rank_config.device.index, where_, group.rank(), group.size(), stream_.get(), events_, device_comm_.get()},
+          gate_),
+      member_(*rank_config.launch_group, rank_config.group_index, issuer_, world) {}
 
-NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank) {
+NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank_config) {
   memory_.record_buffer_step();
-  return NcclComm(library, rank.flags, world_, group_, where_, *rank.live);
+  return NcclComm(library, rank_config.flags, world_, group_, where_, *rank_config.live_communicators);
 }
 
 std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclLibrary& library,
@@ -232,14 +235,14 @@ void NcclCommunicator::compare(const std::byte* address, const DataStream& strea
   auto* const memory = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(address));
   const DeviceRange range{memory,   copy_tile_to_device(stream.tile),           stream.seed, first,
                           elements, static_cast<unsigned>(stream.element_bytes)};
-  auto* const counter = reinterpret_cast<unsigned long long*>(differing_.data());
-  unsigned long long differing = 0;
-  check_cuda(cudaMemsetAsync(counter, 0, sizeof(differing), stream_.get()), where_, "clearing a counter");
+  auto* const counter = reinterpret_cast<unsigned long long*>(differing_words_.data());
+  unsigned long long differing_words = 0;
+  check_cuda(cudaMemsetAsync(counter, 0, sizeof(differing_words), stream_.get()), where_, "clearing a counter");
   check_cuda(launch_compare(range, counter, stream_.get()), where_, "comparing a buffer");
-  check_cuda(cudaMemcpyAsync(&differing, counter, sizeof(differing), cudaMemcpyDeviceToHost, stream_.get()), where_,
-             "reading a counter");
+  check_cuda(cudaMemcpyAsync(&differing_words, counter, sizeof(differing_words), cudaMemcpyDeviceToHost, stream_.get()),
+             where_, "reading a counter");
   wait_for_own_stream();
-  if (differing == 0) return;
+  if (differing_words == 0) return;
   // The data is wrong: let the host find the wrong elements, with the same definition of the stream. Time does not
   // matter now.
   const std::uint64_t earlier_count = mismatches.count;
@@ -254,8 +257,8 @@ void NcclCommunicator::compare(const std::byte* address, const DataStream& strea
   }
   // Data that arrives after the operation has ended is wrong for the kernel and right for the host. Count it as wrong,
   // without its elements, which are no longer known.
-  const std::uint64_t still_wrong = mismatches.count - earlier_count;
-  if (still_wrong < differing) mismatches.add_vanished(index_base, differing - still_wrong);
+  const std::uint64_t wrong_elements = mismatches.count - earlier_count;
+  if (wrong_elements < differing_words) mismatches.add_vanished(index_base, differing_words - wrong_elements);
 }
 
 }  // namespace busbw

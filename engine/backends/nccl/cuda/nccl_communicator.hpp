@@ -32,7 +32,7 @@ struct NcclRankConfig {
   LaunchGroup* launch_group = nullptr;
   int group_index = 0;  // position in the launch group
   std::optional<NvmlGpu> nvml;  // none if NVML is absent
-  LiveCommunicators* live = nullptr;  // of the backend
+  LiveCommunicators* live_communicators = nullptr;  // owned by the backend
 };
 
 /// Use it in the thread that created it, with the rank's GPU as current device. Operations go through the rank's launch
@@ -40,8 +40,8 @@ struct NcclRankConfig {
 /// or CUDA's error text. Waits throw JobAborted if the job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
-  /// Allocates both buffers and joins `group` with NCCL. All arguments except `rank` must outlive this.
-  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank);
+  /// Allocates both buffers and joins `group` with NCCL. All arguments except `rank_config` must outlive this.
+  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank_config);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -97,7 +97,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   /// Waits for the work that this rank's own thread has put into its stream.
   void wait_for_own_stream();
   // Steps of joining, in this order.
-  NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank);
+  NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank_config);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
   std::unique_ptr<DeviceComm> make_device_comm(const NcclLibrary& library, const NcclOptions& flags);
   /// Returns the address of the tile's copy on the device. Copies the tile at its first use.
@@ -112,7 +112,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   MemoryTracker memory_;
   NcclBuffer send_;
   NcclBuffer recv_;
-  DeviceMemory differing_;  // counter of `compare`
+  DeviceMemory differing_words_;  // counter of `compare`
   std::map<Tile, DeviceMemory> tiles_;  // copies on the device
   CudaStream stream_;
   std::vector<CudaEvent> events_;  // timestamps, kept for the next batch
@@ -120,7 +120,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::uint64_t closings_ = 0;  // number of the gate's last closing
   NcclComm comm_;
   std::unique_ptr<NcclRegistration> registration_;  // with -R
-  std::unique_ptr<DeviceComm> kernel_;              // with -D
+  std::unique_ptr<DeviceComm> device_comm_;         // with -D
   NcclIssuer issuer_;
   LaunchGroup::Member member_;  // must be destroyed first: until then the issuer may be in use
 };

@@ -37,7 +37,8 @@ NcclIssuer::~NcclIssuer() {
 }
 
 void NcclIssuer::run(const IssueRequest& request) {
-  // Only calls on the null stream depend on the current device: each device has its own null stream.
+  // Each device has its own null stream. On other streams, only kernel launches depend on the current device; they set
+  // it themselves.
   std::optional<ScopedDevice> on_device;
   if (!resources_.stream) on_device.emplace(resources_.device);
   dispatch(request);
@@ -220,7 +221,7 @@ bool NcclIssuer::has_finished() {
     return false;
   }
   check_cuda(state, resources_.where, "waiting for the GPU");
-  gate_.require_in_time();
+  gate_.require_not_expired();
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Loads NCCL's functions by name. The last argument is the first NCCL version that has the function.
+// Loads NCCL's functions by name. The last argument of `load` is the first NCCL version with the function.
 #include "backends/nccl/cuda/nccl_library.hpp"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 namespace busbw {
 
 std::string missing_function_error(const OpenedLibrary& library, const char* name) {
-  return fmt::format("{} is required, but {} lacks it; name another library with --library", name, library.named());
+  return fmt::format("{} is required, but {} lacks it; name another library with --library", name, library.name_text());
 }
 
 std::string NcclLibrary::last_error() const {

@@ -127,7 +127,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
     return {{}, "the child process that looks for GPUs sent no result; check the driver with nvidia-smi", true};
   if (packed->count < 0) {
     const auto error = static_cast<cudaError_t>(-packed->count);
-    GpuProbe probe{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0,
+    GpuProbe probe{cudaGetErrorName(error), cudaGetErrorString(error), /*driver_version=*/0, /*runtime_version=*/0,
                    process_environment("CUDA_VISIBLE_DEVICES")};
     // These queries do not initialize CUDA, so that later forks still work.
     if (cudaDriverGetVersion(&probe.driver_version) != cudaSuccess) probe.driver_version = 0;
@@ -146,7 +146,8 @@ GpuSurvey survey_gpus(bool forks_follow) {
     for (int other = 0; other < i; ++other)
       if (packed->without_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
   if (survey.gpus.empty())
-    survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", 1, 1, process_environment("CUDA_VISIBLE_DEVICES")});
+    survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", /*driver_version=*/1, /*runtime_version=*/1,
+                                           process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;
 }
 

@@ -1,7 +1,7 @@
-// All-reduce kernel -D 3: NVLink multicast, one element at a time. Each element belongs to one thread of one rank: for
-// its load the switch adds the elements of all ranks, and its store the switch sends to all ranks. Requires that all
-// ranks reach each other's memory and belong to one multicast object, on GPUs of compute capability 9.0 or later.
-// Supports the sum of float or double, any alignment and in-place buffers.
+// All-reduce kernel -D 3: NVLink multicast, one element at a time. Each element belongs to one thread of one rank.
+// When the thread loads it, the switch adds the elements of all ranks; when it stores the sum, the switch writes it to
+// all ranks. Requires that all ranks reach each other's memory and belong to one multicast object, on GPUs of compute
+// capability 9.0 or later. Supports the sum of float or double, any alignment and in-place buffers.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -15,7 +15,7 @@ namespace {
 template <class Number>
 __global__ void __launch_bounds__(kKernelThreads)
     all_reduce_multimem(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
-  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
+  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, /*multimem=*/true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
 
   const auto* const source =

@@ -47,7 +47,7 @@ template <class Number>
 __global__ void __launch_bounds__(kKernelThreads)
     all_reduce_multimem_vectors(const __grid_constant__ KernelArguments call,
                                 const __grid_constant__ ncclDevComm comm) {
-  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
+  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, /*multimem=*/true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
   const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
   reduce_all(call, static_cast<const Number*>(ncclGetLsaMultimemPointer(call.send_window, call.send_offset, comm)),

@@ -15,7 +15,7 @@ namespace busbw {
 /// Loads that a thread has in flight.
 inline constexpr unsigned kLoads = 8;
 
-/// The chunks of `rank` for all `ranks`. If only a range of each chunk is moved: that range.
+/// The chunks that `rank` sends to all `ranks`, or the same range of each chunk.
 template <class Unit>
 struct PeerChunks {
   const KernelArguments& call;
@@ -30,7 +30,7 @@ struct PeerChunks {
     return static_cast<const Unit*>(
         ncclGetLocalPointer(call.send_window, call.send_offset + peer * chunk_bytes + skip_bytes));
   }
-  /// Place of that chunk in the peer's receive buffer.
+  /// Address of that chunk in the peer's receive buffer.
   __device__ Unit* destination(int peer) const {
     return static_cast<Unit*>(
         ncclGetLsaPointer(call.recv_window, call.recv_offset + rank * chunk_bytes + skip_bytes, peer));
@@ -112,8 +112,8 @@ __device__ void move_in_rows(const PeerChunks<Unit>& chunks, const Worker& worke
   }
 }
 
-/// Moves all chunks, with as many rows per batch as there are units for. With fewer rows, a batch serves more peers.
-/// `wait` returns when the peers are ready to receive.
+/// Moves all chunks. A chunk with many units is moved in batches of many rows; with fewer rows, a batch serves more
+/// peers. `wait` returns when the peers are ready to receive.
 template <class Unit, class Wait>
 __device__ void move_chunks(const PeerChunks<Unit>& chunks, const Worker& worker, const Wait& wait) {
   if (chunks.units > worker.count * 4) {

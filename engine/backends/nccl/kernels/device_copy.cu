@@ -35,10 +35,10 @@ cudaError_t launch(unsigned char* to, const unsigned char* from, std::size_t byt
 }  // namespace
 
 cudaError_t launch_copy(unsigned char* to, const unsigned char* from, std::size_t bytes, cudaStream_t stream) {
-  // The low bits of `misalignment` that are 0 are equal in both addresses.
-  const std::uintptr_t misalignment = reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from);
-  if (misalignment % sizeof(uint4) == 0) return launch<uint4>(to, from, bytes, stream);
-  if (misalignment % sizeof(std::uint32_t) == 0) return launch<std::uint32_t>(to, from, bytes, stream);
+  // Bits in which the addresses differ. Both can be aligned to words if the bits below the word size are equal.
+  const std::uintptr_t differing_bits = reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from);
+  if (differing_bits % sizeof(uint4) == 0) return launch<uint4>(to, from, bytes, stream);
+  if (differing_bits % sizeof(std::uint32_t) == 0) return launch<std::uint32_t>(to, from, bytes, stream);
   return launch<unsigned char>(to, from, bytes, stream);
 }
 

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned 
   if (thread_differing) atomicAdd(differing, static_cast<unsigned long long>(thread_differing));
 }
 
-/// Number of blocks in which each warp has at least about one strip.
+/// Number of blocks, so that each warp gets about one strip or more.
 unsigned block_count(const DeviceRange& range) {
   constexpr std::size_t kMaxBlocks = 132 * 16;  // 16 for each of an H100's 132 multiprocessors
   constexpr std::size_t kBlockBytes = std::size_t{kStripWords} * kWordBytes * (kThreads / kLanes);

@@ -1,7 +1,7 @@
 #pragma once
-// Loads that add the elements of all ranks, and stores to all ranks, in the NVLink switch. Addresses are multicast
-// addresses, which stand for the same place in every rank's buffer. GPUs before compute capability 9.0 have no such
-// instructions; code compiled for them traps.
+// Loads that return the sum over all ranks, and stores that write to all ranks. The NVLink switch adds and distributes.
+// Addresses are multicast addresses, which stand for the same place in every rank's buffer. GPUs before compute
+// capability 9.0 have no such instructions; code compiled for them traps.
 #include <cuda_runtime_api.h>
 
 namespace busbw {

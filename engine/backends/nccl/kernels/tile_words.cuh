@@ -103,10 +103,10 @@ __device__ void visit_range(const DeviceRange& range, std::size_t thread, std::s
   // Strips start at a 512-byte boundary, so that a warp writes whole cache lines. Words before the range are skipped.
   const std::size_t words_before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
   const std::size_t lane = thread % kLanes;
-  for (std::size_t strip = thread / kLanes * kStripWords; strip < words_before + words;
-       strip += threads / kLanes * kStripWords) {
+  for (std::size_t strip_start = thread / kLanes * kStripWords; strip_start < words_before + words;
+       strip_start += threads / kLanes * kStripWords) {
     // Wraps around to a large number for words before the range.
-    const std::size_t first_of_lane = strip + lane - words_before;
+    const std::size_t first_of_lane = strip_start + lane - words_before;
     uint4 actual[kWordsPerLane];
     for (unsigned i = 0; i < kWordsPerLane; ++i)
       if (first_of_lane + i * kLanes < words) actual[i] = read_word(first + (first_of_lane + i * kLanes));

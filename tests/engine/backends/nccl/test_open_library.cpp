@@ -27,7 +27,7 @@ TEST_CASE("open_nccl: a library by name, with version, file and functions") {
   CHECK(library.path == std::filesystem::canonical(BUSBW_FAKE_NCCL));
   CHECK(library.find("ncclAllReduce") != nullptr);
   CHECK(library.find("ncclNoSuchThing") == nullptr);
-  check_names(library.named(), {"NCCL 2.28.9", library.path});
+  check_names(library.name_text(), {"NCCL 2.28.9", library.path});
 }
 
 TEST_CASE("open_nccl: an exported function counts as absent if the version is older than it") {
@@ -45,7 +45,7 @@ TEST_CASE("open_nccl: the oldest and the newest NCCL of PyPI, which need no driv
     INFO(file.string());
     const OpenedLibrary library = open_nccl(named(file.string()));
     CHECK(library.path == std::filesystem::canonical(file));
-    check_names(library.named(), {"NCCL " + wheel.path().filename().string()});
+    check_names(library.name_text(), {"NCCL " + wheel.path().filename().string()});
   }
 }
 
@@ -91,14 +91,14 @@ TEST_CASE("open_nccl: the environment's library precedes the system's, even if i
 
 TEST_CASE("library_search: the option precedes the variable, which may be empty") {
   made_up_environment() = {{"BUSBW_NCCL_LIBRARY", "/there/libnccl.so.2"}};
-  CHECK(library_search("/here/libnccl.so.2", look_up).named == "/here/libnccl.so.2");
-  CHECK(library_search("/here/libnccl.so.2", look_up).named_by == "--library");
-  CHECK(library_search("", look_up).named == "/there/libnccl.so.2");
-  CHECK(library_search("", look_up).named_by == "BUSBW_NCCL_LIBRARY");
+  CHECK(library_search("/here/libnccl.so.2", look_up).named_path == "/here/libnccl.so.2");
+  CHECK(library_search("/here/libnccl.so.2", look_up).path_source == "--library");
+  CHECK(library_search("", look_up).named_path == "/there/libnccl.so.2");
+  CHECK(library_search("", look_up).path_source == "BUSBW_NCCL_LIBRARY");
   made_up_environment() = {{"BUSBW_NCCL_LIBRARY", ""}};
-  CHECK(library_search("", look_up).named.empty());
+  CHECK(library_search("", look_up).named_path.empty());
   made_up_environment().clear();
-  CHECK(library_search("", look_up).named.empty());
+  CHECK(library_search("", look_up).named_path.empty());
 }
 
 TEST_CASE("nccl_version_text: NCCL's current and old numbers, and other libraries' numbers") {
