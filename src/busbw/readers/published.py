@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from busbw.collectives import bandwidth_ratio
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers import speedups
 from busbw.readers.grids import CellGrid
@@ -254,7 +255,7 @@ def _convert_to_base_unit(number: PrintedNumber, column: MetricColumn) -> float 
 def _derive_missing(stated: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
     """Returns a figure with the stated values (us and GB/s) and those that follow from them."""
     time, algbw, busbw = stated.get("time"), stated.get("algbw"), stated.get("busbw")
-    factor = collectives.factor(collective, ranks) if collective and ranks else None
+    factor = bandwidth_ratio(collective, ranks) if collective and ranks else None
     data_bytes: float | None = size  # bytes that algbw counts
     if collective == "hypercube":  # only the shares of the other ranks
         data_bytes = size * (ranks - 1) / ranks if ranks else None

@@ -1,31 +1,12 @@
-"""Names of collectives in logs, and the factor busbw / algbw of each (derived in docs/measuring.md)."""
+"""Finds the collective of a log: by its name, by the ratio busbw / algbw, and by the columns of its rows."""
 
 import re
 
-_ONE_SHARE = ("all_gather", "reduce_scatter", "alltoall", "alltoallv", "gather", "scatter")
-"""Collectives with one share per rank: size = ranks x count x element bytes, factor (n-1)/n."""
+from busbw.collectives import Collective, collectives
 
-_WHOLE = ("broadcast", "reduce", "sendrecv")
-"""Collectives in which every rank handles the whole size: factor 1."""
-
-ALL = ("all_reduce", *_ONE_SHARE, *_WHOLE, "hypercube")
-
-_SPELLINGS = (
-    ("reduce_scatter", r"reduce[\s_-]*scatter"),
-    ("all_reduce", r"all[\s_-]*reduce"),
-    ("all_gather", r"all[\s_-]*gather(?![\s_-]*v)"),
-    ("alltoallv", r"all[\s_-]*(?:to|2)[\s_-]*all[\s_-]*v"),
-    ("alltoall", r"all[\s_-]*(?:to|2)[\s_-]*all"),
-    ("broadcast", r"broadcast|bcast"),
-    ("sendrecv", r"send[\s_-]*recv"),
-    ("hypercube", r"hyper[\s_-]*cube"),
-    ("scatter", r"scatter"),
-    ("gather", r"gather"),
-    ("reduce", r"reduce(?=_perf\b|\b)"),
-)
-"""Longer names come before the names that they contain."""
-
-_ANY_NAME = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SPELLINGS), re.IGNORECASE)
+# Longer names come before the names that they contain.
+_LONGEST_FIRST = sorted(collectives().values(), key=lambda collective: len(collective.name), reverse=True)
+_ANY_NAME = re.compile("|".join(f"(?P<{entry.name}>{entry.spelling})" for entry in _LONGEST_FIRST), re.IGNORECASE)
 
 
 def collectives_in(text: str) -> list[str]:
@@ -39,24 +20,15 @@ def single_collective_in(text: str) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def factor(collective: str, ranks: int) -> float:
-    """Returns busbw / algbw of a collective on this number of ranks."""
-    if collective == "all_reduce":
-        return 2 * (ranks - 1) / ranks
-    if collective in _ONE_SHARE:
-        return (ranks - 1) / ranks
-    return 1.0
+def rank_bounds(collective: Collective, low: float, high: float) -> tuple[int, int] | None:
+    """Returns the minimum and maximum number of ranks for busbw / algbw from `low` to `high`; None if no number fits.
 
-
-def rank_bounds(collective: str, low: float, high: float) -> tuple[int, int] | None:
-    """Returns the minimum and maximum number of ranks for a factor from `low` to `high`; None if no number fits.
-
-    A maximum of 0 means unbounded. If the factor is always 1, the result is (2, 0): the number of ranks is unknown.
+    A maximum of 0 means unbounded. If the ratio is always 1, the result is (2, 0): the number of ranks is unknown.
     """
-    if collective == "hypercube" or collective in _WHOLE:
+    if collective.has_constant_ratio:
         return (2, 0) if low <= 1.0 <= high else None
-    ceiling = 2.0 if collective == "all_reduce" else 1.0  # the factor approaches it with more ranks
-    # factor = ceiling * (1 - 1/n), so n = ceiling / (ceiling - factor)
+    ceiling = collective.ratio_limit
+    # ratio = ceiling * (1 - 1/n), so n = ceiling / (ceiling - ratio)
     if low >= ceiling or high < 0:
         return None
     min_ranks = max(1, _ceil(ceiling / (ceiling - max(low, 0.0))))
@@ -75,17 +47,9 @@ def _floor(value: float) -> int:
     return int((value + 1e-9) // 1)
 
 
-def has_shares(collective: str) -> bool:
-    """True if the size column covers one share per rank, so that size / (count x element bytes) is the rank count."""
-    return collective in _ONE_SHARE or collective == "hypercube"
-
-
-def collectives_with_columns(has_operator: bool, has_root: bool) -> tuple[str, ...]:
+def names_with_columns(*, has_operator: bool, has_root: bool) -> frozenset[str]:
     """Returns the collectives that match a row with or without an operator and a root."""
-    if has_operator and has_root:
-        return ("reduce",)
-    if has_operator:
-        return ("all_reduce", "sendrecv", "reduce_scatter")  # nccl-tests also prints an operator for sendrecv
-    if has_root:
-        return ("broadcast", "gather", "scatter")
-    return ("all_gather", "alltoall", "alltoallv", "sendrecv", "hypercube")
+    unexpected = "never" if has_operator else "always"
+    return frozenset(
+        entry.name for entry in collectives().values() if entry.operator != unexpected and entry.has_root == has_root
+    )

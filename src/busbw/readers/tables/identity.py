@@ -7,9 +7,10 @@ the size: for some collectives the count is the share of one rank, and the size 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from busbw.collectives import collectives
 from busbw.errors import UsageError
-from busbw.readers.tables import collectives
 from busbw.readers.tables.arithmetic import RatioInterval
+from busbw.readers.tables.collectives import names_with_columns, rank_bounds
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import RawRow, share_count
 from busbw.units import count_text
@@ -69,25 +70,26 @@ def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvide
     if shares is not None and (shares < 1 or shares != int(shares)):
         shares = None
     if facts.columns.has_one_placement or not facts.columns.has_type:
-        names = frozenset(collectives.ALL)  # such logs have no columns for operator and root
+        names = frozenset(collectives())  # such logs have no columns for operator and root
     else:
         columns = {(raw.redop is not None, raw.root is not None) for raw in rows}
-        names = frozenset(collectives.ALL).intersection(
-            *(collectives.collectives_with_columns(has_operator, has_root) for has_operator, has_root in columns)
+        names = frozenset(collectives()).intersection(
+            *(names_with_columns(has_operator=has_operator, has_root=has_root) for has_operator, has_root in columns)
         )
     return _ColumnEvidence(names, None if shares is None else int(shares))
 
 
 def _is_possible(name: str, ratio: RatioInterval | None, shares: int | None) -> bool:
     """True if the arithmetic allows a collective."""
-    has_shares = collectives.has_shares(name)
+    collective = collectives()[name]
+    has_shares = collective.size == "shares"
     if shares is not None and shares > 1 and not has_shares:
         return False
     if ratio is None or ratio.contains(0.0):
         return True  # no bandwidth is known, or there is one rank
     if shares is not None and has_shares:
-        return ratio.contains(collectives.factor(name, shares))
-    return collectives.rank_bounds(name, *_widen(ratio)) is not None
+        return ratio.contains(collective.bandwidth_ratio_of(shares))
+    return rank_bounds(collective, *_widen(ratio)) is not None
 
 
 def _widen(ratio: RatioInterval) -> tuple[float, float]:
@@ -166,7 +168,7 @@ def _rank_bounds(
     names = [collective] if collective else sorted(possible)
     if ratio is None or not names:
         return (1, 0)
-    all_bounds = (collectives.rank_bounds(name, *_widen(ratio)) for name in names)
+    all_bounds = (rank_bounds(collectives()[name], *_widen(ratio)) for name in names)
     possible_bounds = [bounds for bounds in all_bounds if bounds is not None]
     if not possible_bounds:
         return (1, 0)

@@ -5,8 +5,9 @@ The factor is busbw / algbw, which all rows of a table share. assembly.py and fl
 
 from collections.abc import Sequence
 
+from busbw.collectives import bandwidth_ratio
 from busbw.logs import Refusal, Row
-from busbw.readers.tables import arithmetic, collectives, fast_rows
+from busbw.readers.tables import arithmetic, fast_rows
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity, identify
@@ -197,8 +198,8 @@ class TableInference:
         """Replaces the measured factor by the exact one if the collective and the ranks are known."""
         identity = self.identity
         if identity.collective and identity.ranks and ratio:
-            exact = collectives.factor(identity.collective, identity.ranks)
-            if ratio.contains(exact):
+            exact = bandwidth_ratio(identity.collective, identity.ranks)
+            if exact is not None and ratio.contains(exact):
                 self._factor = RatioInterval(exact, exact)
 
     def _find_contradiction(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> str:

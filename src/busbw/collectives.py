@@ -1,0 +1,80 @@
+"""The collectives that busbw knows, from collectives.toml: their spellings, and how bytes become busbw."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+Factor = Literal["1", "(n-1)/n", "2(n-1)/n"]
+"""Formula of a factor for n ranks."""
+
+_LIMITS: dict[Factor, float] = {"1": 1.0, "(n-1)/n": 1.0, "2(n-1)/n": 2.0}
+"""Value that a factor approaches with more ranks."""
+
+
+class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One collective."""
+
+    name: str
+    """Name in records. The program is the name with the suffix `_perf`."""
+    spelling: str
+    """Regular expression of the name in logs. It ignores case."""
+    bus_factor: Factor
+    """Ratio of busbw to size / time."""
+    algbw_factor: Factor = "1"
+    """Ratio of algbw to size / time."""
+    size: Literal["whole", "shares"]
+    """Meaning of the size: the data of one rank, or one share for each rank."""
+    operator: Literal["always", "never", "sometimes"]
+    """Presence of an operator in a table of nccl-tests."""
+    has_root: bool = False
+    runs_as_ring: bool = False
+    """True if NCCL can run it as a ring. The others consist of point-to-point transfers."""
+
+    @property
+    def has_constant_ratio(self) -> bool:
+        """True if busbw / algbw is 1 for any number of ranks."""
+        return self.bus_factor == self.algbw_factor
+
+    @property
+    def ratio_limit(self) -> float:
+        """Value that busbw / algbw approaches with more ranks."""
+        return 1.0 if self.has_constant_ratio else _LIMITS[self.bus_factor]
+
+    def bus_factor_of(self, ranks: int) -> float:
+        """Returns busbw / (size / time) on this number of ranks."""
+        return _compute(self.bus_factor, ranks)
+
+    def algbw_factor_of(self, ranks: int) -> float:
+        """Returns algbw / (size / time) on this number of ranks."""
+        return _compute(self.algbw_factor, ranks)
+
+    def bandwidth_ratio_of(self, ranks: int) -> float:
+        """Returns busbw / algbw on this number of ranks."""
+        return 1.0 if self.has_constant_ratio else self.bus_factor_of(ranks) / self.algbw_factor_of(ranks)
+
+
+def _compute(factor: Factor, ranks: int) -> float:
+    return 1.0 if factor == "1" else _LIMITS[factor] * (ranks - 1) / ranks
+
+
+@cache
+def collectives() -> dict[str, Collective]:
+    """Returns every collective by name."""
+    text = Path(__file__).with_suffix(".toml").read_bytes()
+    entries = msgspec.toml.decode(text, type=dict[Literal["collective"], list[Collective]])["collective"]
+    return {entry.name: entry for entry in entries}
+
+
+def bus_factor(name: str, ranks: int) -> float | None:
+    """Returns busbw / (size / time) of a collective. None if the collective is unknown."""
+    collective = collectives().get(name)
+    return collective.bus_factor_of(ranks) if collective else None
+
+
+def bandwidth_ratio(name: str, ranks: int) -> float | None:
+    """Returns busbw / algbw of a collective. None if the collective is unknown."""
+    collective = collectives().get(name)
+    return collective.bandwidth_ratio_of(ranks) if collective else None
