@@ -1,7 +1,7 @@
 """Terminal output: tables that fit the width, plots, progress lines, and colors for verdicts."""
 
 from busbw.terminal.activity import activity, live_line
-from busbw.terminal.console import StreamConsole, console, width_of
+from busbw.terminal.console import StreamConsole, console, terminal_width
 from busbw.terminal.screen import ExpectationColumns, screen
 from busbw.terminal.tables import Cell, Column, fit_columns, lines
 
@@ -16,5 +16,5 @@ __all__ = [
     "lines",
     "live_line",
     "screen",
-    "width_of",
+    "terminal_width",
 ]

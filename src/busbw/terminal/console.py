@@ -42,6 +42,6 @@ def console(stream: TextIO | None = None) -> Console:
     )
 
 
-def width_of() -> int:
+def terminal_width() -> int:
     """Width in columns: COLUMNS, the terminal's width, or 80, within MIN_WIDTH and MAX_WIDTH."""
     return min(max(shutil.get_terminal_size(_DEFAULT_SIZE).columns, MIN_WIDTH), MAX_WIDTH)

@@ -135,7 +135,7 @@ class Progress:
             return
         self.stdout.write(line)
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Shows a message for stderr above the line of progress."""
         self._console.print(Text(text), soft_wrap=True)
 
