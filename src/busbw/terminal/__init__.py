@@ -2,8 +2,8 @@
 
 from busbw.terminal.activity import activity, live_line
 from busbw.terminal.console import StreamConsole, console, terminal_width
-from busbw.terminal.screen import ExpectationColumns, screen
-from busbw.terminal.tables import Cell, Column, fit_columns, lines
+from busbw.terminal.screen import ExpectationColumns, log_lines
+from busbw.terminal.tables import Cell, Column, fit_columns, table_lines
 
 __all__ = [
     "Cell",
@@ -13,8 +13,8 @@ __all__ = [
     "activity",
     "console",
     "fit_columns",
-    "lines",
     "live_line",
-    "screen",
+    "log_lines",
+    "table_lines",
     "terminal_width",
 ]
