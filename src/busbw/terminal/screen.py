@@ -49,7 +49,7 @@ class ExpectationColumns(NamedTuple):
     busbw_gbps: Callable[[Row], RangeLike | None] = lambda _row: None
     """Returns the expected busbw of a row. None if unknown."""
     assumption: Callable[[Row], str] = lambda _row: ""
-    """Returns the assumption that a row's expectation needs but the log does not state. Empty if there is none.
+    """Returns the assumption that a row's expectation needs but the log does not state. Empty without one.
 
     An expectation with an assumption does not color figures.
     """
