@@ -2,7 +2,7 @@
 
 Each comparison alternates the two sides, so that a drift of the machine's speed favors neither. It reports the median
 of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The figures go to
-build/bench-results/ as JSON. The folder --build has the C++ programs of bench/programs/, such as bare_loop.
+build/bench-results/ as JSON. The folder --build has the built programs of bench/programs/, such as bare_loop.
 """
 
 from __future__ import annotations
@@ -158,19 +158,19 @@ def as_table(results: dict[str, Any]) -> str:
     """Returns the results as Markdown."""
     lines = [f"# {results['machine']}, {results['date']}, busbw {results['version']}", ""]
     lines += ["| what | figure | target |", "| --- | --- | --- |"]
-    overhead, startup, check, output = (results[name] for name in ("overhead", "startup", "check_speed", "output_cost"))
-    low, high = overhead["ratio_quartiles"]
+    engine, start, check, output = (results[name] for name in ("overhead", "startup", "check_speed", "output_cost"))
+    low, high = engine["ratio_quartiles"]
     lines.append(
         "| 8-byte all-reduce, 2 ranks, engine over bare loop "
-        f"(median of {overhead['rounds']} pairs' ratios, quartiles) "
-        f"| {overhead['ratio_median']:.3f} ({low:.3f} to {high:.3f}); medians "
-        f"{overhead['engine_us']:.3f} and {overhead['bare_us']:.3f} us, "
-        f"least {overhead['engine_us_min']:.4f} and {overhead['bare_us_min']:.4f} us "
-        f"| {target_text('at most 1.03', met=overhead['ratio_median'] <= 1.03)} |"
+        f"(median of {engine['rounds']} pairs' ratios, quartiles) "
+        f"| {engine['ratio_median']:.3f} ({low:.3f} to {high:.3f}); medians "
+        f"{engine['engine_us']:.3f} and {engine['bare_us']:.3f} us, "
+        f"least {engine['engine_us_min']:.4f} and {engine['bare_us_min']:.4f} us "
+        f"| {target_text('at most 1.03', met=engine['ratio_median'] <= 1.03)} |"
     )
     lines.append(
-        f"| start to first row (median of {startup['rounds']}) | {startup['first_row_ms_median']:.1f} ms | "
-        f"{target_text('at most 100 ms', met=startup['first_row_ms_median'] <= 100)} |"
+        f"| start to first row (median of {start['rounds']}) | {start['first_row_ms_median']:.1f} ms | "
+        f"{target_text('at most 100 ms', met=start['first_row_ms_median'] <= 100)} |"
     )
     lines.append(
         f"| checking 1 GiB of float sums at 4 ranks, over reading that memory | {check['compare_gbps']:.1f} / "

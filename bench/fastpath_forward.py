@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 RESULTS = Path(__file__).parent / "results" / "fastpath-forward.md"
 LIMIT_NS = 50.0
+"""Target for the added cost of a call."""
 
 PAGE = """\
 # Cost of a call that the fast path delegates to NCCL
@@ -44,7 +45,7 @@ class Call(NamedTuple):
     """One measured call of an NCCL function."""
 
     situation: str
-    """Communicators and order of the calls; programs/fastpath_forward.cpp defines the names."""
+    """Name of the communicators and the order of calls, as programs/fastpath_forward.cpp defines it."""
     function: str
     description: str
     """Column `communicator` of the table."""
@@ -63,7 +64,7 @@ CALLS = [
     Call("group", "ncclAllReduce", "with a fast path, in a group: three calls", 3),
 ]
 FORWARD_ONLY_CALLS = [Call("one", "ncclReduce", "any"), Call("one", "ncclAllReduce", "any; built without CUDA: a jump")]
-"""Calls of a library without any fast path."""
+"""Calls that are measured if the library was built without CUDA and so never has a fast path."""
 
 
 def processor_name() -> str:
@@ -74,12 +75,12 @@ def processor_name() -> str:
     return platform.machine()
 
 
-def require_delegation(program: Path, real: Path, library: Path) -> None:
+def require_delegation(program: Path, nccl: Path, library: Path) -> None:
     """Requires a fast path that delegates the call; otherwise the figures would mean something else."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         environment = {**os.environ, "BUSBW_FASTPATH_LOG": str(log)}
-        subprocess.run([program, real, library, "fast:ncclAllReduce"], check=True, capture_output=True, env=environment)
+        subprocess.run([program, nccl, library, "fast:ncclAllReduce"], check=True, capture_output=True, env=environment)
         text = log.read_text()
     if "is fast" not in text or ": nccl" not in text:
         raise SystemExit(f"communicators have no fast path, or it executes the call itself:\n{text}")
@@ -88,15 +89,15 @@ def require_delegation(program: Path, real: Path, library: Path) -> None:
 def measure_rows(build: Path) -> list[str]:
     """Measures the calls and returns one table row for each."""
     program = build / "fastpath_forward"
-    real, library = build / "libpretended_nccl.so", build / "libbusbw_nccl_pretended.so"
+    nccl, library = build / "libpretended_nccl.so", build / "libbusbw_nccl_pretended.so"
     calls = CALLS
     if library.exists():
-        require_delegation(program, real, library)
+        require_delegation(program, nccl, library)
     else:
-        real, library = build / "fastpath/fake_nccl_new/libnccl.so.2", build / "fastpath/libbusbw_nccl_forward.so"
+        nccl, library = build / "fastpath/fake_nccl_new/libnccl.so.2", build / "fastpath/libbusbw_nccl_forward.so"
         calls = FORWARD_ONLY_CALLS
     call_arguments = [f"{call.situation}:{call.function}" for call in calls]
-    done = subprocess.run([program, real, library, *call_arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run([program, nccl, library, *call_arguments], check=True, capture_output=True, text=True)
     table_rows = []
     for call, line in zip(calls, done.stdout.splitlines(), strict=True):
         # After function and situation: lower quartile, median and upper quartile of direct, delegated and added ns.

@@ -4,16 +4,17 @@
         --peer 'MSCCL++@all_reduce,all_gather=--library libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so.2'
 
 A variant is NCCL, the fast path or a peer, with its settings. NCCL and the fast path are measured with plain and with
-registered buffers (-R 2); --buffers selects one of the two. A peer has a name, its collectives (without @: all) and a
-side: flags and variables as in `busbw ab`. A configuration is a collective, a type and a way to launch.
+registered buffers (-R 2); --buffers selects one of the two. A peer is another library: a name, its collectives (without
+@: all) and a side, which is flags and variables as in `busbw ab`. A configuration is a collective, a type and a launch
+mode: in CUDA graphs, or one by one (stream). A start is one run of a program.
 
 Each round starts every variant once for each configuration and band of sizes, in random order. Figures are medians over
 rounds. Ratios compare figures of the same round, and come with their minimum and maximum.
 
-The most important configurations come first: all rounds of small sizes in graphs with the first type. One round of
-large sizes, of the other types and of single launches follows, then their further rounds. If a start takes seconds and
-time is short, --bands whole measures all sizes in one start with fewer iterations. The program ends when everything is
-measured or --budget-s is used up, and writes its results. --add continues from the results of another call.
+The most important starts come first: all rounds of small sizes in graphs with the first type. The others follow, round
+by round: large sizes, other types and single launches. If a start takes seconds and time is short, --bands whole
+measures all sizes in one start with fewer iterations. The program ends when everything is measured or --budget-s is
+used up, and writes its results. --add continues from the results of another call.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ LAUNCHES = ("graph", "stream")
 REGISTERED = "-R 2"
 """Flag for registered buffers: NCCL's symmetric windows."""
 SHARE_BYTES = 16
-"""Minimum share of a rank in nccl-tests and busbw. Calls with smaller sizes move no data."""
+"""Minimum share of a rank in nccl-tests and busbw. Calls with smaller shares move no data."""
 BANDS = {
     "small": (("8", "16M"), ("-w", "20", "-n", "200"), "2"),
     "large": (("32M", "1G"), ("-w", "2", "-n", "20"), "1"),
@@ -66,18 +67,18 @@ BANDS = {
 """First and last size, iteration flags, and launches of each captured graph (-G). `whole` replaces both others if a
 start takes longer than its measurement."""
 TRIAL = (("8", "4K"), ("-w", "1", "-n", "4"), "0")
-"""The same for a test of this program (--trial)."""
+"""Sizes, iteration flags and graph launches of --trial, a test of this program."""
 
 
 class Variant(NamedTuple):
-    """One measured variant, such as NCCL or the fast path."""
+    """One variant, such as NCCL or the fast path, and the collectives to measure with it."""
 
     side: SideSpec
     collectives: frozenset[str]
 
 
 Stage = list[tuple[Configuration, str]]
-"""Pairs of configuration and band that are equally important."""
+"""Pairs of configuration and band that are equally important for the order of starts."""
 
 
 class Start(NamedTuple):
@@ -147,7 +148,7 @@ def measure_start(
     start: Start, side: SideSpec, flags: tuple[str, ...], folder: Path, *, checked_round: int
 ) -> Iterator[Figure]:
     """Runs one start and yields its figures. Only the round `checked_round` checks the data."""
-    record_name = f"{start.round}-{len(list(folder.iterdir()))}"
+    record_name = f"{start.round}-{len(list(folder.iterdir()))}"  # unique, because earlier records stay in the folder
     block = Measurement(engine.program(f"{start.configuration.collective}_perf"), flags, folder).block(
         side, record_name, "-c", "1" if start.round == checked_round else "0"
     )
@@ -166,22 +167,22 @@ def measure_start(
 
 def parse_variants(arguments: argparse.Namespace) -> dict[str, Variant]:
     """Returns all variants by name. Raises UsageError for an invalid side."""
-    every = frozenset(arguments.collectives.split(","))
+    all_collectives = frozenset(arguments.collectives.split(","))
     buffers = arguments.buffers.split(",")
     variants: dict[str, Variant] = {}
     if "plain" in buffers:
-        variants[NCCL] = Variant(parse_side("--peer", "BUSBW_FASTPATH=off"), every)
+        variants[NCCL] = Variant(parse_side("--peer", "BUSBW_FASTPATH=off"), all_collectives)
     if "registered" in buffers:
-        variants[NCCL_REGISTERED] = Variant(parse_side("--peer", REGISTERED), every)
+        variants[NCCL_REGISTERED] = Variant(parse_side("--peer", REGISTERED), all_collectives)
     for text in arguments.peer:
         name, _, side = text.partition("=")
         name, separator, collectives = name.partition("@")
-        of_peer = frozenset(collectives.split(",")) if separator else every
-        variants[name] = Variant(parse_side("--peer", side), of_peer)
+        peer_collectives = frozenset(collectives.split(",")) if separator else all_collectives
+        variants[name] = Variant(parse_side("--peer", side), peer_collectives)
     if "plain" in buffers:
-        variants[OURS] = Variant(parse_side("--ours", arguments.ours), every)
+        variants[OURS] = Variant(parse_side("--ours", arguments.ours), all_collectives)
     if "registered" in buffers:
-        variants[OURS_REGISTERED] = Variant(parse_side("--ours", f"{arguments.ours} {REGISTERED}"), every)
+        variants[OURS_REGISTERED] = Variant(parse_side("--ours", f"{arguments.ours} {REGISTERED}"), all_collectives)
     return variants
 
 
@@ -191,10 +192,10 @@ def nvls_text() -> str:
     return f"All with `NCCL_NVLS_ENABLE={value}`" if value is not None else "`NCCL_NVLS_ENABLE` is not set"
 
 
-def variant_text(name: str, variant: Variant, every: Sequence[str]) -> str:
-    """Describes a variant in one sentence, for the page. `every` lists all measured collectives."""
-    measured = [collective for collective in every if collective in variant.collectives]
-    limitation = f", {' and '.join(measured)} only" if len(measured) < len(every) else ""
+def variant_text(name: str, variant: Variant, all_collectives: Sequence[str]) -> str:
+    """Describes a variant in one sentence, for the page."""
+    measured = [collective for collective in all_collectives if collective in variant.collectives]
+    limitation = f", {' and '.join(measured)} only" if len(measured) < len(all_collectives) else ""
     return f"{name}: `{without_paths(variant.side.text)}`{limitation}"
 
 
@@ -259,10 +260,10 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
     stages = group_stages(wanted, arguments.bands.split(","))
     starts = list(plan_starts(stages, variants, arguments.rounds))
     earlier_rounds = results.last_round
-    begin_s, slowest_s = time.monotonic(), 0.0
+    begin_s, longest_start_s = time.monotonic(), 0.0
     for index, start in enumerate(starts):
         start_s = time.monotonic()
-        if start_s - begin_s + slowest_s > arguments.budget_s:
+        if start_s - begin_s + longest_start_s > arguments.budget_s:
             results.notes.append(
                 f"The time of --budget-s was over: {len(starts) - index} of {len(starts)} starts were left out."
             )
@@ -279,13 +280,13 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
             case = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
             note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
             results.notes += [] if note in results.notes else [note]
-        records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
+        new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
         if start.variant in (NCCL, NCCL_REGISTERED) and not results.facts:
-            results.read_facts(records)
-        for record in records:
+            results.read_facts(new_records)
+        for record in new_records:
             record.write_text("")  # the samples would fill the disk; the file stays, because record names count files
         took_s = time.monotonic() - start_s
-        slowest_s = max(slowest_s, took_s)
+        longest_start_s = max(longest_start_s, took_s)
         print(
             f"{index + 1} of {len(starts)}: {start.variant}, {' '.join(start.configuration)}, {start.band}, "
             f"{took_s:.1f} s",
@@ -378,10 +379,10 @@ def main() -> int:
     if not results.facts:
         print("NCCL was not measured, so nothing was written", file=sys.stderr)
         return code or ExitCode.ENVIRONMENT
-    every = arguments.collectives.split(",")
+    all_collectives = arguments.collectives.split(",")
     results.notes[:0] = [
         nvls_text(),
-        *(variant_text(name, variant, every) for name, variant in variants.items() if variant.side.text),
+        *(variant_text(name, variant, all_collectives) for name, variant in variants.items() if variant.side.text),
         *arguments.note,
     ]
     print(results.write(arguments.results, variants))

@@ -41,11 +41,11 @@ def algorithms_for(collective: str, ranks: int) -> list[Algorithm]:
     broadcast sends all data to all peers, or a different share to each peer, which forwards it in pieces. In the second
     case the root sends every byte once and every peer receives it once.
     """
-    one_share = (ranks - 1) / ranks
+    other_ranks_share = (ranks - 1) / ranks  # of the data of one rank, without its own share
     if collective in ("all_gather", "reduce_scatter", "alltoall"):
-        return [Algorithm(1, one_share)]
+        return [Algorithm(1, other_ranks_share)]
     if collective == "all_reduce":
-        return [Algorithm(1, ranks - 1), Algorithm(2, 2 * one_share)]
+        return [Algorithm(1, ranks - 1), Algorithm(2, 2 * other_ranks_share)]
     if collective == "broadcast":
         return [Algorithm(1, ranks - 1, one_sender=True), Algorithm(2, 1)]
     return []

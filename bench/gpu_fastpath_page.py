@@ -33,10 +33,10 @@ MAX_TIME_US = {
     "all_gather": {1 << 10: 2.8, 16 << 10: 3.3, 64 << 10: 4.0, 256 << 10: 5.5, 1 << 20: 7.0, 4 << 20: 14.0},
 }
 """Targets of this project for four H200s, by collective and size in bytes: device time of half in graphs."""
+MAX_REGISTERED_TIME_US = {**MAX_TIME_US, "all_reduce": {**MAX_TIME_US["all_reduce"], 1 << 20: 11.0, 4 << 20: 25.0}}
+"""The same targets for buffers in symmetric windows."""
 SHOWN_SIZES = "1K,16K,64K,256K,1M,4M,16M,64M,1G"
 """Default sizes of the tables. Verdicts and extreme ratios count all sizes."""
-MAX_REGISTERED_TIME_US = {**MAX_TIME_US, "all_reduce": {**MAX_TIME_US["all_reduce"], 1 << 20: 11.0, 4 << 20: 25.0}}
-"""The same for buffers in symmetric windows."""
 
 
 class Configuration(NamedTuple):
@@ -74,7 +74,7 @@ class Ratio(NamedTuple):
     rounds: int
 
     def outcome(self, limit: float) -> str:
-        """Returns "met", "missed" or "cannot be told" for a maximum. One round alone cannot miss it."""
+        """Returns "met", "missed" or "cannot be told" for a maximum ratio. A single round never counts as missed."""
         if self.median <= limit:
             return "met"
         return "missed" if self.minimum > limit and self.rounds > 1 else "cannot be told"
@@ -113,9 +113,9 @@ class Row(NamedTuple):
     size_bytes: int
     medians_us: dict[str, float]  # by variant
     over_nccl: Ratio | None
-    best_peer: str  # fastest other variant without registered buffers; empty if no other was measured
+    best_peer: str  # fastest other variant without registered buffers, including NCCL; empty if none was measured
     over_best: Ratio | None
-    over_registered: Ratio | None  # both with registered buffers
+    over_registered: Ratio | None  # fast path over NCCL, both with registered buffers
 
 
 def summarize_row(size_bytes: int, figures: Sequence[Figure]) -> Row:
@@ -149,21 +149,21 @@ def target_times(case: Configuration) -> list[tuple[str, dict[int, float]]]:
     return [(variant, limits_us[case.collective]) for variant, limits_us in targets if case.collective in limits_us]
 
 
-def verdicts(case: Configuration, placement: str, result: Row) -> Iterator[Verdict]:
+def verdicts(case: Configuration, placement: str, row: Row) -> Iterator[Verdict]:
     """Yields the verdicts of one row."""
-    title = f"{case.collective} {case.dtype} {case.launch} {placement.replace('_', ' ')} {size_text(result.size_bytes)}"
+    title = f"{case.collective} {case.dtype} {case.launch} {placement.replace('_', ' ')} {size_text(row.size_bytes)}"
     for ours, other, ratio, limit in (
-        (OURS, NCCL, result.over_nccl, MAX_RATIO_TO_NCCL),
-        (OURS, "the best peer", result.over_best, MAX_RATIO_TO_BEST),
-        (OURS_REGISTERED, NCCL_REGISTERED, result.over_registered, MAX_RATIO_TO_NCCL),
+        (OURS, NCCL, row.over_nccl, MAX_RATIO_TO_NCCL),
+        (OURS, "the best peer", row.over_best, MAX_RATIO_TO_BEST),
+        (OURS_REGISTERED, NCCL_REGISTERED, row.over_registered, MAX_RATIO_TO_NCCL),
     ):
         if ratio:
             outcome = ratio.outcome(limit)
             text = f"{title}: {ours}: {ratio.median:.3f} of {other}'s time, at most {limit}: {outcome}"
             yield Verdict(f"{ours} at most {limit} of {other}'s time", outcome, text)
     for variant, limits_us in target_times(case):
-        if result.size_bytes in limits_us and variant in result.medians_us:
-            time_us, limit_us = result.medians_us[variant], limits_us[result.size_bytes]
+        if row.size_bytes in limits_us and variant in row.medians_us:
+            time_us, limit_us = row.medians_us[variant], limits_us[row.size_bytes]
             outcome = "met" if time_us <= limit_us else "missed"
             yield Verdict(
                 "times that are wanted of 4 H200s",
@@ -194,15 +194,15 @@ def table(
     lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---:' for _ in head)} |"]
     found_verdicts: list[Verdict] = []
     for size in sorted({figure.size_bytes for figure in figures}):
-        result = summarize_row(size, figures_of(figures, size, placement))
-        if OURS not in result.medians_us:
+        row = summarize_row(size, figures_of(figures, size, placement))
+        if OURS not in row.medians_us:
             continue
-        times_us = [result.medians_us.get(variant) for variant in columns]
+        times_us = [row.medians_us.get(variant) for variant in columns]
         cells = [size_text(size), *("" if time_us is None else f"{time_us:.2f}" for time_us in times_us)]
-        cells += [result.over_nccl.text if result.over_nccl else ""]
-        cells += [f"{result.over_best.median:.3f} ({result.best_peer})" if result.over_best else ""]
+        cells += [row.over_nccl.text if row.over_nccl else ""]
+        cells += [f"{row.over_best.median:.3f} ({row.best_peer})" if row.over_best else ""]
         if has_registered:
-            cells += [result.over_registered.text if result.over_registered else ""]
+            cells += [row.over_registered.text if row.over_registered else ""]
         if targets:
             plain_us, registered_us = (limits_us.get(size) for _, limits_us in targets)
             cells += [target_text(plain_us, registered_us if has_registered else plain_us)]
@@ -210,9 +210,9 @@ def table(
             floor_us = graph_floor.us(case.collective, size)
             shown = (OURS, OURS_REGISTERED) if has_registered else (OURS,)
             cells += [f"{floor_us:.2f}" if floor_us else ""]
-            cells += [above_floor_text(result.medians_us.get(name), floor_us) if floor_us else "" for name in shown]
+            cells += [above_floor_text(row.medians_us.get(name), floor_us) if floor_us else "" for name in shown]
         lines.append(f"| {' | '.join(cells)} |")
-        found_verdicts += verdicts(case, placement, result)
+        found_verdicts += verdicts(case, placement, row)
     return lines, found_verdicts
 
 

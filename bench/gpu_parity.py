@@ -2,15 +2,17 @@
 
     python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results build/bench-results/h200-x4-parity
 
-A round starts both programs once, with the same flags; each of them is first equally often. A start repeats its sizes
-several times (cycles, -N). After the planned rounds, the rest of --budget-s goes to more rounds of the undecided sizes:
-those without a verdict (gpu_parity_verdict.py). A round that would not end in time is not started.
+The two programs are the sides. A round starts each side once, with the same flags; each is first equally often. A
+start repeats its sizes several times (cycles, -N). After the planned rounds, the rest of --budget-s goes to more rounds
+of the undecided sizes: those without a verdict (gpu_parity_verdict.py). A round that would not end in time is not
+started.
 
     --measure g:all:latency:5 --measure processes:sendrecv,broadcast:plateau,large:1 --add-to EARLIER.json
 
-selects launch modes, collectives, bands of sizes and rounds. --add-to adds the rounds to those of an earlier call on an
-equal machine. The user must build nccl-tests; both programs must find the same NCCL library. Without MPI (no --mpirun),
-nccl-tests uses threads (-t) for "processes". Run this script with a Python that has busbw.
+--measure selects launch modes, collectives, bands of sizes and rounds (gpu_parity_rounds.py). --add-to adds the rounds
+to those of an earlier call on an equal machine. The user must build nccl-tests; both programs must find the same NCCL
+library. Without MPI (no --mpirun), nccl-tests uses threads (-t) for "processes". Run this script with a Python that has
+busbw.
 """
 
 from __future__ import annotations
@@ -42,12 +44,13 @@ from busbw.errors import ExitCode
 
 DEFAULT_COMPARISONS = ["g,processes:all:large:2", "g,processes:all:latency:2"]
 SPREAD_FLAGS = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
+"""Flags of the repeated runs that show the repeatability."""
 SHARED_FACTS = ("nccl_version", "cuda_driver", "driver")
 """Facts that must be equal before rounds are merged, besides GPUs and busbw's version."""
 
 
 def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, *, trial: bool) -> dict[str, list[float]]:
-    """Returns the seconds of the whole sweep with checks, twice per program, alternating."""
+    """Returns the seconds of the whole sweep with checks, twice per side, alternating."""
     wall_s: dict[str, list[float]] = {side: [] for side in sides}
     flags = ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"] if trial else WHOLE_SWEEP
     for turn in range(2):
@@ -59,7 +62,7 @@ def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, *, trial: bool)
 
 
 def spread_of(values: list[float]) -> dict[str, Any]:
-    """Returns (max - min) / median, and standard deviation / mean, in percent."""
+    """Returns values, median and two measures of spread: range over median, standard deviation over mean."""
     return {
         "values_us": values,
         "median_us": statistics.median(values),
@@ -69,7 +72,7 @@ def spread_of(values: list[float]) -> dict[str, Any]:
 
 
 def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, folder: Path) -> list[dict[str, Any]]:
-    """Repeats the runs of each program, and returns the spread of its figures."""
+    """Repeats a run of each side, and returns the spread of its figures."""
     values: dict[tuple[str, int], list[float]] = {}  # by name of the figure and size, out of place
     for turn in range(runs):
         for side in sorted(sides, reverse=turn % 2 == 1):
@@ -95,7 +98,7 @@ def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, f
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Lists settings that must be equal before rounds of two results may be merged."""
+    """Lists the differences that forbid merging the rounds of two results."""
     provenance_before, provenance_now = before["provenance"], now["provenance"]
     facts_before, facts_now = provenance_before["facts"], provenance_now["facts"]
     return [

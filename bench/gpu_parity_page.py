@@ -1,6 +1,7 @@
 """Short page of gpu_parity.py: ratios by collective and band, and the times of representative sizes.
 
-A row is a size and placement of one collective and launch mode, with one time per round for each program.
+A row is a size and placement of one collective and launch mode, with one time per round for each program. Its key "way"
+is the launch mode.
 
 Rebuilds the page from its JSON, for example after a note was added by hand:
 
@@ -49,7 +50,7 @@ def spread_text(rows: list[dict[str, Any]], side: str) -> str:
 
 
 def agreement_text(rows: list[dict[str, Any]], side: str) -> str:
-    """Returns the number of rows at which a program's own rounds agree: "3 of 4"."""
+    """Returns the number of rows in which a program's own rounds agree: "3 of 4"."""
     answers = [agrees_with_itself(row[side], row["size_bytes"]) for row in rows]
     decided = [agrees for agrees in answers if agrees is not None]
     return f"{sum(decided)} of {len(decided)}" if decided else "-"
@@ -79,11 +80,9 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     """Returns ratios and verdicts by launch mode, collective and band."""
     lines = [
         "| ranks | collective | sizes | rounds | median of the sizes | within 1 % | single sizes | the least: median |"
+        " the least: single sizes | busbw | nccl-tests | nccl-tests with itself | least ratio | greatest ratio |",
+        "| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |",
     ]
-    lines[0] += (
-        " the least: single sizes | busbw | nccl-tests | nccl-tests with itself | least ratio | greatest ratio |"
-    )
-    lines += ["| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |"]
     for way, collective in dict.fromkeys((row["way"], row["collective"]) for row in rows):
         for large, name in ((True, "1 MiB and above"), (False, "below 1 MiB")):
             band_rows = [
@@ -99,12 +98,12 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
 def band_cells(rows: list[dict[str, Any]], *, large: bool) -> list[str]:
     """Returns the cells of one summary line after the name of its band. `large` is True from 1 MiB on."""
     round_counts = sorted({len(row["busbw_us"]) for row in rows})
-    fewest, most = round_counts[0], round_counts[-1]
+    min_rounds, max_rounds = round_counts[0], round_counts[-1]
     verdicts = [evaluate_row(row) for row in rows]
     ratios_by_minimum = [verdict.by_minimum.ratio for verdict in verdicts if verdict.by_minimum]
     median = median_over_sizes(rows)
     return [
-        f"{fewest}" if fewest == most else f"{fewest} to {most}",
+        f"{min_rounds}" if min_rounds == max_rounds else f"{min_rounds} to {max_rounds}",
         estimate_text(median),
         median.verdict(1 - MEDIAN_MARGIN, 1 + MEDIAN_MARGIN) if median and large else "-",
         tally_text([verdict.verdict() for verdict in verdicts]),
@@ -171,9 +170,12 @@ def as_page(results: dict[str, Any]) -> str:
         lines += ["", f"Left out ({len(results['left_out'])}): {'; '.join(results['left_out'])}"]
     shown = ", ".join(map(size_text, SHOWN_BYTES))
     lines += ["", f"Single sizes in place ({shown}; the summary counts all sizes and both placements):"]
-    lines += ["", "| ranks | collective | size | placement | rounds | busbw (us) | nccl-tests (us) | ratio | verdict |"]
-    lines[-1] += " the least | verdict |"
-    lines += ["| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- | --- | --- |"]
+    lines += [
+        "",
+        "| ranks | collective | size | placement | rounds | busbw (us) | nccl-tests (us) | ratio | verdict |"
+        " the least | verdict |",
+        "| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- | --- | --- |",
+    ]
     for row in results["rows"]:
         if row["size_bytes"] not in SHOWN_BYTES or row["placement"] != "in_place":
             continue

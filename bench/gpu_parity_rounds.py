@@ -31,7 +31,10 @@ Times = dict[tuple[int, str], list[float]]
 
 @dataclass(frozen=True)
 class Band:
-    """First and last size, and the flags for iterations and cycles. A cycle costs less than another start."""
+    """Band of sizes: first and last size, and the flags for iterations and cycles.
+
+    A cycle costs less time than another start.
+    """
 
     first: int
     last: int
@@ -108,9 +111,9 @@ def parse_comparisons(text: str) -> list[Comparison]:
 
 
 def planned_rounds(comparisons: Sequence[Comparison]) -> Iterator[tuple[int, Comparison, bool]]:
-    """Yields round, comparison, and True if nccl-tests runs first, round by round.
+    """Yields each round's index, a comparison, and True if nccl-tests runs first in it.
 
-    The first program alternates over the comparisons of a round, and over the rounds of a comparison.
+    The program that runs first alternates over the comparisons of a round, and over the rounds of a comparison.
     """
     for round_index in range(max(comparison.rounds for comparison in comparisons)):
         for position, comparison in enumerate(comparisons):
@@ -119,7 +122,7 @@ def planned_rounds(comparisons: Sequence[Comparison]) -> Iterator[tuple[int, Com
 
 
 def requested_size(size_bytes: int) -> int:
-    """Returns the requested power of two for a size that was rounded down to whole elements of all ranks."""
+    """Returns the requested size, a power of two, for a size rounded down to whole elements of all ranks."""
     return 1 << (size_bytes - 1).bit_length()
 
 
@@ -151,9 +154,9 @@ class RowCollection:
         return [self._rows[key] for key in sorted(self._rows, key=lambda key: (groups.index(key[:2]), key[2:]))]
 
     def undecided(self, comparison: Comparison, *, trial: bool) -> tuple[Comparison, float] | None:
-        """Returns the comparison limited to the range of its undecided sizes, and their nearness to a verdict.
+        """Returns the comparison limited to its undecided sizes, and the sum of their nearness to a verdict.
 
-        Each undecided row adds 0 to 1 to the nearness: 1 if its interval is narrow enough or not known yet. None if all
+        The nearness of an undecided row is 0 to 1: 1 if its interval is narrow enough or not known yet. None if all
         rows are decided.
         """
         band = (TRIAL_BANDS if trial else BANDS)[comparison.band]
@@ -194,7 +197,7 @@ class Rounds:
         self._budget = budget
         self._rows = rows
         self._trial = trial
-        self._took_s: dict[_Key, float] = {}  # duration of the last whole round
+        self._round_s: dict[_Key, float] = {}  # duration of the last whole round
         self._failed: set[_Key] = set()
 
     def run_planned(self, comparisons: Sequence[Comparison]) -> None:
@@ -206,7 +209,7 @@ class Rounds:
                 self._run_round(comparison, nccl_tests_first=nccl_tests_first)
 
     def run_undecided(self, comparisons: Sequence[Comparison]) -> int:
-        """Runs rounds of undecided sizes, best gain per time first, and returns their number."""
+        """Runs rounds of undecided sizes, greatest expected gain per time first, and returns their number."""
         extra_rounds: dict[_Key, int] = {}
         while candidates := self._candidates(comparisons, extra_rounds):
             comparison, _ = max(candidates, key=lambda candidate: candidate[1])
@@ -217,20 +220,20 @@ class Rounds:
 
     def _expected_s(self, comparison: Comparison) -> float:
         """Returns the expected seconds of a round: those of the last one, or of the longest in its band."""
-        same_band_s = [took_s for (_, _, band), took_s in self._took_s.items() if band == comparison.band]
-        return self._took_s.get(self._key(comparison), max(same_band_s, default=0.0))
+        same_band_s = [took_s for (_, _, band), took_s in self._round_s.items() if band == comparison.band]
+        return self._round_s.get(self._key(comparison), max(same_band_s, default=0.0))
 
     def _candidates(
         self, comparisons: Sequence[Comparison], extra_rounds: dict[_Key, int]
     ) -> list[tuple[Comparison, float]]:
-        """Returns the comparisons that may still run, with their expected gain per time.
+        """Returns the comparisons that may still run, with their expected gain: nearness to a verdict per second.
 
         The gain falls with the square of the extra rounds, so that no comparison takes the whole budget.
         """
         candidates = []
         for comparison in comparisons:
             key = self._key(comparison)
-            took_s = self._took_s.get(key)
+            took_s = self._round_s.get(key)
             if took_s is None or key in self._failed or not self._budget.has(took_s):
                 continue
             if (undecided := self._rows.undecided(comparison, trial=self._trial)) is not None:
@@ -254,7 +257,7 @@ class Rounds:
                 return
         self._rows.add(comparison.launch_mode, comparison.collective, times["busbw"], times["nccl-tests"])
         if comparison.sizes is None:
-            self._took_s[self._key(comparison)] = time.monotonic() - start_s
+            self._round_s[self._key(comparison)] = time.monotonic() - start_s
 
     @staticmethod
     def _key(comparison: Comparison) -> _Key:

@@ -41,7 +41,7 @@ def run(command: list[str], timeout_s: float, record: Path | None = None) -> Com
     """Runs one program to its end. busbw writes its records to `record`, if given.
 
     Raises:
-        RunError: The program fails or exceeds the limit.
+        RunError: The program fails or exceeds the timeout.
     """
     if record:
         record.unlink(missing_ok=True)
@@ -81,11 +81,11 @@ class BusbwPrograms:
     folder: Path
     backend: str = "nccl"
 
-    def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
-        """Returns the command line. `ranks` is the flag for the number of GPUs with its value, such as -g 4."""
+    def command(self, collective: str, rank_flags: list[str], flags: list[str]) -> list[str]:
+        """Returns the command line. `rank_flags` is the flag for the number of GPUs with its value, such as -g 4."""
         if self.backend == "host":  # for a test of the benchmark
-            ranks = ["-t", ranks[1]]
-        return [str(self.folder / f"{collective}_perf"), *ranks, *flags, "--backend", self.backend]
+            rank_flags = ["-t", rank_flags[1]]
+        return [str(self.folder / f"{collective}_perf"), *rank_flags, *flags, "--backend", self.backend]
 
     def engine_output(self, *flags: str) -> str:
         """Returns the output of busbw-engine for information flags."""
@@ -113,21 +113,21 @@ class NcclTests:
     folder: Path
     mpirun: tuple[str, ...] = ()  # command that starts processes, if the programs are built with MPI
 
-    def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
-        """Returns the command line. `ranks` is busbw's flag for the number of GPUs with its value.
+    def command(self, collective: str, rank_flags: list[str], flags: list[str]) -> list[str]:
+        """Returns the command line. `rank_flags` is busbw's flag for the number of GPUs with its value.
 
         nccl-tests has no --processes. MPI starts its processes; without MPI, threads replace them.
         """
         program = str(self.folder / f"{collective}_perf")
-        if ranks[0] != "--processes":
-            return [program, *ranks, *flags]
+        if rank_flags[0] != "--processes":
+            return [program, *rank_flags, *flags]
         if self.mpirun:
-            return [*self.mpirun, "-np", ranks[1], program, "-g", "1", *flags]
-        return [program, "-t", ranks[1], "-g", "1", *flags]
+            return [*self.mpirun, "-np", rank_flags[1], program, "-g", "1", *flags]
+        return [program, "-t", rank_flags[1], "-g", "1", *flags]
 
 
 _FOLDER = r"(?<![\w.])/(?:[^/\s]+/)+"
-"""Absolute folder at the beginning of a path."""
+"""Pattern for the folders of an absolute path."""
 
 
 def without_paths(value: Any) -> Any:
@@ -161,11 +161,11 @@ def provenance(ours: BusbwPrograms, gpus: int, folder: Path) -> dict[str, Any]:
 
 def machine_line(facts: dict[str, Any]) -> str:
     """Returns the title line of a results page from the result of `provenance`."""
-    machine = facts["facts"]
+    machine_facts = facts["facts"]
     parts = [facts["machine"], facts["date"], f"busbw {facts['busbw']}"]
     for name, title in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver", "driver")):
-        if name in machine:
-            parts.append(f"{title} {machine[name]}")
+        if name in machine_facts:
+            parts.append(f"{title} {machine_facts[name]}")
     return ", ".join(parts + nccl_settings(facts.get("environment", {})))
 
 

@@ -47,7 +47,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "trial": ["-d", "half", "-b", "1K", "-e", "64K", "-f", "2", "-n", "20", "-c", "0"],
     },
 }
-"""The published tables. `trial` has the flags for a test of this program on the host backend."""
+"""The published tables. `ranks` is the flag for the number of GPUs, `trial` replaces `flags` on the host backend."""
 RUN_TIMEOUT_S = 120.0
 
 Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]
@@ -69,19 +69,19 @@ def measure(ours: BusbwPrograms, table: dict[str, Any], gpus: int, folder: Path)
     return rows, lines
 
 
-def ten(rows: Rows) -> list[str]:
+def ten_table(rows: Rows) -> list[str]:
     """Returns a table of algbw out of place, with one line per size and one column per collective."""
     lines = ["algbw in GB/s, out of place:", ""]
     lines += [f"| size | {' | '.join(rows)} |", f"| ---: |{' ---: |' * len(rows)}"]
     for size in sizes_of(rows):
-        values = [of_collective.get((size, "out_of_place"), {}).get("algbw_gbps") for of_collective in rows.values()]
+        values = [rows[collective].get((size, "out_of_place"), {}).get("algbw_gbps") for collective in rows]
         lines.append(table_line(size, values))
     return lines
 
 
-def half(rows: Rows) -> list[str]:
+def half_table(rows: Rows) -> list[str]:
     """Returns a table of time in place by size, with the device time if it is known."""
-    all_rows = [row for of_collective in rows.values() for row in of_collective.values()]
+    all_rows = [row for rows_of_collective in rows.values() for row in rows_of_collective.values()]
     times = {"time_us": "time"}
     if any(row.get("device_time_us") is not None for row in all_rows):
         times["device_time_us"] = "device time"
@@ -97,7 +97,7 @@ def half(rows: Rows) -> list[str]:
 
 def sizes_of(rows: Rows) -> list[int]:
     """Returns the requested sizes of all collectives in bytes, in order."""
-    return sorted({size for of_collective in rows.values() for size, _ in of_collective})
+    return sorted({size for rows_of_collective in rows.values() for size, _ in rows_of_collective})
 
 
 def table_line(size_bytes: int, values: Sequence[float | None]) -> str:
@@ -124,7 +124,7 @@ def main() -> None:
     title = {"ten": "Ten collectives", "half": "Halves in CUDA graphs"}[arguments.table]
     page = [f"# {title}: {machine_line(facts)}", ""]
     page += [f"Every program with `{table['ranks']} {gpus} {' '.join(table['flags'])}`.", ""]
-    page += {"ten": ten, "half": half}[arguments.table](rows)
+    page += {"ten": ten_table, "half": half_table}[arguments.table](rows)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as file:
         file.write("\n".join([json.dumps({"kind": "provenance", **facts}), *lines]) + "\n")

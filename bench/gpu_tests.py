@@ -63,7 +63,7 @@ def count_run(counts: ProgramCounts, records: list[dict[str, Any]]) -> None:
             counts.wrong += row["check"]["wrong_elements"]
 
 
-def outcome(report: str) -> str:
+def outcome_text(report: str) -> str:
     """Returns the number of tests by outcome, and the seconds, over all pytest sessions in the report."""
     counts: dict[str, int] = {}
     seconds = 0.0
@@ -82,7 +82,7 @@ def stderr_by_test(records: Path) -> dict[str, str]:
     for path in sorted(records.rglob("*.err")):
         if sentence := " ".join(path.read_text().split()):
             sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
-    stderr_texts = {name: "; ".join(dict.fromkeys(of_test)) for name, of_test in sentences.items()}
+    stderr_texts = {name: "; ".join(dict.fromkeys(sentences_of_test)) for name, sentences_of_test in sentences.items()}
     return {
         name: text if len(text) <= MAX_STDERR_CHARACTERS else f"{text[:MAX_STDERR_CHARACTERS]}..."
         for name, text in stderr_texts.items()
@@ -140,7 +140,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], std
     lines = [
         ", ".join(head),
         "",
-        f"Tests: {outcome(report)}.",
+        f"Tests: {outcome_text(report)}.",
         *(failure_text(name, stderr_texts) for name in failed),
         *(f"Either outcome is right here: {outcome}" for outcome in outcomes),
         "",

@@ -95,8 +95,8 @@ def library(name: str) -> Path | None:
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
-def preload(option: str, names: Sequence[str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Returns the environment variables that preload libraries, ahead of those that are already preloaded.
+def preload_variables(option: str, names: Sequence[str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the environment variables that preload libraries, ahead of libraries that are already preloaded.
 
     Args:
         option: Option that names the libraries, for messages: '--preload'.
@@ -112,7 +112,7 @@ def preload(option: str, names: Sequence[str], extra: Mapping[str, str] | None =
     fastpath = next((path for path in paths if Path(path).name == FASTPATH_LIBRARY), None)
     nccl = environment.get(_NCCL_LIBRARY)
     if fastpath and nccl:
-        # Otherwise the engine would load the named NCCL directly and bypass the fast path.
+        # Otherwise the engine would load this NCCL library directly and bypass the fast path.
         variables |= {_NCCL_LIBRARY: fastpath, _FASTPATH_NCCL: environment.get(_FASTPATH_NCCL) or nccl}
     return variables
 
@@ -166,14 +166,14 @@ def _query_engine(flag: str) -> str:
     return completed.stdout.strip()
 
 
-def collective_of(name: str) -> str:
-    """Returns the collective for a name with or without `_perf`. Empty if there is no such collective."""
+def known_collective(name: str) -> str:
+    """Returns the collective for a name with or without `_perf`. Empty if the engine has no such collective."""
     collective = collective_name(name)
     return collective if collective in COLLECTIVES else ""
 
 
 def collective_name(program: str) -> str:
-    """Returns the name without the suffix `_perf`, if it has that suffix."""
+    """Removes the suffix `_perf` of a program's name, if present. The collective need not exist."""
     return program.removesuffix("_perf")
 
 
@@ -184,12 +184,12 @@ __all__ = [
     "PROGRAMS_VARIABLE",
     "WORLD_VARIABLES",
     "collective_name",
-    "collective_of",
     "default_ranks",
     "devices",
     "gpu_count",
+    "known_collective",
     "library",
-    "preload",
+    "preload_variables",
     "program",
     "versions",
 ]

@@ -37,7 +37,7 @@ class BusbwError(Exception):
 
     def __init__(self, problem: str, *, remedy: str = "", exit_code: int = ExitCode.ENVIRONMENT) -> None:
         super().__init__(f"{problem}; {remedy}" if remedy else problem)
-        self.what = problem
+        self.problem = problem
         self.remedy = remedy
         self.exit_code = exit_code
 

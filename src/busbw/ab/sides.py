@@ -72,5 +72,5 @@ def parse_side(option: str, text: str) -> SideSpec:
     if preloads and image:  # these are paths in the image, so they cannot be checked here
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
     elif preloads:
-        environment |= engine.preload(option, preloads, environment)
+        environment |= engine.preload_variables(option, preloads, environment)
     return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags), image)

@@ -20,7 +20,7 @@ from busbw.errors import ExitCode
 from busbw.judge import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, judge, worst
 from busbw.store import find
 from busbw.system.detect import detect_machine, system_of_machine
-from busbw.terminal import activity, width_of
+from busbw.terminal import activity, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_text
 
@@ -105,7 +105,7 @@ def _print_summary(console: Console, verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         line = Text(f"{verdict.grade:<7}", style=_GRADE_STYLES[verdict.grade])
         line.append(plain(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
-        line.truncate(width_of(), overflow="ellipsis")
+        line.truncate(terminal_width(), overflow="ellipsis")
         console.print(line)
 
 
@@ -143,7 +143,7 @@ def _print_verdict(console: Console, grade: Grade, text: str) -> None:
 def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> None:
     """Prints a label with sentences beside it, wrapped to the terminal width."""
     for sentence in sentences:
-        wrapped = textwrap.wrap(plain(sentence), max(40, width_of() - 13), break_long_words=False)
+        wrapped = textwrap.wrap(plain(sentence), max(40, terminal_width() - 13), break_long_words=False)
         for number, line in enumerate(wrapped):
             console.print(f"  {label if not number else '':<10} {line}", markup=False, soft_wrap=True)
         label = ""

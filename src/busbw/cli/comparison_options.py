@@ -9,7 +9,7 @@ import click
 from busbw.compare import RESOLUTION, ChangeVerdict, Comparison
 from busbw.compare.text import render
 from busbw.errors import ExitCode, UsageError
-from busbw.terminal import console, width_of
+from busbw.terminal import console, terminal_width
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
@@ -49,7 +49,7 @@ not_slower_option = click.option("--not-slower", is_flag=True, help="Exit with 5
 
 def show(comparison: Comparison) -> None:
     """Prints a comparison at the width of the terminal."""
-    width = width_of()
+    width = terminal_width()
     out = console()
     for line in render(comparison, width=width):
         # Table lines fit; sentences are wrapped between words.

@@ -22,7 +22,7 @@ from busbw.expect import expect as expectation_of
 from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
-from busbw.terminal import console, width_of
+from busbw.terminal import console, terminal_width
 from busbw.units import size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
@@ -254,7 +254,7 @@ def _machine_text(machine: DetectedMachine) -> str:
 
 def _wrapped(label: str, text: str, indent: int = 14) -> Iterator[str]:
     """Yields a label and a text beside it, wrapped to the width of the terminal."""
-    lines = textwrap.wrap(text, max(40, width_of() - indent), break_long_words=False)
+    lines = textwrap.wrap(text, max(40, terminal_width() - indent), break_long_words=False)
     for number, line in enumerate(lines):
         yield f"{label if not number else '':<{indent}}{line}"
 

@@ -19,7 +19,7 @@ from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import count_wrong
-from busbw.terminal import activity, console, width_of
+from busbw.terminal import activity, console, terminal_width
 from busbw.units import count_text, size_text
 
 _MAX_DIFFERENCES = 6
@@ -84,7 +84,7 @@ def history(
         return
     out = console()
     for trend in all_trends[:limit]:
-        for line in _trend_lines(trend, picture_width=width_of() if draw else 0):
+        for line in _trend_lines(trend, picture_width=terminal_width() if draw else 0):
             out.print(line)
     if len(all_trends) > limit:
         click.echo(f"the longest {limit} of {len(all_trends)} trends; --limit shows more, and filters choose", err=True)

@@ -137,7 +137,7 @@ def _skip_reason(file: Path) -> str:
     try:
         next(event for event in readers.stream(file) if not isinstance(event, LogNote))
     except UsageError as error:
-        return error.what
+        return error.problem
     except StopIteration:
         return f"{file} has no row"
     return ""

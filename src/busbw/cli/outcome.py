@@ -18,7 +18,7 @@ from busbw.cli.correctness import correctness_sentence
 from busbw.errors import SIGNALLED, ExitCode
 from busbw.readers import busbw_records
 from busbw.records import RecordsError, read
-from busbw.terminal import plot, width_of
+from busbw.terminal import plot, terminal_width
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import count_text
 
@@ -148,7 +148,7 @@ def _crash_message(code: int) -> str:
 def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
     record = read(path)
     if draw:
-        rows, width = busbw_records.table_of(record).rows, width_of()
+        rows, width = busbw_records.table_of(record).rows, terminal_width()
         for curve in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
             if curve:
                 click.echo(f"{curve}\n", err=True)

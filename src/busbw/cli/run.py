@@ -43,7 +43,7 @@ def run(
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
-    variables = engine.preload("--preload", [preload]) if preload else {}
+    variables = engine.preload_variables("--preload", [preload]) if preload else {}
     added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
     with open_destination(records_path, store, collective) as destination:

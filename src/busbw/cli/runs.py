@@ -24,7 +24,7 @@ from busbw.store import (
     list_points,
     list_runs,
 )
-from busbw.terminal import Cell, Column, console, lines, width_of
+from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 from busbw.units import count_text, size_text
 
 
@@ -109,11 +109,11 @@ def _write_json(items: Iterable[RunRow | StoredPoint]) -> int:
 
 def _write_table(columns: Sequence[Column]) -> None:
     out = console()
-    table_lines = lines(columns, width_of())
+    lines = table_lines(columns, terminal_width())
     if out.color_system is None:  # much faster than print
-        sys.stdout.writelines(f"{line.plain}\n" for line in table_lines)
+        sys.stdout.writelines(f"{line.plain}\n" for line in lines)
         return
-    for line in table_lines:
+    for line in lines:
         out.print(line)
 
 

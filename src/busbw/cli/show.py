@@ -8,7 +8,7 @@ from busbw.expect import ExpectedRange, estimator, network_nics_finder
 from busbw.exporters.redact import redact
 from busbw.logs import Log, Row, Table
 from busbw.store import find
-from busbw.terminal import ExpectationColumns, activity, console, screen, width_of
+from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
 
 
 @click.command()
@@ -31,7 +31,9 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
     shown_log = redact(log) if is_redacted else log
     out = console()
     with activity(f"drawing {run}"):
-        lines = screen(shown_log, width=width_of(), expected=_expectation_columns, draw=draw, numbers=numbers or None)
+        lines = log_lines(
+            shown_log, width=terminal_width(), expected=_expectation_columns, draw=draw, numbers=numbers or None
+        )
     for line in lines:
         out.print(line)
     figures = (figure for row in log.rows for figure in row.figures.values())

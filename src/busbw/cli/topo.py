@@ -11,7 +11,7 @@ from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
-from busbw.terminal import console, width_of
+from busbw.terminal import console, terminal_width
 from busbw.terminal.console import MAX_WIDTH
 from busbw.topology import Topology
 
@@ -65,7 +65,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
 
 def _width() -> int:
     """Returns the width of the terminal. Output to a file or a pipe is not cut unless COLUMNS is set."""
-    return width_of() if sys.stdout.isatty() or os.environ.get("COLUMNS") else MAX_WIDTH
+    return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else MAX_WIDTH
 
 
 def _detect(*, virtual_too: bool) -> Topology:

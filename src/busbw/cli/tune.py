@@ -19,7 +19,7 @@ from busbw.cli.options.engine_flags import named_collective, rank_flags, used_fl
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
 from busbw.logs import PLACEMENT_WORDS
-from busbw.terminal import Cell, Column, console, lines, live_line, width_of
+from busbw.terminal import Cell, Column, console, live_line, table_lines, terminal_width
 from busbw.tune import (
     TUNER_FORMAT,
     ScreenedCandidate,
@@ -113,7 +113,7 @@ def _print_screening(screened: Sequence[ScreenedCandidate], sizes_bytes: Sequenc
     columns.append(Column("", [Cell(entry.excluded, "yellow") for entry in best_first], right=False))
     out = console()
     out.print("Screening: gain over the current settings, by size")
-    for line in lines(columns, width_of()):
+    for line in table_lines(columns, terminal_width()):
         out.print(line)
     out.print()
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult, TimeQuantity
 from busbw.logs import PLACEMENT_WORDS
-from busbw.terminal import Cell, Column, lines
+from busbw.terminal import Cell, Column, table_lines
 from busbw.units import count_text, plain, size_text
 
 _STYLES = {
@@ -152,7 +152,7 @@ def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
     ]
     reasons = Column("because", [Cell(result.reason.rstrip("."), "dim") for result in results], right=False)
-    return lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
+    return table_lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
 
 
 def _speedup_text(speedup: float | None) -> str:

@@ -110,7 +110,7 @@ def parse(table: str, source: str) -> list[TableRange]:
             ranges.append(_parse_line(words))
             _record_range_end(range_ends, ranges[-1])
         except UsageError as error:
-            raise UsageError(f"{source}:{number}: {error.what}", remedy=error.remedy) from None
+            raise UsageError(f"{source}:{number}: {error.problem}", remedy=error.remedy) from None
     return ranges
 
 

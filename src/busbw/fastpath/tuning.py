@@ -143,7 +143,7 @@ class TableTuner:
             if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
                 raise
             reason = "NCCL cannot run with -R 2, which needs NCCL 2.27 and GPUs that can access each other's memory"
-            raise self._no_windows_error(f"{reason}: {error.what}") from error
+            raise self._no_windows_error(f"{reason}: {error.problem}") from error
 
     def _no_windows_error(self, reason: str) -> NoWindowsError:
         problem = f"{self.target.ranks} ranks, in windows: skipped, because {reason}"
@@ -170,7 +170,7 @@ class TableTuner:
             if error.was_interrupted or error.exit_code == ExitCode.OUTPUT_CLOSED:
                 raise
             where = " in windows" if self.target.in_windows else ""
-            self.skipped.append(f"{name}{where} {block} was skipped: {error.what}")
+            self.skipped.append(f"{name}{where} {block} was skipped: {error.problem}")
             return
         except NotAcceleratedError as error:
             if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):

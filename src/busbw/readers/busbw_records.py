@@ -37,7 +37,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
             yield TableChunk(context.table(chunk), is_last=False)
             chunk = next_chunk
     except records.RecordsError as error:
-        raise UsageError(error.what.replace(source.path, source.name), remedy=error.remedy) from error
+        raise UsageError(error.problem.replace(source.path, source.name), remedy=error.remedy) from error
     yield TableChunk(context.table(chunk))
     if context.is_cut:
         yield LogNote("the last line is cut off: the run was killed while it wrote; all earlier lines are complete")

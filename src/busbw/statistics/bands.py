@@ -15,7 +15,7 @@ LATENCY_BYTES = 8192
 """Up to this size, latency exceeds the transfer time on every link type with reference figures."""
 
 PLATEAU_SHARE = 0.9
-"""The plateau begins at the first size above LATENCY_BYTES with this share of the yardstick's maximum busbw."""
+"""The plateau begins at the first size above LATENCY_BYTES that has this share of the yardstick's maximum busbw."""
 
 
 def plateau_from(curve: Sequence[tuple[int, float]]) -> int | None:

@@ -1,7 +1,8 @@
-"""Shape of a sweep: fitted latency and bandwidth, the half-bandwidth size, and cliffs of the curve.
+"""Shape of a sweep: fitted latency and bandwidth, the half-bandwidth size, and dips, cliffs and steps of the curve.
 
 The fit uses the postal model: time = latency + bytes / bandwidth. It minimizes relative errors, so that small messages
 count as much as large ones. Sizes that do not fit the model get less weight (iteratively reweighted least squares).
+A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
 """
 
 import itertools
@@ -15,10 +16,15 @@ Points = Sequence[tuple[int, float]]
 """Size in bytes and time in us, in order of size."""
 
 _ITERATIONS = 20
-"""Number of fits, each with the weights from the errors of the one before."""
+"""Number of fits. The errors of each fit determine the weights of the next."""
 _OUTLIER_ERROR = 0.15
 """Relative error above which a point gets less weight."""
 _MIN_SIZES = 3
+
+_DIP_LOSS = 0.15
+"""Share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
+_STEP_EXCESS = 0.25
+"""Excess of the growth exponent of time over its neighbors that indicates a switch of protocol."""
 
 
 class Fit(Struct, kw_only=True, frozen=True):
@@ -41,7 +47,7 @@ class CurveFeature(Struct, kw_only=True, frozen=True):
     kind: Literal["dip", "cliff", "step"]
     size_bytes: int
     depth: float
-    """Share of busbw lost relative to the neighbors; for a step, the growth exponent of time in excess of theirs."""
+    """Share of busbw lost. For a step: excess of the growth exponent of time over its neighbors."""
     evidence: str
     likely: str
 
@@ -115,12 +121,6 @@ def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
     return None
 
 
-DIP = 0.15
-"""Loss of busbw at one size that repeated runs on an idle machine do not show."""
-STEP = 0.25
-"""Excess of the growth exponent of time over its neighbors that indicates a switch of protocol."""
-
-
 def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
     usable = sorted((size, time) for size, time in points if size > 0 and time > 0)
@@ -134,10 +134,10 @@ def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
     found: list[CurveFeature] = []
     max_busbw, is_below = 0.0, False
     for index, (size, busbw) in enumerate(curve):
-        if busbw >= (1 - DIP) * max_busbw:
+        if busbw >= (1 - _DIP_LOSS) * max_busbw:
             max_busbw, is_below = max(max_busbw, busbw), False
             continue
-        if not is_below:  # only the first of consecutive sizes is a feature
+        if not is_below:  # only the first of consecutive low sizes is a feature
             busbw_at_larger = [larger_busbw for _, larger_busbw in curve[index + 1 :]]
             found.append(_describe_fall(size, busbw, max_busbw, busbw_at_larger))
         is_below = True
@@ -146,7 +146,8 @@ def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
 
 def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: Sequence[float]) -> CurveFeature:
     """Describes a size with lower busbw than `max_busbw`, the maximum of the smaller sizes."""
-    still_low = list(itertools.takewhile(lambda larger_busbw: larger_busbw < (1 - DIP) * max_busbw, busbw_at_larger))
+    low_limit = (1 - _DIP_LOSS) * max_busbw
+    still_low = list(itertools.takewhile(lambda larger_busbw: larger_busbw < low_limit, busbw_at_larger))
     evidence = f"busbw {busbw:.4g} GB/s after {max_busbw:.4g} at smaller sizes"
     if not busbw_at_larger:
         kind: Literal["dip", "cliff"] = "dip"
@@ -181,7 +182,7 @@ def _find_steps(points: Points) -> list[CurveFeature]:
     """Finds sizes at which time grows faster than before and after.
 
     In the postal model the growth exponent only rises with the size. If it falls again, the library switched its
-    algorithm or protocol, or the measurement was disturbed. A growth in proportion to the size or more is no switch.
+    algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is not counted as a switch.
     """
     growths = [
         _Growth(math.log(after / before) / math.log(size_after / size), size_after, before, after)
@@ -191,10 +192,10 @@ def _find_steps(points: Points) -> list[CurveFeature]:
     found = []
     for earlier, growth, later in zip(growths, growths[1:], growths[2:], strict=False):
         excess = growth.exponent - max(earlier.exponent, later.exponent)
-        if excess <= STEP or growth.exponent >= 1:
+        if excess <= _STEP_EXCESS or growth.exponent >= 1:
             continue
         evidence = f"time {growth.before_us:.4g} to {growth.after_us:.4g} us"
-        if later.after_us < (1 - DIP) * growth.after_us:  # the next size is faster again
+        if later.after_us < (1 - _DIP_LOSS) * growth.after_us:  # the next size is faster again
             feature = CurveFeature(
                 kind="dip",
                 size_bytes=growth.size_bytes,

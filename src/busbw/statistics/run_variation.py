@@ -1,7 +1,7 @@
 """Run-to-run variation: random difference between two starts of the same command, by launch mode.
 
-The samples of one run do not show this variation. So a comparison of two single runs takes it from VARIATIONS.
-Repeated runs show it themselves.
+The samples of one run do not show this variation, but repeated runs do. A comparison of two single runs takes it from
+VARIATIONS.
 """
 
 from typing import Literal
@@ -20,7 +20,7 @@ class RunVariation(Struct, kw_only=True, frozen=True):
     """Largest expected ratio between the times of two starts."""
 
     factor: float
-    """Longer over shorter time."""
+    """Longer time over shorter time."""
     up_to_bytes: int | None
     """Largest affected size; larger messages hide the launch time. None: all sizes."""
     description: str

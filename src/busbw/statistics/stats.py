@@ -1,9 +1,9 @@
 """Confidence intervals of differences, as pure functions. docs/comparison.md explains the methods.
 
 Times are compared by the logarithm of their ratio, so that twice as fast and half as fast are equally far from equal.
-There are three units of observation: quadruples of interleaved blocks (`judge_quadruples`), whole runs (`run_summary`),
-and stretches of iterations within one run (`stretch_summary`). `mean_difference` compares two summaries. A block is one
-start of the engine; a quadruple is four consecutive blocks of two sides in the order X Y Y X.
+One observation is a quadruple of interleaved blocks (`judge_quadruples`), a whole run (`run_summary`), or a stretch of
+consecutive iterations of one run (`stretch_summary`). `mean_difference` compares two summaries. A block is one start of
+the engine. A quadruple is four consecutive blocks of sides A and B, in the order A B B A or B A A B.
 """
 
 import math
@@ -19,11 +19,12 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 _RELABELINGS = 20_000
-"""Number of random relabelings if not all are enumerated. A level of 0.1 % then has an error of about a quarter."""
+"""Number of random relabelings (see `judge_quadruples`) if there are too many to enumerate all. An estimated
+probability of 0.1 % then has an error of about a quarter."""
 _MAX_ENUMERATED_QUADRUPLES = 13
 """Up to this number of quadruples, all 2^n relabelings are enumerated."""
 _MIN_LEVEL = 0.95
-"""Minimum confidence level of each interval, even if the rule over all sizes permits less."""
+"""Minimum confidence level of each interval, even if the rule over all rows permits less."""
 
 MIN_STRETCHES = 4
 """Minimum number of stretches for a variance."""
@@ -65,7 +66,7 @@ class QuadrupleTest:
 
 
 def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: Vector) -> Vector:
-    """Returns log time of Y minus that of X for four consecutive blocks X Y Y X. A linear drift cancels out."""
+    """Returns log time of Y minus that of X, for four consecutive blocks X Y Y X. A linear drift cancels out."""
     difference: Vector = (np.log(second) + np.log(third) - np.log(first) - np.log(fourth)) / 2
     return difference
 
@@ -73,21 +74,22 @@ def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: V
 def judge_quadruples(
     differences: Matrix, neighbors: Sequence[tuple[int, int]], *, alpha: float, seed: int = 0
 ) -> QuadrupleTest:
-    """Decides which rows differ, from one difference per quadruple (row of the matrix) and table row (column).
+    """Decides which table rows differ between the sides, by a permutation test on signs.
+
+    The lead of a side in a row is the statistic of the sign test: the number of quadruples in which that side is faster
+    minus the number in which it is slower. A change is reported if the lead in a row and in its neighbor reaches a
+    limit for the same side.
 
     The order of the sides in each quadruple is random. If the sides do not differ, this order only determines the sign
-    of the quadruple's differences. So flipping the signs of whole quadruples yields the distribution under chance. It
-    preserves the correlation of sizes, drifts, bursts and the modes of the machine.
-
-    The statistic is that of the sign test: the lead of a side, the number of quadruples in which it is faster minus the
-    number in which it is slower. The limit is the smallest lead for which at most `alpha` of all relabelings report any
-    change by the same rule: a row and a neighbor reach it on the same side. A relabeling flips the signs of some
-    quadruples.
+    of the quadruple's differences. A relabeling flips the signs of some whole quadruples, so relabelings yield the
+    distribution under chance. They preserve the correlation of sizes, drifts, bursts and the modes of the machine. The
+    limit is the smallest lead for which at most `alpha` of all relabelings report any change.
 
     Args:
-        differences: Quadruples by table rows, from `quadruple_difference`, with the sign of B minus A.
+        differences: One matrix row per quadruple and one column per table row, from `quadruple_difference`, with the
+            sign of B minus A.
         neighbors: Pairs of columns that must agree. A column in no pair is tested alone.
-        alpha: Probability to report any change if there is none.
+        alpha: Probability of reporting any change if the sides do not differ.
         seed: Seed of the random relabelings.
     """
     quadruples, rows = differences.shape
@@ -110,13 +112,13 @@ def judge_quadruples(
 
 
 def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float, seed: int) -> int:
-    """Returns the smallest lead that a row and its neighbor reach by chance with a probability up to `alpha`."""
+    """Returns the smallest lead that any pair of rows reaches by chance with a probability of at most `alpha`."""
     quadruples = len(signs)
     if not pairs:
         return quadruples + 1
     relabelings = _relabelings(quadruples, seed)
     leads = relabelings @ signs.astype(np.float32)
-    # Per relabeling, the largest lead that both rows of any pair reach on the same side.
+    # Per relabeling, the largest lead that both rows of any pair reach for the same side.
     max_common_leads = np.zeros(len(relabelings), dtype=np.float32)
     for row, neighbor in pairs:
         row_leads, neighbor_leads = leads[:, row], leads[:, neighbor]
@@ -124,8 +126,8 @@ def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float,
         common_leads = np.where(row_leads * neighbor_leads > 0, smaller_leads, 0)
         np.maximum(max_common_leads, common_leads, out=max_common_leads)
     counts = np.bincount(np.rint(max_common_leads).astype(np.int64), minlength=quadruples + 2)
-    reached = counts[::-1].cumsum()[::-1]  # number of relabelings with at least this lead
-    # Random relabelings need not include the actual one, which is then added.
+    reached = counts[::-1].cumsum()[::-1]  # by lead: number of relabelings with at least this lead
+    # Random relabelings need not include the measured labeling, which is then added.
     added = 0 if len(relabelings) == 2**quadruples else 1
     allowed = np.flatnonzero((reached + added) / (len(relabelings) + added) <= alpha)
     return int(allowed[0]) if len(allowed) else quadruples + 1
@@ -142,12 +144,10 @@ def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
 
 
 def _level(low_index: int, quadruples: int) -> float:
-    """Returns the confidence level of the median's interval between two of the sorted differences.
+    """Returns the confidence level of the median's interval from sorted difference `low_index` to `-1 - low_index`.
 
-    The interval reaches from index `low_index` to index `-1 - low_index`.
-
-    Each difference is above or below the median with equal probability. scipy.special has the binomial distribution
-    too, and takes a third of the import time of scipy.stats.
+    Each difference is above or below the median with equal probability, so their number is binomially distributed.
+    scipy.special has this distribution too, and takes a third of the import time of scipy.stats.
     """
     return 1 - 2 * float(special.bdtr(low_index, quadruples, 0.5))
 
@@ -204,8 +204,8 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     centered = log_medians - log_medians.mean()
     sum_of_squares = float(centered @ centered)
     correlation = float(centered[1:] @ centered[:-1]) / sum_of_squares if sum_of_squares else 0.0
-    # First-order autoregressive process with correlation r of neighbors: the factor (1 + r) / (1 - r) multiplies the
-    # variance of the mean and divides the number of effective observations.
+    # In a first-order autoregressive process with correlation r of neighbors, (1 + r) / (1 - r) multiplies the variance
+    # of the mean and divides the number of effective observations.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance_of_mean = sum_of_squares / (stretches - 1) / stretches * inflation
     low, median, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))

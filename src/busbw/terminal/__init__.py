@@ -1,9 +1,9 @@
 """Terminal output: tables that fit the width, plots, progress lines, and colors for verdicts."""
 
 from busbw.terminal.activity import activity, live_line
-from busbw.terminal.console import StreamConsole, console, width_of
-from busbw.terminal.screen import ExpectationColumns, screen
-from busbw.terminal.tables import Cell, Column, fit_columns, lines
+from busbw.terminal.console import StreamConsole, console, terminal_width
+from busbw.terminal.screen import ExpectationColumns, log_lines
+from busbw.terminal.tables import Cell, Column, fit_columns, table_lines
 
 __all__ = [
     "Cell",
@@ -13,8 +13,8 @@ __all__ = [
     "activity",
     "console",
     "fit_columns",
-    "lines",
     "live_line",
-    "screen",
-    "width_of",
+    "log_lines",
+    "table_lines",
+    "terminal_width",
 ]

@@ -1,4 +1,4 @@
-"""Consoles for the commands' output, and its width. Colors need a terminal that supports them."""
+"""Consoles for the output of commands, and the width of that output."""
 
 import os
 import shutil
@@ -22,10 +22,10 @@ class StreamConsole(Console):
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """Makes a console without markup and wrapping, on stdout by default.
+    """Makes a console without markup or wrapping, on stdout by default.
 
-    It writes colors only to a terminal, and not if NO_COLOR is set or TERM is dumb. Otherwise it writes no escape
-    sequences.
+    It writes colors only to a terminal, and only if NO_COLOR is not set and TERM is not dumb. A console without colors
+    writes no escape sequences.
     """
     output = stream or sys.stdout
     forbids_color = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -42,6 +42,6 @@ def console(stream: TextIO | None = None) -> Console:
     )
 
 
-def width_of() -> int:
-    """Width in columns: COLUMNS, the terminal's width, or 80, within MIN_WIDTH and MAX_WIDTH."""
+def terminal_width() -> int:
+    """Width in columns from COLUMNS or the terminal, otherwise 80. Limited to MIN_WIDTH and MAX_WIDTH."""
     return min(max(shutil.get_terminal_size(_DEFAULT_SIZE).columns, MIN_WIDTH), MAX_WIDTH)

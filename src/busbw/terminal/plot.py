@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 80, 16
 """Maximum width and default height, in characters."""
 _MAX_CURVES = 6
 _TICK_WIDTH = 11
-"""Columns for the label of a size, with a gap."""
+"""Columns for the label of one size on the horizontal axis, including a gap."""
 _MARKERS = ("braille", "dot", "x", "+", "*", "o")
 
 
@@ -91,23 +91,24 @@ def _sizes(curves: _Curves) -> list[int]:
 
 
 def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, float]) -> str:
-    shown = list(curves)[:_MAX_CURVES]
-    if len(shown) < len(curves):
-        title += f", the first {len(shown)} of {len(curves)} curves"
+    keys = list(curves)
+    shown_keys = keys[:_MAX_CURVES]
+    if len(shown_keys) < len(keys):
+        title += f", the first {len(shown_keys)} of {len(keys)} curves"
     width, sizes = min(frame.width, WIDTH), _sizes(curves)
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(width, frame.height)
     plotext.title(title)
-    height_of: Callable[[float], float] = math.log10 if frame.is_logarithmic else float
-    for marker, key in zip(_MARKERS, shown, strict=False):
+    to_axis: Callable[[float], float] = math.log10 if frame.is_logarithmic else float
+    for marker, key in zip(_MARKERS, shown_keys, strict=False):
         points = sorted(curves[key].items())
-        heights = [height_of(value) for _, value in points]
-        plotext.plot([math.log2(size) for size, _ in points], heights, label=_label(key, list(curves)), marker=marker)
+        axis_values = [to_axis(value) for _, value in points]
+        plotext.plot([math.log2(size) for size, _ in points], axis_values, label=_label(key, keys), marker=marker)
     expected_points = [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]
     if expected_points:
-        heights = [height_of(value) for _, value in expected_points]
-        plotext.scatter([math.log2(size) for size, _ in expected_points], heights, label="expected", marker="o")
+        axis_values = [to_axis(value) for _, value in expected_points]
+        plotext.scatter([math.log2(size) for size, _ in expected_points], axis_values, label="expected", marker="o")
     if frame.is_logarithmic:
         measured_values = [value for curve in curves.values() for value in curve.values()]
         low, high = _axis_ends(measured_values + [value for _, value in expected_points])
@@ -136,7 +137,7 @@ def _value_ticks(low: float, high: float) -> list[float]:
     If fewer than two of them are inside, returns one value near each end.
     """
     decades = range(math.floor(low), math.ceil(high) + 1)
-    edge = 0.04 * (high - low)  # ticks closer to the frame would fall on it
+    edge = 0.04 * (high - low)  # ticks closer to an end would fall on the frame
     for steps in ((1,), (1, 2, 5)):
         ticks = [step * 10.0**decade for decade in decades for step in steps]
         inside = [tick for tick in ticks if low + edge < math.log10(tick) < high - edge]
@@ -145,8 +146,8 @@ def _value_ticks(low: float, high: float) -> list[float]:
     return [float(f"{10 ** (low + 2 * edge):.3g}"), float(f"{10 ** (high - 2 * edge):.3g}")]
 
 
-def _label(curve: _CurveKey, curves: list[_CurveKey]) -> str:
-    """Label of a curve: the properties in which the curves differ, and its placement."""
+def _label(curve: _CurveKey, all_curves: list[_CurveKey]) -> str:
+    """Label of a curve: its values of the properties in which the curves differ, and its placement."""
     texts = {
         "collective": curve.collective or "unknown collective",
         "variant": curve.variant or "",
@@ -155,7 +156,7 @@ def _label(curve: _CurveKey, curves: list[_CurveKey]) -> str:
         "root": f"root {curve.root}",
         "group": f"group {curve.group}",
     }
-    parts = [text for field, text in texts.items() if len({getattr(key, field) for key in curves}) > 1]
+    parts = [text for field, text in texts.items() if len({getattr(key, field) for key in all_curves}) > 1]
     return " ".join(filter(None, [*parts, PLACEMENT_WORDS[curve.placement]]))
 
 
@@ -164,5 +165,5 @@ def _size_ticks(sizes: list[int], max_count: int) -> list[int]:
     if len(sizes) <= max_count:
         return sizes
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
-    targets = [low + (high - low) * index / (max_count - 1) for index in range(max_count)]
-    return sorted({min(sizes, key=lambda size: abs(math.log2(size) - target)) for target in targets})
+    even_positions = [low + (high - low) * index / (max_count - 1) for index in range(max_count)]
+    return sorted({min(sizes, key=lambda size: abs(math.log2(size) - position)) for position in even_positions})

@@ -1,7 +1,7 @@
 """Live view of a running measurement: the engine's output, and below it a line of progress.
 
-It draws only if its text has changed: when a row is done and otherwise once a second. So drawing takes little CPU time
-from the measurement. A pass covers all sizes of one configuration.
+The line is drawn only if its text has changed: after each finished row, and otherwise once a second. So drawing takes
+little CPU time from the measurement. A pass covers all sizes of one configuration.
 """
 
 import sys
@@ -24,19 +24,20 @@ from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import size_text
 
 _MIN_SIZES = 3
-"""Minimum number of finished sizes for an estimate."""
+"""Minimum number of finished sizes for an estimate of the remaining time."""
 _LATEST_SIZES = 3
-"""Number of the latest sizes from which the time per byte is estimated."""
+"""Number of finished sizes, counted from the last, from which the time per byte is estimated."""
 _LARGE_RATIO = 4
-"""Sizes larger than the finished ones by this factor need a known time per byte."""
+"""If the remaining sizes exceed the finished ones by this factor, an estimate needs a known time per byte."""
 _NOTICEABLE_S = 0.05
-"""Minimum growth of a size's time from which the time per byte is known."""
+"""The time per byte counts as known only if the time has grown by at least this much."""
 
 
 def position_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
     """Returns the position of a size in the sweep, from 1, and the number of sizes."""
     sizes = sizes_of(settings)
-    return sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes), len(sizes)
+    position = sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes)
+    return position, len(sizes)
 
 
 def sizes_of(settings: SettingsRecord) -> Sequence[int]:
@@ -54,16 +55,16 @@ def sizes_of(settings: SettingsRecord) -> Sequence[int]:
 def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -> float | None:
     """Estimates the remaining time of this pass over the sizes. None if too little is known.
 
-    The time of a size, with warm-up and check, is modeled as a fixed part plus a part proportional to the bytes. The
-    line goes through the fastest size and the one of the last sizes with the steepest slope. While bandwidth still
-    grows, the estimate is too long rather than too short.
+    The model of the time of a size, with warm-up and check, is a line: a fixed time plus a time per byte. The line goes
+    through the fastest size. Its slope is the steepest one from there to any of the last three sizes. So the estimate
+    is too long rather than too short while bandwidth still grows.
 
-    An estimate needs three finished sizes. If much larger sizes follow, the finished ones must also show the time per
-    byte.
+    An estimate needs three finished sizes. If much larger sizes follow, the time must also have grown noticeably with
+    the finished sizes.
 
     Args:
         settings: Settings of the run.
-        spent: Bytes of each finished size, and seconds since the end of the one before, in order.
+        spent: Bytes of each finished size, and the seconds that it took, in order.
     """
     remaining = sizes_of(settings)[len(spent) :]
     if not remaining:
@@ -71,16 +72,16 @@ def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -
     if len(spent) < _MIN_SIZES:
         return None
     fastest_bytes, fastest_s = min(spent, key=itemgetter(1))
-    latest = [(size, took_s) for size, took_s in spent[-_LATEST_SIZES:] if size > fastest_bytes]
+    larger = [(size, took_s) for size, took_s in spent[-_LATEST_SIZES:] if size > fastest_bytes]
     if isinstance(remaining, range):  # may have millions of sizes
         remaining_bytes = (remaining[0] + remaining[-1]) * len(remaining) / 2
     else:
         remaining_bytes = sum(remaining)
-    is_large = remaining_bytes / len(remaining) > _LARGE_RATIO * max(size for size, _ in spent)
-    growth_s = max((took_s - fastest_s for _, took_s in latest), default=0)
-    if is_large and growth_s < max(fastest_s, _NOTICEABLE_S):
+    are_much_larger = remaining_bytes / len(remaining) > _LARGE_RATIO * max(size for size, _ in spent)
+    growth_s = max((took_s - fastest_s for _, took_s in larger), default=0)
+    if are_much_larger and growth_s < max(fastest_s, _NOTICEABLE_S):
         return None
-    per_byte_s = max(((took_s - fastest_s) / (size - fastest_bytes) for size, took_s in latest), default=0)
+    per_byte_s = max(((took_s - fastest_s) / (size - fastest_bytes) for size, took_s in larger), default=0)
     fixed_s = max(fastest_s - per_byte_s * fastest_bytes, 0)
     return fixed_s * len(remaining) + per_byte_s * remaining_bytes
 
@@ -103,12 +104,12 @@ class Progress:
     def __init__(self, record_path: Path) -> None:
         self._record_path = record_path
         self._record_offset = 0
-        self._unfinished = b""  # beginning of a record line that the engine has not completed
+        self._incomplete_line = b""  # beginning of a record line that the engine is still writing
         self._settings: SettingsRecord | None = None
         self._last_row: RowRecord | None = None
         self._configuration: tuple[object, ...] = ()
         self._ends_s: dict[int, float] = {}
-        """End of each size of the current pass, since the start of the display."""
+        """End of each size of the current pass, in seconds since the start of the display."""
         self._shown_text = ""
         self._status = ""
         self._start_s = monotonic()
@@ -135,7 +136,7 @@ class Progress:
             return
         self.stdout.write(line)
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Shows a message for stderr above the line of progress."""
         self._console.print(Text(text), soft_wrap=True)
 
@@ -170,7 +171,7 @@ class Progress:
     def _remaining_text(self) -> str:
         """Text of the remaining time of this pass. Empty if there is no estimate.
 
-        A pass covers one configuration, because the record does not state how many types, operators and roots follow.
+        Further passes are not included: the record does not state how many types, operators and roots follow.
         """
         assert self._settings is not None
         ends = list(self._ends_s.items())
@@ -187,23 +188,23 @@ class Progress:
     def _read_record(self) -> None:
         """Reads the lines that the engine has written since the last call."""
         try:
-            with self._record_path.open("rb") as record:
-                record.seek(self._record_offset)
-                new_bytes = record.read()
+            with self._record_path.open("rb") as record_file:
+                record_file.seek(self._record_offset)
+                new_bytes = record_file.read()
         except OSError:
             return  # the engine has not created the file yet
         self._record_offset += len(new_bytes)
-        *lines, self._unfinished = (self._unfinished + new_bytes).split(b"\n")
+        *lines, self._incomplete_line = (self._incomplete_line + new_bytes).split(b"\n")
         for line in lines:
-            entry = msgspec.json.decode(line, type=Record)
-            if isinstance(entry, HeaderRecord):
-                self._settings = entry.settings
-            elif isinstance(entry, RowRecord):
-                self._note_row(entry)
+            new_record = msgspec.json.decode(line, type=Record)
+            if isinstance(new_record, HeaderRecord):
+                self._settings = new_record.settings
+            elif isinstance(new_record, RowRecord):
+                self._add_row(new_record)
 
-    def _note_row(self, row: RowRecord) -> None:
+    def _add_row(self, row: RowRecord) -> None:
         self._last_row = row
         configuration = (row.cycle, row.dtype, row.redop, row.root)
         if configuration != self._configuration:
             self._configuration, self._ends_s = configuration, {}
-        self._ends_s[row.requested_bytes] = monotonic() - self._start_s  # overwritten by the second placement
+        self._ends_s[row.requested_bytes] = monotonic() - self._start_s  # the second placement overwrites the first

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.terminal import plot
-from busbw.terminal.tables import Cell, Column, lines
+from busbw.terminal.tables import Cell, Column, table_lines
 from busbw.units import count_text, plain, size_text
 
 NOISY_CV_PERCENT = 10
@@ -21,10 +21,10 @@ _TWO_PLOTS_WIDTH = 110
 """Minimum width in characters for two plots side by side."""
 
 _MAX_HOSTS = 3
-"""Maximum number of hosts in the heading."""
+"""Maximum number of hosts that the heading names."""
 
 _MAX_SENTENCES = 8
-"""Maximum number of warnings of one kind."""
+"""Maximum number of sentences that are shown of one kind, such as warnings."""
 
 
 class RangeLike(Protocol):
@@ -49,7 +49,7 @@ class ExpectationColumns(NamedTuple):
     busbw_gbps: Callable[[Row], RangeLike | None] = lambda _row: None
     """Returns the expected busbw of a row. None if unknown."""
     assumption: Callable[[Row], str] = lambda _row: ""
-    """Returns the unstated assumption of a row's expectation. Empty if there is no assumption.
+    """Returns the assumption that a row's expectation needs but the log does not state. Empty without one.
 
     An expectation with an assumption does not color figures.
     """
@@ -60,14 +60,14 @@ class ExpectationColumns(NamedTuple):
 
 
 class _TableView(NamedTuple):
-    """A table with its expectations and placements."""
+    """A table with its expectations and the placements that it has."""
 
     table: Table
     expected: ExpectationColumns
     placements: tuple[Placement, ...]
 
 
-def screen(
+def log_lines(
     log: Log,
     *,
     width: int,
@@ -75,7 +75,7 @@ def screen(
     draw: bool = True,
     numbers: Sequence[int] | None = None,
 ) -> list[Text]:
-    """Returns the lines to print.
+    """Returns the lines that describe a log.
 
     Args:
         log: Log to show.
@@ -94,9 +94,9 @@ def screen(
             output.append("")
         prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
         output += _heading(table, prefix)
-        output.append(verdict(table))
+        output.append(_correctness_line(table))
         if table.rows:
-            output += ["", *lines(_columns(view), width)]
+            output += ["", *table_lines(_columns(view), width)]
         assumptions = dict.fromkeys(filter(None, map(view.expected.assumption, table.rows)))
         output += [Text(f"expected: {plain(assumption)}", "dim") for assumption in assumptions]
         if draw:
@@ -110,15 +110,15 @@ def screen(
 
 
 def _wrap(line: Text, width: int) -> list[Text]:
-    """Wraps a sentence with an indent of two. Tables and plots already fit the width."""
+    """Wraps a sentence and indents its further lines by two. Tables and plots already fit the width."""
     if line.cell_len <= width:
         return [line]
     wrapped = wrap(line.plain, width, subsequent_indent="  ", break_on_hyphens=False)
     return [Text(text, style=line.style) for text in wrapped]
 
 
-def verdict(table: Table) -> Text:
-    """Line on the correctness of the data."""
+def _correctness_line(table: Table) -> Text:
+    """Returns the line that states if the data of the table is correct."""
     measurements = [(row, placement, figure) for row in table.rows for placement, figure in row.figures.items()]
     wrong = [(row, placement, figure) for row, placement, figure in measurements if figure.wrong_elements]
     checked = sum(figure.check == "checked" for _, _, figure in measurements)
@@ -159,20 +159,20 @@ def _heading(table: Table, prefix: str) -> list[Text]:
     root_text = None if root is None else f"root {root}"
     properties = [_shared_value(table, "dtype"), _shared_value(table, "redop"), root_text]
     title = " ".join([title, *(str(value) for value in properties if value)])
-    lines_of_heading = [Text(prefix + plain(title), style="bold")]
+    heading = [Text(prefix + plain(title), style="bold")]
     if table.title:
-        lines_of_heading.append(Text(plain(table.title)))
+        heading.append(Text(plain(table.title)))
     ranks = table.ranks or _shared_value(table, "ranks")
-    ran_text = count_text(ranks, "rank") if ranks else "unknown number of ranks"
+    ranks_text = count_text(ranks, "rank") if ranks else "unknown number of ranks"
     if hosts := table.hosts:
         more = ", ..." if len(hosts) > _MAX_HOSTS else ""
-        ran_text += f" on {count_text(len(hosts), 'host')} ({', '.join(hosts[:_MAX_HOSTS])}{more})"
+        ranks_text += f" on {count_text(len(hosts), 'host')} ({', '.join(hosts[:_MAX_HOSTS])}{more})"
     if table.devices:
-        ran_text += f", {', '.join(table.devices)}"
-    lines_of_heading.append(Text(plain(f"ran: {ran_text}")))
+        ranks_text += f", {', '.join(table.devices)}"
+    heading.append(Text(plain(f"ran: {ranks_text}")))
     sources = [table.library, table.program_version, table.start_time, f"format {table.format}"]
-    lines_of_heading.append(Text(plain("by:  " + ", ".join(source for source in sources if source))))
-    return lines_of_heading
+    heading.append(Text(plain("by:  " + ", ".join(source for source in sources if source))))
+    return heading
 
 
 def _is_shared(table: Table, field: str) -> bool:
@@ -268,15 +268,15 @@ def _plots(view: _TableView, width: int) -> list[str | Text]:
 
 def _row_warnings(table: Table) -> list[str]:
     """Returns each distinct warning of the measurements, with its first size and the number of other measurements."""
-    cases: dict[str, list[str]] = {}
+    cases_by_warning: dict[str, list[str]] = {}
     for row in table.rows:
         for placement, figure in row.figures.items():
             for warning in figure.warnings:
                 case = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]))
-                cases.setdefault(warning, []).append(case)
+                cases_by_warning.setdefault(warning, []).append(case)
     return [
-        f"{of_warning[0]}{f' and {len(of_warning) - 1} more' if len(of_warning) > 1 else ''}: {warning}"
-        for warning, of_warning in cases.items()
+        f"{cases[0]}{f' and {len(cases) - 1} more' if len(cases) > 1 else ''}: {warning}"
+        for warning, cases in cases_by_warning.items()
     ]
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 
-_MAX_HELD_BYTES = 2**20
+_MAX_PENDING_BYTES = 2**20
 """Maximum number of buffered bytes. Beyond it `write` waits for the reader."""
 _WAIT_S = 0.1
 """Time of one wait for the reader. Python handles signals between two waits."""
@@ -36,7 +36,7 @@ class StdoutBuffer:
         """
         self._pending += line
         self.flush()
-        while len(self._pending) > _MAX_HELD_BYTES:
+        while len(self._pending) > _MAX_PENDING_BYTES:
             self._flush(_WAIT_S)
         if self._is_closed:
             raise BrokenPipeError

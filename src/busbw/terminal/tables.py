@@ -49,7 +49,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[tuple[Column, int
     return list(zip(shown, widths, strict=True))
 
 
-def lines(columns: Sequence[Column], width: int) -> list[Text]:
+def table_lines(columns: Sequence[Column], width: int) -> list[Text]:
     """Returns the table's lines, header first. Lines exceed the width only if the remaining columns cannot fit."""
     layout = fit_columns(columns, width)
     output = []

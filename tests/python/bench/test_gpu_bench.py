@@ -94,7 +94,7 @@ def test_tables_leave_out_what_is_missing(bench: Any) -> None:
         "all_reduce": {(1 << 20, "out_of_place"): {"algbw_gbps": 50.126}},
         "hypercube": {(4 << 20, "out_of_place"): {"algbw_gbps": None}},
     }
-    assert tables.ten(rows)[2:] == [
+    assert tables.ten_table(rows)[2:] == [
         "| size | all_reduce | hypercube |",
         "| ---: | ---: | ---: |",
         "| 1M | 50.13 |  |",
@@ -105,7 +105,7 @@ def test_tables_leave_out_what_is_missing(bench: Any) -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_half_shows_device_time_if_known(bench: Any, known: bool) -> None:
     row = {"time_us": 9.5, "device_time_us": 8.25} if known else {"time_us": 9.5}
-    lines = bench("gpu_tables").half({"all_gather": {(1024, "in_place"): row}})
+    lines = bench("gpu_tables").half_table({"all_gather": {(1024, "in_place"): row}})
     assert lines[2] == (
         "| size | all_gather time | all_gather device time |" if known else "| size | all_gather time |"
     )
@@ -323,7 +323,7 @@ def test_all_sizes_fit_into_one_start(bench: Any) -> None:
 def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
     report = "tests/gpu/test_data.py::test_a PASSED\n==== 1 failed, 83 passed, 2 skipped in 192.59s (0:03:12) =====\n"
     report += "=================== 1 passed, 161 deselected in 7.90s =====================\n"
-    assert bench("gpu_tests").outcome(report) == "1 failed, 84 passed, 2 skipped in 200 s"
+    assert bench("gpu_tests").outcome_text(report) == "1 failed, 84 passed, 2 skipped in 200 s"
 
 
 def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:

@@ -14,14 +14,14 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact, redact_all
 from busbw.logs import Log, Rank, Refusal
 from busbw.records import WrongElement
-from busbw.terminal import screen
+from busbw.terminal import log_lines
 
 NAMES = ("node17", "node18", "acme", "alice", "54321", "54322", "0000:10:00", "0000:11:00", "/home", "/data", "secret")
 
 
 def everything(shown: Log) -> str:
     """All that any output may say of a log."""
-    said = [line.plain for line in screen(shown, width=200)]
+    said = [line.plain for line in log_lines(shown, width=200)]
     for name, exporter in EXPORTERS.items():
         out = io.BytesIO()
         if name != "parquet":

@@ -124,7 +124,7 @@ def test_lines_for_windows_are_separate() -> None:
 def test_invalid_lines_for_windows_are_refused(line: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(line, "t")
-    assert sentence in f"{caught.value.what}; {caught.value.remedy}"
+    assert sentence in f"{caught.value.problem}; {caught.value.remedy}"
 
 
 CHOICES = st.one_of(

@@ -16,7 +16,7 @@ from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
 
 from busbw.logs import Log, Row, Table
 from busbw.records import StatsRecord
-from busbw.terminal import Cell, Column, ExpectationColumns, activity, console, lines, screen
+from busbw.terminal import Cell, Column, ExpectationColumns, activity, console, log_lines, table_lines
 
 SIZES = [8 << step for step in range(28)]
 SWEEP = log(
@@ -50,10 +50,10 @@ def text_of(sample: Log, width: int = 80, *, expected: ExpectationColumns | None
         assert expected
         return expected
 
-    return "\n".join(line.plain for line in screen(sample, width=width, expected=expected and of_table, draw=draw))
+    return "\n".join(line.plain for line in log_lines(sample, width=width, expected=expected and of_table, draw=draw))
 
 
-def table_lines(sample: Log, width: int) -> list[str]:
+def row_lines(sample: Log, width: int) -> list[str]:
     text = text_of(sample, width, draw=False)
     return [line for line in text.splitlines() if re.match(r" *\d[\d.]* (?:[KMG]i)?B ", line)]
 
@@ -70,7 +70,7 @@ def test_a_sweep_fits(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 140, 200])
 def test_every_row_is_shown_at_any_width(width: int) -> None:
-    assert len(table_lines(SWEEP, width)) == len(SIZES)
+    assert len(row_lines(SWEEP, width)) == len(SIZES)
 
 
 def test_wider_terminals_show_more() -> None:
@@ -100,19 +100,23 @@ def test_any_text_fits_if_columns_may_be_dropped_or_cut(
         Column("second", cells[1], right=is_right, weight=2),
         Column("third", cells[2], right=is_right, weight=1),
     ]
-    made = lines(columns, width)
+    made = table_lines(columns, width)
     assert all(line.cell_len <= width for line in made)
     assert len(made) == 1 + len(rows) or not any(line.plain for line in made)
 
 
 def test_heavier_columns_stay_longer() -> None:
     columns = [Column(name, [Cell("x" * 10)], weight=weight) for name, weight in (("a", 0), ("b", 2), ("c", 1))]
-    assert [lines(columns, width)[0].plain.split() for width in (40, 25, 12)] == [["a", "b", "c"], ["a", "b"], ["a"]]
+    assert [table_lines(columns, width)[0].plain.split() for width in (40, 25, 12)] == [
+        ["a", "b", "c"],
+        ["a", "b"],
+        ["a"],
+    ]
 
 
 def test_an_empty_column_is_omitted() -> None:
     columns = [Column("a", [Cell("1")]), Column("b", [Cell("")])]
-    assert lines(columns, 80)[0].plain.split() == ["a"]
+    assert table_lines(columns, 80)[0].plain.split() == ["a"]
 
 
 # ---- what is said ----------------------------------------------------------------------------------------------------
@@ -152,7 +156,7 @@ def test_wrong_and_missing_are_distinguished() -> None:
         row(8 << number, figures={"in_place": figure(check=kind, wrong_elements=0 if kind == "checked" else None)})
         for number, kind in enumerate(kinds)
     )
-    last = [line.split()[-1] for line in table_lines(log(table(rows=rows)), 80)]
+    last = [line.split()[-1] for line in row_lines(log(table(rows=rows)), 80)]
     assert last == ["0", "N/A", "-", "0.75"]
 
 
@@ -161,7 +165,7 @@ def test_the_expected_column_and_its_colors() -> None:
         row(8, figures={"in_place": figure(busbw_gbps=5.0)}),
         row(16, figures={"in_place": figure(busbw_gbps=0.33)}),
     )
-    made = screen(log(table(rows=rows)), width=80, expected=lambda _: expects(1), draw=False)
+    made = log_lines(log(table(rows=rows)), width=80, expected=lambda _: expects(1), draw=False)
     first, second = (line for line in made if "1.00-3.00" in line.plain)
     assert styles_at(first, "5.00") == {"green"}
     assert styles_at(second, "0.33") == {"red"}
@@ -177,7 +181,7 @@ def test_an_assumption_colors_nothing() -> None:
     doubtful = ExpectationColumns(
         expects(1).busbw_gbps, lambda one: "over NICs that nobody states" if one.size_bytes == 8 else ""
     )
-    made = screen(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False)
+    made = log_lines(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False)
     first, second = (line for line in made if "1.00-3.00" in line.plain)
     assert styles_at(first, "5.00") == set()
     assert styles_at(second, "5.00") == {"green"}
@@ -190,7 +194,7 @@ def test_no_expectation_no_column() -> None:
 
 def test_noise_is_yellow() -> None:
     noisy = StatsRecord(**{name: getattr(STATS, name) for name in STATS.__struct_fields__})
-    made = screen(log(table(rows=(row(figures={"in_place": figure(stats=noisy)}),))), width=100, draw=False)
+    made = log_lines(log(table(rows=(row(figures={"in_place": figure(stats=noisy)}),))), width=100, draw=False)
     line = next(line for line in made if "31.25" in line.plain)
     assert styles_at(line, "31.25") == {"yellow"}
 
@@ -229,7 +233,7 @@ def test_no_escape_of_a_log_reaches_the_terminal() -> None:
 
 def test_one_table_of_several() -> None:
     two = log(table(), table(collective="all_gather", rows=(row(collective="all_gather"),)))
-    text = "\n".join(line.plain for line in screen(two, width=80, numbers=[2]))
+    text = "\n".join(line.plain for line in log_lines(two, width=80, numbers=[2]))
     assert "table 2 of 2" in text
     assert "all_reduce float" not in text
 

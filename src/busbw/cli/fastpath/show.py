@@ -15,7 +15,7 @@ from busbw.fastpath import METHODS, TABLE_VARIABLE, TableRange, parse
 from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, table_size_text
 from busbw.files import read_user_file
 from busbw.system import find_in_text
-from busbw.terminal import Cell, Column, console, lines, width_of
+from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 
 _MODE_VARIABLE = "BUSBW_FASTPATH"
 """Variable that sets the mode; with a suffix such as _ALL_REDUCE for one collective."""
@@ -104,7 +104,7 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
         Column("threads", [Cell(str(table_range.threads or "")) for table_range in ranges]),
     ]
     out = console()
-    for line in lines(columns, width_of()):
+    for line in table_lines(columns, terminal_width()):
         out.print(line)
     click.echo("Above these sizes, and for other numbers of ranks: nccl")
     if has_windows:

@@ -172,7 +172,7 @@ def _tune_parts(
             decisions = tuner.tune_collective(name)
         except NoWindowsError as error:
             targets_without_windows.append(target)
-            results.skipped.append(error.what)
+            results.skipped.append(error.problem)
             continue
         results.reused_blocks += tuner.reused_blocks
         results.ranges += _table_ranges(name, target, decisions)

@@ -36,13 +36,13 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         click.echo(f"busbw: {remark}", err=True)
     with open_destination(options.records_path, options.store, options.collective) as run:
         with RecordFile(run.path) as records, _make_progress(records) as progress:
-            error_lines = ErrorLineMerger(lambda text: progress.say(redact_token(text, plan.token)))
+            error_lines = ErrorLineMerger(lambda text: progress.print_message(redact_token(text, plan.token)))
 
             def on_wait() -> None:
                 error_lines.flush(at_end=False)
                 progress.refresh()
 
-            splitter = OutputSplitter(records, progress.line, progress.say)
+            splitter = OutputSplitter(records, progress.line, progress.print_message)
             try:
                 callbacks = LaunchCallbacks(
                     on_line=splitter.add_line,

@@ -20,7 +20,7 @@ from busbw.launchers.machine_types.machine_type import (
     built_in_types,
     load,
 )
-from busbw.terminal import StreamConsole, console, width_of
+from busbw.terminal import StreamConsole, console, terminal_width
 
 _MIN_DESCRIPTION_WIDTH = 110
 """Minimum width of the terminal, in columns, for the column with the descriptions."""
@@ -41,7 +41,7 @@ def machine_types(name: str | None, as_json: bool) -> None:
         for machine_type in selected:
             console().print(msgspec.json.encode(machine_type).decode())
     elif name:
-        for line in _details(selected[0], width_of()):
+        for line in _details(selected[0], terminal_width()):
             console().print(line)
     else:
         _print_list(selected)
@@ -55,11 +55,11 @@ def _require_expectation(machine_type: MachineType) -> None:
         system.find(machine_type.expectation)
     except UsageError as error:
         remedy = "list the known systems with `busbw expect --list-systems`"
-        raise UsageError(f"{machine_type.name}: expectation: {error.what}", remedy=remedy) from error
+        raise UsageError(f"{machine_type.name}: expectation: {error.problem}", remedy=remedy) from error
 
 
 def _print_list(types: list[MachineType]) -> None:
-    out = StreamConsole(highlight=False, width=width_of())
+    out = StreamConsole(highlight=False, width=terminal_width())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     table.add_column("GPUs", justify="right", no_wrap=True)

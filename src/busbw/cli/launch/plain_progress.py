@@ -35,7 +35,7 @@ class PlainProgress:
         self._status = ""
         self.stdout.write(line)
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Prints a line on stderr."""
         self._print_line(text)
 

@@ -253,7 +253,7 @@ def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarge
         nodes = commands.read(["scontrol", "--oneliner", "show", "node"])
         partitions = commands.read(SINFO_COMMAND)
     except BusbwError as error:
-        return target, (f"{error.what}: srun gives each process one processor, because --cpus-per-task is unknown",)
+        return target, (f"{error.problem}: srun gives each process one processor, because --cpus-per-task is unknown",)
     per_task = (min_processors(nodes, partitions, options) or 0) // per_node
     if per_task:
         target = replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options))
@@ -272,7 +272,7 @@ def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
     except BusbwError as error:
         if not dry_run:
             raise
-        remark = f"{error.what}: NODES-BY-SWITCH stands for Slurm's list of nodes, ordered by switch."
+        remark = f"{error.problem}: NODES-BY-SWITCH stands for Slurm's list of nodes, ordered by switch."
         return ["NODES-BY-SWITCH"], (remark,)
     if not switches:
         raise UsageError("Slurm has no topology of switches", remedy="remove --topology-order, or give --hostfile")

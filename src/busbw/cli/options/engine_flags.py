@@ -46,7 +46,7 @@ def known_collective(name: str, prefix: str = "") -> str:
     Raises:
         UsageError: There is no such collective.
     """
-    if collective := engine.collective_of(name):
+    if collective := engine.known_collective(name):
         return collective
     allowed = ", ".join(engine.COLLECTIVES)
     similar = difflib.get_close_matches(name, engine.COLLECTIVES, n=1)

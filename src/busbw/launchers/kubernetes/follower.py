@@ -192,7 +192,7 @@ class JobFollower:
             listed = self._list_pods()
         except RefusedError as refused:
             self._silent_since_s = self._silent_since_s or monotonic()
-            self._callbacks.on_status(f"waiting: {refused.what}")
+            self._callbacks.on_status(f"waiting: {refused.problem}")
             if monotonic() > self._silent_since_s + max(self._target.pending_limit_s, _SILENCE_LIMIT_S):
                 raise
             return
@@ -351,4 +351,6 @@ class JobFollower:
             if not self._is_created:
                 return  # the error of its creation is reported instead
             namespace = f" -n {self._target.namespace}" if self._target.namespace else ""
-            self._print_error(f"{error.what}; remove it by hand: kubectl{namespace} delete {self._kind} {self._name}")
+            self._print_error(
+                f"{error.problem}; remove it by hand: kubectl{namespace} delete {self._kind} {self._name}"
+            )

@@ -42,7 +42,7 @@ def submit(command_line: Sequence[str], environment: Mapping[str, str], *, name:
             f"job {name} may wait or run: {cancel_error}" if cancel_error else f"job {name} is canceled if it exists"
         )
         raise SlurmUnreachableError(
-            f"{error.what}; {outcome}", remedy=f"if the job appears later: scancel --name={name}"
+            f"{error.problem}; {outcome}", remedy=f"if the job appears later: scancel --name={name}"
         ) from error
     if result.returncode != 0:
         message = error_text.last_errors(result.stderr) or f"exit code {result.returncode}"
@@ -129,7 +129,7 @@ def _run_cancel(command_line: Sequence[str]) -> str:
     try:
         result = _run(command_line)
     except BusbwError as error:
-        return error.what
+        return error.problem
     if result.returncode == 0 or any(message in result.stderr for message in _ENDED_MESSAGES):
         return ""
     return error_text.last_errors(result.stderr) or f"exit code {result.returncode}"

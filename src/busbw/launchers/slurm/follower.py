@@ -141,11 +141,11 @@ class Follower:
         except commands.SlurmUnreachableError as error:
             if monotonic() - self._last_answer_s > _SLURM_SILENCE_LIMIT_S:
                 raise commands.SlurmUnreachableError(
-                    f"Slurm has not answered for {_SLURM_SILENCE_LIMIT_S / 60:g} min: {error.what}",
+                    f"Slurm has not answered for {_SLURM_SILENCE_LIMIT_S / 60:g} min: {error.problem}",
                     remedy=f"continue later: busbw launch attach {self._folder}",
                 ) from error
             if not self._cancellation.is_requested:
-                self._callbacks.on_status(f"Slurm does not answer: {error.what}")
+                self._callbacks.on_status(f"Slurm does not answer: {error.problem}")
             return _NOT_ENDED
         self._last_answer_s = monotonic()
         if status is None or status.has_ended:

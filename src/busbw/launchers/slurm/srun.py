@@ -120,7 +120,7 @@ class _SrunStep:
         try:
             status = commands.status(self._queued_job)
         except commands.SlurmUnreachableError as error:
-            self._callbacks.on_status(f"Slurm does not answer: {error.what}")
+            self._callbacks.on_status(f"Slurm does not answer: {error.problem}")
             return
         if status is not None and status.is_pending:
             self._callbacks.on_status(waiting_message(self._queued_job, status))
@@ -185,7 +185,7 @@ class _SrunStep:
         try:
             step_id = commands.find_step(self._name)
         except BusbwError as error:
-            return error.what
+            return error.problem
         self._found_target = bool(step_id or self._queued_job)
         if step_id:
             return commands.cancel(step_id, signal=signal_name)

@@ -19,23 +19,24 @@ def discover(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool =
     """Returns the topology of this machine, or of a test's fake driver and file tree.
 
     Args:
-        driver: NVML; None if its package is not installed.
-        root: Root of the file tree.
+        driver: Interface of NVML; None if its package is not installed.
+        root: Root of the kernel's file tree.
         virtual_too: Include network interfaces without a hardware device.
     """
     return combine(nvml.snapshot(driver), root, virtual_too=virtual_too)
 
 
 def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
-    """Combines a snapshot of the driver with the kernel's data."""
+    """Combines the driver's data with the kernel's data."""
     host = sysfs.read_host(root)
     located_nics = nics(root, virtual_too=virtual_too)
-    gpus, notes = _gpus(snapshot, sysfs.gpu_bus_ids(root), root)
+    gpus, gpu_notes = _gpus(snapshot, sysfs.gpu_bus_ids(root), root)
     numa_nodes = None if host.numa_nodes is None else {node.index for node in host.numa_nodes}
     locations = {gpu.label: sysfs.location_of_bus_id(root, gpu.bus_id) for gpu in gpus}
     locations.update({nic.label: location for nic, location in located_nics})
     gpu_paths, unknown_pairs = _gpu_paths(snapshot, gpus, locations, numa_nodes)
-    nic_paths = []
+    path_notes = [unknown_links_note(unknown_pairs)] if unknown_pairs else []
+    nic_paths = []  # paths with a NIC at one or both ends
     for first, second in combinations(locations, 2):
         if not (first.startswith("GPU") and second.startswith("GPU")):
             pcie = pcie_level(locations[first], locations[second], numa_nodes)
@@ -47,14 +48,14 @@ def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too:
         gpus=None if snapshot.gpus is None and not gpus else tuple(gpus),
         nics=tuple(nic for nic, _ in located_nics),
         paths=(*gpu_paths, *nic_paths),
-        notes=(*snapshot.notes, *notes, *((unknown_links_note(unknown_pairs),) if unknown_pairs else ())),
+        notes=(*snapshot.notes, *gpu_notes, *path_notes),
     )
 
 
 def _gpus(snapshot: nvml.NvmlSnapshot, bus_ids: Sequence[str], root: Path) -> tuple[list[Gpu], list[str]]:
-    """Returns the driver's GPUs and notes. Without a driver, returns the GPUs on the PCIe bus.
+    """Returns the driver's GPUs, or without a driver those on the PCIe bus, and notes.
 
-    `bus_ids` lists the NVIDIA GPUs on the bus.
+    `bus_ids` lists the NVIDIA GPUs on the PCIe bus.
     """
     if snapshot.gpus is None:
         gpus = [
@@ -64,15 +65,16 @@ def _gpus(snapshot: nvml.NvmlSnapshot, bus_ids: Sequence[str], root: Path) -> tu
         if not gpus:
             return [], []
         return gpus, [f"{count_text(len(gpus), 'NVIDIA GPU')} on the bus; the rest is unknown without a driver"]
+    links_by_gpu = snapshot.links or [()] * len(snapshot.gpus)
     gpus = [
         replace(with_remote_devices(gpu, links, snapshot.gpus), pcie=gpu.pcie or sysfs.pcie(root, gpu.bus_id))
-        for gpu, links in zip(snapshot.gpus, snapshot.links or [()] * len(snapshot.gpus), strict=True)
+        for gpu, links in zip(snapshot.gpus, links_by_gpu, strict=True)
     ]
-    hidden = len(bus_ids) - len(gpus)
-    if hidden <= 0:
+    hidden_count = len(bus_ids) - len(gpus)
+    if hidden_count <= 0:
         return gpus, []
     return gpus, [
-        f"the bus has {count_text(hidden, 'NVIDIA GPU')} more, which the driver does not show to this process"
+        f"the bus has {count_text(hidden_count, 'NVIDIA GPU')} more, which the driver does not show to this process"
     ]
 
 

@@ -23,7 +23,7 @@ def query_driver(
     A separate thread makes the calls, so that an interrupt ends the program while the driver hangs.
 
     Args:
-        driver: NVML; None if its package is not installed.
+        driver: Interface of NVML; None if its package is not installed.
         on_wait: Receives a status message for the user if the driver is slow.
         notice_after_s: Time before that message.
         limit_s: Time limit for the driver.

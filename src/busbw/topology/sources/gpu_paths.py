@@ -33,31 +33,34 @@ def nvlinks_between(
 ) -> int | None:
     """Returns the number of links between two GPUs; 0 for no link, None if unknown.
 
-    Through switches, it is the smaller number of both GPUs' links to the switches that they share.
+    Through switches, the links of each GPU to the shared switches are counted, and the smaller count is returned.
 
     Args:
         first: First GPU.
         first_links: Active links of the first GPU.
         second: Second GPU.
         second_links: Active links of the second GPU.
-        access: Driver status of peer access over NVLink.
+        access: Driver status of peer access over NVLink; None if unknown.
         gpus: All GPUs of the machine.
     """
     direct_links = max(_count_links_to(first_links, second.bus_id), _count_links_to(second_links, first.bus_id))
     if direct_links:
         return direct_links
     gpu_bus_ids = {gpu.bus_id for gpu in gpus} - {None}
-    first_uplinks, second_uplinks = _switch_links(first_links, gpu_bus_ids), _switch_links(second_links, gpu_bus_ids)
-    if not first_uplinks or not second_uplinks:
+    first_to_switch, second_to_switch = (
+        _switch_links(first_links, gpu_bus_ids),
+        _switch_links(second_links, gpu_bus_ids),
+    )
+    if not first_to_switch or not second_to_switch:
         return 0
-    shared = _switch_bus_ids(first_uplinks) & _switch_bus_ids(second_uplinks)
+    shared = _switch_bus_ids(first_to_switch) & _switch_bus_ids(second_to_switch)
     if shared:
-        first_shared = sum(link.bus_id in shared for link in first_uplinks)
-        second_shared = sum(link.bus_id in shared for link in second_uplinks)
+        first_shared = sum(link.bus_id in shared for link in first_to_switch)
+        second_shared = sum(link.bus_id in shared for link in second_to_switch)
         return min(first_shared, second_shared)
     if access == "ok":  # the driver does not identify the switches, but reports access over NVLink
-        return min(len(first_uplinks), len(second_uplinks))
-    are_switches_known = all(link.to == "switch" and link.bus_id for link in (*first_uplinks, *second_uplinks))
+        return min(len(first_to_switch), len(second_to_switch))
+    are_switches_known = all(link.to == "switch" and link.bus_id for link in (*first_to_switch, *second_to_switch))
     return 0 if are_switches_known or access is not None else None
 
 

@@ -15,26 +15,26 @@ AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 """Columns after those of the devices. Older versions of nvidia-smi have fewer of them."""
 
 MORE_CELLS = "it has more cells than there are devices in the header"
-"""Reason to reject a row. It shows that the header lacks a device, so the columns of all rows are uncertain."""
+"""Reason to reject a row. The header then lacks a device, so the columns of all rows are uncertain."""
 
 _GPU = re.compile(r"GPU(?:0|[1-9]\d{0,3})", re.ASCII)
 _NIC = re.compile(r"NIC\d{1,4}|[a-z][a-z0-9_.-]{0,30}", re.ASCII)
 _CELL = re.compile(r"NV[1-9]\d{0,2}|PIX|PXB|PHB|NODE|SYS|SOC", re.ASCII)
 _UNKNOWN_CELL = re.compile(r"N/A|ERR!|OK|UNK|\?|-{1,3}")
-"""Cell for an unknown connection."""
+"""Cell without a connection, such as an error. The connection stays unknown."""
 _MAX_DEVICES = 256
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """Cells and affinities of one row that have a certain column."""
+    """Known connections and affinities of one row. Unknown ones are left out."""
 
     connections: dict[str, str]
     """Connections by the label of the other device."""
     affinities: dict[str, str]
     """Values by the names in AFFINITIES."""
     unreadable_reason: str = ""
-    """Reason if the affinities cannot be read; empty otherwise."""
+    """Reason why the affinities cannot be read; empty if they can."""
 
 
 def parse_header(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
@@ -66,7 +66,7 @@ def is_row(words: Sequence[str]) -> bool:
 
 
 def parse_row(words: Sequence[str], labels: Sequence[str], affinity_names: Sequence[str]) -> MatrixRow | str:
-    """Parses a row of the device `words[0]`, which is one of the labels. Returns the reason if it cannot be read."""
+    """Parses a row. Its device `words[0]` must be one of the labels. Returns a reason if the row cannot be read."""
     own_label, cells, affinities = words[0], words[1 : len(labels) + 1], words[len(labels) + 1 :]
     if reason := _cell_problem(own_label, cells, labels):
         return reason
@@ -92,7 +92,7 @@ def parse_row(words: Sequence[str], labels: Sequence[str], affinity_names: Seque
 
 
 def _cell_problem(own_label: str, cells: Sequence[str], labels: Sequence[str]) -> str:
-    """Returns the reason if the cells do not fit the devices of the header. Empty if they do."""
+    """Returns the reason why the cells do not fit the devices of the header. Empty if they fit."""
     if len(cells) < len(labels):
         return f"{len(cells)} cells for {len(labels)} devices"
     if cells[labels.index(own_label)] != "X" or cells.count("X") != 1:

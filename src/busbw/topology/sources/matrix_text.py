@@ -1,6 +1,6 @@
-"""Reads output of `nvidia-smi topo -m`, even from a document that lost its tabs and colors.
+"""Reads saved output of `nvidia-smi topo -m`, even if its tabs and colors were lost by copying.
 
-A value is accepted only if its position is certain. Each row must have one cell per column, with X in the device's own
+A value is accepted only if its column is certain. Each row must have one cell per column, with X in the device's own
 column, and the two cells of a pair must agree. An uncertain value stays unknown, with a note.
 """
 
@@ -36,7 +36,7 @@ class _Matrix:
     has_layout: bool = False
     """True if tabs or several spaces separate the columns."""
     reject_reason: str = ""
-    """Reason if the columns of all cells are uncertain; empty otherwise."""
+    """Reason why the columns of all cells are uncertain; empty if they are certain."""
 
     @property
     def has_rows(self) -> bool:
@@ -74,7 +74,7 @@ def read(text: str, source: str) -> list[Topology]:
 def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
     """Yields each header that is followed by a row, readable or not, with its rows."""
     current: _Matrix | None = None
-    in_rows = False  # true between the header and the first other line with words
+    in_rows = False  # true from the header to the first line that is neither a row nor blank
     for line in lines:
         words = line.split()
         header = parse_header(words)
@@ -157,7 +157,7 @@ def _with_unknown_note(topology: Topology, details: SavedDetails, source_text: s
         "PCIe links": any(gpu.pcie is None for gpu in gpus),
         "NICs": topology.nics is None,
         "rates and states of NICs": topology.nics is not None,  # the text never states them
-        "MIG": any(len(details.mig.get(index_of(gpu), ())) != 1 for gpu in gpus),
+        "MIG": any(len(details.mig_modes.get(index_of(gpu), ())) != 1 for gpu in gpus),
         "driver version": driver.version is None,
         "CUDA version": driver.cuda_version is None,
         "the host": host is None,

@@ -23,8 +23,9 @@ def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None
     found = [_rdma_nic(root, device) for device in sysfs.entries(root / "sys/class/infiniband")]
     rdma_interfaces = {name for nic, _ in found for name in nic.interfaces}
     for interface in sysfs.entries(root / "sys/class/net"):
-        is_known_type = sysfs.read_word(interface / "type") in {*_INTERFACE_TYPES, None}
-        if interface.name not in rdma_interfaces and is_known_type:
+        interface_type = sysfs.read_word(interface / "type")
+        may_be_nic = interface_type is None or interface_type in _INTERFACE_TYPES
+        if interface.name not in rdma_interfaces and may_be_nic:
             found.append(_ethernet_nic(root, interface))
     shown = [(nic, location) for nic, location in found if virtual_too or nic.kind != "virtual"]
     return [(replace(nic, label=f"NIC{number}"), location) for number, (nic, location) in enumerate(shown)]

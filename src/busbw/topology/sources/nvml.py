@@ -21,9 +21,9 @@ from busbw.units import plain
 T = TypeVar("T")
 
 
-# Constants of nvml.h. The package is not used for them: some versions lack a few, and one defines a tuple by mistake.
+# Constants of nvml.h. The package's own are not used: some versions lack a few, and one is a tuple by mistake.
 _MAX_LINKS = 36
-_ACTIVE = 1
+_LINK_ACTIVE = 1
 _SCOPE_NODE = 0
 _CPU_WORDS, _NODE_WORDS = 64, 16
 """Lengths of affinity masks in 64-bit words, for 4096 CPUs and 1024 NUMA nodes."""
@@ -33,7 +33,7 @@ _TYPE_UNSIGNED, _TYPE_UNSIGNED_LONG, _TYPE_UNSIGNED_LONG_LONG = 1, 2, 3
 _REMOTE_GPU, _REMOTE_SWITCH = 0, 2
 _NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 _LEVELS: dict[int, PcieLevel] = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""0 means two GPUs on one board. `nvidia-smi topo` also shows this level as PIX, at most a single bridge."""
+"""NVML also distinguishes two GPUs on one board (0). `nvidia-smi topo` shows that level as PIX too."""
 _READ, _WRITE, _NVLINK, _ATOMICS = 0, 1, 2, 3
 """Capabilities of nvmlDeviceGetP2PStatus."""
 _ACCESS: dict[int, Access] = {
@@ -44,9 +44,8 @@ _ACCESS: dict[int, Access] = {
     4: "disabled by setting",
     5: "not supported",
 }
-_NOT_SUPPORTED = 3
-_INVALID_ARGUMENT = 2
-_NO_LIBRARY, _NO_DRIVER = 12, 9
+_NOT_SUPPORTED, _INVALID_ARGUMENT, _NO_LIBRARY, _NO_DRIVER = 3, 2, 12, 9
+"""Error codes."""
 
 
 class NvmlSnapshot(Struct, kw_only=True, frozen=True):
@@ -59,7 +58,7 @@ class NvmlSnapshot(Struct, kw_only=True, frozen=True):
     """Active NVLinks of each GPU."""
     levels: dict[tuple[int, int], PcieLevel] = {}
     access: dict[tuple[int, int], PeerAccess] = {}
-    """PCIe level and peer access by the indexes of two GPUs, the lower one first."""
+    """PCIe level and peer access by the indexes of two GPUs, the lower index first."""
     notes: tuple[str, ...] = ()
 
 
@@ -89,7 +88,7 @@ def _failure_note(error: Exception) -> str:
 
 
 class _NvmlQueries:
-    """Calls NVML functions. A call that fails returns None and is counted for the notes."""
+    """Calls NVML functions. A call that fails returns None. Unexpected failures are counted for the notes."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._error = nvml.NVMLError
@@ -100,7 +99,7 @@ class _NvmlQueries:
             return function(*arguments)
         # Some functions of the package raise other errors than NVMLError.
         except (self._error, OSError, AttributeError, ValueError) as error:
-            # "Not supported" only means that the GPU lacks the feature. It is not a failure.
+            # These two codes only mean that the GPU lacks the feature or the link. They are no failures.
             if getattr(error, "value", None) not in {_NOT_SUPPORTED, _INVALID_ARGUMENT}:
                 key = (getattr(function, "__name__", "a function"), plain(str(error)) or type(error).__name__)
                 self._failures[key] = self._failures.get(key, 0) + 1
@@ -191,13 +190,13 @@ def _query_gpu(nvml: Nvml, queries: _NvmlQueries, handle: object, index: int, li
 
 def _query_links(nvml: Nvml, queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
     """Returns the active links; None if the driver reports no link state."""
-    active_links, is_reported = [], False
+    active_links, has_state = [], False
     for link in range(_MAX_LINKS):
         state = queries(_function(nvml, "nvmlDeviceGetNvLinkState"), handle, link)
         if state is None:
             break  # the GPU has no NVLink, or `link` is past its last one
-        is_reported = True
-        if state != _ACTIVE:
+        has_state = True
+        if state != _LINK_ACTIVE:
             continue
         version = queries(_function(nvml, "nvmlDeviceGetNvLinkVersion"), handle, link)
         remote_type = queries(_function(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType"), handle, link)
@@ -212,7 +211,7 @@ def _query_links(nvml: Nvml, queries: _NvmlQueries, handle: object) -> tuple[Lin
                 ),
             )
         )
-    return tuple(active_links) if is_reported else None
+    return tuple(active_links) if has_state else None
 
 
 def _line_gbps(values: Sequence[Any] | None) -> float | None:

@@ -35,8 +35,8 @@ _SUMMARY_DRIVER = re.compile(
     r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
     re.ASCII,
 )
-_LINKS_GPU = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
-_LINK = re.compile(r"\s*Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<?inactive>?)\s*", re.ASCII | re.IGNORECASE)
+_NVLINK_GPU = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
+_NVLINK = re.compile(r"\s*Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<?inactive>?)\s*", re.ASCII | re.IGNORECASE)
 _RANK = re.compile(
     r"#\s{0,9}Rank\s{1,9}\d{1,9}\s.{0,60}\bon\s{1,20}(\S{1,255})"
     r" device\s{1,9}\d{1,4} \[[^\]]{0,20}\]\s{1,9}(\S.{0,80})",
@@ -44,7 +44,7 @@ _RANK = re.compile(
 )
 """Line of nccl-tests with the host and the GPU of a rank."""
 _PROCESSOR = re.compile(r"\s{0,9}Model name:\s{2,99}(\S.{0,99}?)\s{0,9}")
-"""Line of lscpu, which aligns its values. A single space would also match other text, such as a language model."""
+"""Line of lscpu with the processor. It needs two spaces: other text may have one, such as the name of an AI model."""
 _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
     "Enabled": "enabled",
     "Disabled": "disabled",
@@ -55,9 +55,9 @@ _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
 
 @dataclass
 class SavedDetails:
-    """Properties of a machine and, by index, of its GPUs.
+    """Properties of a machine, and of its GPUs by their index.
 
-    Each property has the set of its values in the text. More than one value is a contradiction.
+    A set has all values that the text gives for one property. More than one value is a contradiction.
     """
 
     names: dict[int, set[str]] = field(default_factory=dict)
@@ -67,10 +67,10 @@ class SavedDetails:
     links: dict[int, dict[int, float | None]] = field(default_factory=dict)
     """Line rate in GB/s by GPU and link; None if the link is down."""
     memory_bytes: dict[int, set[int]] = field(default_factory=dict)
-    mig: dict[int, set[str]] = field(default_factory=dict)
+    mig_modes: dict[int, set[str]] = field(default_factory=dict)
     """Keys of _MIG_MODES."""
-    drivers: set[str] = field(default_factory=set)
-    cudas: set[str] = field(default_factory=set)
+    driver_versions: set[str] = field(default_factory=set)
+    cuda_versions: set[str] = field(default_factory=set)
     hosts: dict[str, set[str]] = field(default_factory=dict)
     """Names of the GPUs by host name."""
     processors: set[str] = field(default_factory=set)
@@ -95,8 +95,8 @@ def _read_summary(lines: Sequence[str], details: SavedDetails) -> None:
     gpu: int | None = None
     for line in filter(None, map(str.strip, lines)):
         if match := _SUMMARY_DRIVER.fullmatch(line):
-            details.drivers.add(match[1])
-            details.cudas.update(filter(None, [match[2]]))
+            details.driver_versions.add(match[1])
+            details.cuda_versions.update(filter(None, [match[2]]))
         elif match := _SUMMARY_GPU.fullmatch(line):
             gpu = int(match[1])
             details.names.setdefault(gpu, set()).add(plain(match[2]))
@@ -104,7 +104,7 @@ def _read_summary(lines: Sequence[str], details: SavedDetails) -> None:
         elif gpu is not None and (match := _SUMMARY_MEMORY.fullmatch(line)):
             details.memory_bytes.setdefault(gpu, set()).add(int(match[1]) * _MIB)
         elif gpu is not None and (match := _SUMMARY_MIG.fullmatch(line)):
-            details.mig.setdefault(gpu, set()).add(match[1])
+            details.mig_modes.setdefault(gpu, set()).add(match[1])
         else:
             gpu = None
 
@@ -113,10 +113,10 @@ def _read_links(lines: Sequence[str], details: SavedDetails) -> None:
     """Reads the output of `nvidia-smi nvlink -s`."""
     gpu: int | None = None
     for line in lines:
-        if match := _LINKS_GPU.fullmatch(line):
+        if match := _NVLINK_GPU.fullmatch(line):
             gpu = int(match[1])
             details.names.setdefault(gpu, set()).add(plain(match[2]))
-        elif gpu is not None and (match := _LINK.fullmatch(line)):
+        elif gpu is not None and (match := _NVLINK.fullmatch(line)):
             details.links.setdefault(gpu, {})[int(match[1])] = float(match[2]) if match[2] else None
         elif line.strip():
             gpu = None
@@ -135,9 +135,9 @@ def _read_query(lines: Sequence[str], details: SavedDetails) -> None:
         if memory := re.fullmatch(r"(\d{1,9})(?: MiB)?", row.get("memory.total", ""), re.ASCII):
             details.memory_bytes.setdefault(index, set()).add(int(memory[1]) * _MIB)
         if (mode := row.get("mig.mode.current", "").strip("[]")) in _MIG_MODES:
-            details.mig.setdefault(index, set()).add(mode)
+            details.mig_modes.setdefault(index, set()).add(mode)
         if re.fullmatch(r"\d[\d.]{0,19}", version := row.get("driver_version", ""), re.ASCII):
-            details.drivers.add(version)
+            details.driver_versions.add(version)
 
 
 def _query_rows(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -169,12 +169,12 @@ def with_details(topology: Topology, details: SavedDetails) -> Topology:
         gpus.append(_gpu_with_details(gpu, details))
         notes += _contradictions(gpu, details)
     for name, values in (
-        ("driver version", details.drivers),
-        ("CUDA version", details.cudas),
+        ("driver version", details.driver_versions),
+        ("CUDA version", details.cuda_versions),
         ("processor", details.processors),
     ):
         notes += [f"the text gives more than one {name}"] if len(values) > 1 else []
-    driver = Driver(version=_single_value(details.drivers), cuda_version=_single_value(details.cudas))
+    driver = Driver(version=_single_value(details.driver_versions), cuda_version=_single_value(details.cuda_versions))
     host = Host(name=_host_name(details, gpus), processor=_single_value(details.processors))
     if details.hosts and host.name is None:
         names = ", ".join(list(details.hosts)[:_MAX_HOSTS])
@@ -201,7 +201,7 @@ def _gpu_with_details(gpu: Gpu, details: SavedDetails) -> Gpu:
         memory_bytes=_single_value_of(details.memory_bytes, index),
         pcie=None if pcie == Pcie() else pcie,
         nvlinks=_summarize_links(details.links.get(index)),
-        mig_mode=_MIG_MODES[_single_value_of(details.mig, index) or "N/A"],
+        mig_mode=_MIG_MODES[_single_value_of(details.mig_modes, index) or "N/A"],
     )
 
 
@@ -212,7 +212,7 @@ def _contradictions(gpu: Gpu, details: SavedDetails) -> list[str]:
         "bus id": details.bus_ids,
         "memory": details.memory_bytes,
         "PCIe link": details.pcie,
-        "MIG mode": details.mig,
+        "MIG mode": details.mig_modes,
     }
     contradictory = [name for name, values in properties.items() if len(values.get(index_of(gpu), ())) > 1]
     return [f"the text gives {gpu.label} more than one {name}" for name in contradictory]

@@ -13,7 +13,7 @@ from busbw.topology.views.nearest import nearest
 
 @dataclass(frozen=True)
 class SwitchIsland:
-    """Devices that reach each other without a host bridge (PIX, PXB)."""
+    """Devices that reach each other through PCIe switches, without a host bridge (PIX, PXB)."""
 
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...]
@@ -32,7 +32,7 @@ class NumaGroup:
 
 
 def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
-    """Returns all NUMA nodes in order. The group of devices without a node is last."""
+    """Returns a group for each NUMA node, by index. The group of devices with an unknown node is last."""
     numa_nodes = (topology.host.numa_nodes or ()) if topology.host else ()
     cpus = {node.index: node.cpus for node in numa_nodes}
     islands_by_node: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
@@ -74,7 +74,7 @@ def _find_islands(topology: Topology) -> list[SwitchIsland]:
 
 
 def _sort_by_gpu(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Nic, ...]:
-    """Sorts the NICs by the order of their nearest GPUs."""
+    """Sorts the NICs of an island by the positions of their nearest GPUs."""
     labels = [gpu.label for gpu in gpus]
 
     def position(nic: Nic) -> int:

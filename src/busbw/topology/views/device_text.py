@@ -25,19 +25,20 @@ def pcie_text(pcie: Pcie | None, *, idles_slower: bool) -> str:
 
     Args:
         pcie: The link.
-        idles_slower: True if the device lowers its generation when idle. A lower generation is then not shown.
+        idles_slower: True if the device lowers its generation when idle. The current generation is then not shown,
+            unless the maximum is unknown.
     """
     if pcie is None:
         return ""
     maximum = _pcie_link_text(pcie.max_generation, pcie.max_width)
     if maximum and pcie.max_gbps:
         maximum += f", {pcie.max_gbps:.3g} GB/s"
-    is_narrow = bool(pcie.width and pcie.max_width and pcie.width < pcie.max_width)
-    is_slow = bool(pcie.generation and pcie.max_generation and pcie.generation < pcie.max_generation)
+    is_narrower = bool(pcie.width and pcie.max_width and pcie.width < pcie.max_width)
+    is_slower = bool(pcie.generation and pcie.max_generation and pcie.generation < pcie.max_generation)
+    hides_generation = idles_slower and bool(maximum)
     current = ""
-    if not maximum or is_narrow or (is_slow and not idles_slower):
-        # The current generation of an idle device does not show the capability of its link.
-        current = _pcie_link_text(None if idles_slower and maximum else pcie.generation, pcie.width)
+    if not maximum or is_narrower or (is_slower and not hides_generation):
+        current = _pcie_link_text(None if hides_generation else pcie.generation, pcie.width)
     return "; ".join(filter(None, [maximum, f"now {current}" if current else ""]))
 
 

@@ -29,7 +29,7 @@ def _link_counts(topology: Topology) -> dict[tuple[str, str], int]:
 
 
 def _is_bar(topology: Topology) -> bool:
-    """True if the links are drawn as a bar."""
+    """True if switches connect all pairs equally, so that a bar shows the links."""
     gpus = topology.gpus or ()
     link_counts = _link_counts(topology)
     if len(gpus) <= 2 or len(link_counts) < len(gpus) * (len(gpus) - 1) // 2:
@@ -47,11 +47,11 @@ def nvlinks_height(topology: Topology) -> float:
         return _BAR_HEIGHT
     order = [gpu.label for gpu in topology.gpus or ()]
     max_distance = max(order.index(second) - order.index(first) for first, second in link_counts)
-    return min(_rise(max_distance * _PITCH) / 2 + _LABEL_HEIGHT, _MAX_ARC_HEIGHT)
+    return min(_control_height(max_distance * _PITCH) / 2 + _LABEL_HEIGHT, _MAX_ARC_HEIGHT)
 
 
-def _rise(span: float) -> float:
-    """Returns the height of an arc's control point above the GPUs; the arc itself is half as high."""
+def _control_height(span: float) -> float:
+    """Returns the height of the Bezier control point of an arc over this distance. The arc is half as high."""
     return min(24 + span * 0.42, 2 * (_MAX_ARC_HEIGHT - _LABEL_HEIGHT))
 
 
@@ -72,10 +72,10 @@ def draw_nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], wi
     max_links = max(link_counts.values())
     for (first, second), links in link_counts.items():
         (left, y), (right, _) = sorted((tops[first], tops[second]))
-        rise = _rise(right - left)
+        control_height = _control_height(right - left)
         middle = (left + right) / 2
         thickness = 1.0 + 2.5 * links / max_links
-        curve = f"M{left:.1f} {y:.1f}Q{middle:.1f} {y - rise:.1f} {right:.1f} {y:.1f}"
+        curve = f"M{left:.1f} {y:.1f}Q{middle:.1f} {y - control_height:.1f} {right:.1f} {y:.1f}"
         arcs.append(
             group(
                 element("title", f"{first} and {second}: NV{links}"),
@@ -83,7 +83,9 @@ def draw_nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], wi
             )
         )
         if len(link_counts) <= _MAX_LABELS:
-            labels.append(element("text", f"NV{links}", x=middle, y=y - rise / 2 - 4, class_="small mid halo"))
+            labels.append(
+                element("text", f"NV{links}", x=middle, y=y - control_height / 2 - 4, class_="small mid halo")
+            )
     return group(*arcs, *labels)  # labels last, above all arcs
 
 

@@ -1,7 +1,8 @@
 """Draws a topology as one self-contained SVG file: NUMA nodes, PCIe switches, GPUs, NICs, NVLink.
 
-Each NUMA node is a box. Its islands (arrangement.py) are side by side, each a row of GPUs above rows of NICs. The NICs
-that share no switch with a GPU are below the islands. Lengths are in SVG user units; y grows downwards.
+Each NUMA node is a box with islands side by side. An island is the devices below the same PCIe switches
+(arrangement.py): a row of GPUs above rows of NICs. NICs that share no switch with a GPU are below the islands. Lengths
+are in SVG user units; y grows downwards.
 """
 
 import math
@@ -23,18 +24,18 @@ from busbw.topology.views.nvlink_picture import draw_nvlinks, nvlinks_height
 _DEVICE_WIDTH, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
 _PITCH = _DEVICE_WIDTH + _GAP
 """Horizontal distance of adjacent devices."""
-_FRAME = 3
+_FRAME_PADDING = 3
 """Distance of an island's devices from its frame."""
-_INSET, _ISLANDS_GAP, _TITLE_HEIGHT = 6.0, 8.0, 26.0
-"""In the box of a node: its margin, the space below the islands, and the height of the title."""
+_NODE_PADDING, _GAP_BELOW_ISLANDS, _TITLE_HEIGHT = 6.0, 8.0, 26.0
+"""Lengths in the box of a node."""
 _MIN_WIDTH = 460.0
-"""Width of the pictures in a report. A phone shows it without scrolling."""
+"""Minimum width of the picture, equal to that of the pictures in a report. A phone shows it without scrolling."""
 _CHARACTER_WIDTH = 5.9
 """Average character width in captions. The exact width depends on the browser."""
 _LABEL_CHARACTER_WIDTH = 7.0
-"""The same in labels."""
-_MAX_OTHER_NICS_PER_ROW = 4
-"""Number of NICs without a switch for which a node is widened."""
+"""Average character width in labels."""
+_MAX_WIDENING_NICS = 4
+"""A node is widened for a row of up to this number of NICs below its islands."""
 _NODES_GAP = 12
 _MARGIN = 2
 """Margin of the picture."""
@@ -106,30 +107,30 @@ def _columns(island: SwitchIsland) -> int:
 
 
 def _island_width(island: SwitchIsland) -> float:
-    return _columns(island) * _PITCH - _GAP + 2 * _FRAME
+    return _columns(island) * _PITCH - _GAP + 2 * _FRAME_PADDING
 
 
 def _node_width(node: NumaGroup) -> float:
     islands_width = sum(map(_island_width, node.islands)) + _GAP * (len(node.islands) - 1)
-    other_nics_width = min(len(node.other_nics), _MAX_OTHER_NICS_PER_ROW) * _PITCH - _GAP
+    other_nics_width = min(len(node.other_nics), _MAX_WIDENING_NICS) * _PITCH - _GAP
     title_width = 100.0
-    return max(islands_width, other_nics_width, title_width) + 2 * _INSET
+    return max(islands_width, other_nics_width, title_width) + 2 * _NODE_PADDING
 
 
 def _other_nics_per_row(node: NumaGroup) -> int:
-    return max(1, int((_node_width(node) - 2 * _INSET + _GAP) / _PITCH))
+    return max(1, int((_node_width(node) - 2 * _NODE_PADDING + _GAP) / _PITCH))
 
 
 def _island_height(island: SwitchIsland) -> float:
     nic_rows = math.ceil(len(island.nics) / _columns(island))
-    return _GPU_HEIGHT + nic_rows * (_NIC_HEIGHT + _GAP) + 2 * _FRAME
+    return _GPU_HEIGHT + nic_rows * (_NIC_HEIGHT + _GAP) + 2 * _FRAME_PADDING
 
 
 def _node_height(node: NumaGroup) -> float:
     islands_height = max(map(_island_height, node.islands), default=0.0)
     nic_rows = math.ceil(len(node.other_nics) / _other_nics_per_row(node))
-    islands_gap = _ISLANDS_GAP if nic_rows and islands_height else 0
-    return _INSET + islands_height + islands_gap + nic_rows * (_NIC_HEIGHT + _GAP) + _TITLE_HEIGHT
+    islands_gap = _GAP_BELOW_ISLANDS if nic_rows and islands_height else 0
+    return _NODE_PADDING + islands_height + islands_gap + nic_rows * (_NIC_HEIGHT + _GAP) + _TITLE_HEIGHT
 
 
 def _draw_node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
@@ -138,22 +139,22 @@ def _draw_node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[floa
     css_class = "node supposed" if node.index is None else "node"
     parts = [
         element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=8, class_=css_class),
-        element("text", _cut(title, box.width), x=box.x + _INSET + 2, y=box.y + box.height - 9, class_="label"),
+        element("text", _cut(title, box.width), x=box.x + _NODE_PADDING + 2, y=box.y + box.height - 9, class_="label"),
     ]
     if node.cpus:
         parts.insert(0, element("title", f"{title}: CPUs {node.cpus}"))
     gpu_tops = {}
-    x, y = box.x + _INSET, box.y + _INSET
+    x, y = box.x + _NODE_PADDING, box.y + _NODE_PADDING
     for island in node.islands:
         island_group, island_tops = _draw_island(island, x, y)
         parts.append(island_group)
         gpu_tops.update(island_tops)
         x += _island_width(island) + _GAP
     islands_height = max(map(_island_height, node.islands), default=0.0)
-    y += islands_height + (_ISLANDS_GAP if islands_height else 0)
+    y += islands_height + (_GAP_BELOW_ISLANDS if islands_height else 0)
     for index, nic in enumerate(node.other_nics):
         row, column = divmod(index, _other_nics_per_row(node))
-        parts.append(_draw_nic(nic, box.x + _INSET + column * _PITCH, y + row * (_NIC_HEIGHT + _GAP)))
+        parts.append(_draw_nic(nic, box.x + _NODE_PADDING + column * _PITCH, y + row * (_NIC_HEIGHT + _GAP)))
     return group(*parts), gpu_tops
 
 
@@ -163,7 +164,7 @@ def _draw_island(island: SwitchIsland, x: float, y: float) -> tuple[Markup, dict
     if len(island.gpus) + len(island.nics) > 1:
         size = {"width": _island_width(island), "height": _island_height(island)}
         parts.append(element("rect", x=x, y=y, rx=5, class_="switch", **size))
-    left, top = x + _FRAME, y + _FRAME
+    left, top = x + _FRAME_PADDING, y + _FRAME_PADDING
     for column, gpu in enumerate(island.gpus):
         gpu_left = left + column * _PITCH
         parts.append(_draw_gpu(gpu, gpu_left, top))

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from busbw.terminal import Cell, Column, fit_columns
-from busbw.terminal import lines as table_lines
+from busbw.terminal import Cell, Column, fit_columns, table_lines
 from busbw.topology.types import THIS_MACHINE, DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
 from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.topology.views.matrix import matrix_lines
