@@ -88,7 +88,7 @@ void LaunchedJob::start_server() {
         std::move(listeners), ServerSettings{rendezvous_.token(), membership_.processes, membership_.ranks_per_process,
                                              std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
   } catch (...) {
-    rendezvous_.withdraw_address();  // remove the published address, because nothing listens there
+    rendezvous_.withdraw_address();  // nothing listens there
     throw;
   }
 }
@@ -309,7 +309,7 @@ Bytes LaunchedJob::make_heartbeat() const {
 /// after the store's answer to the leave frame, or if the store is lost.
 void LaunchedJob::exchange_control_frames() {
   const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  // The interval is at most 0.5 s. In a large job it may be longer, because it follows from kMaxHeartbeatsPerTick.
+  // The interval is at most 0.5 s, or in a large job the time that kMaxHeartbeatsPerTick requires.
   const int max_heartbeat_ticks = std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick);
   const int heartbeat_ticks = std::clamp(max_silent_ticks / 8, 1, max_heartbeat_ticks);
   int silent_ticks = 0;

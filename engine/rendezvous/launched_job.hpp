@@ -73,7 +73,7 @@ class LaunchedJob final : public Job {
   RendezvousPoint rendezvous_;
   std::unique_ptr<TcpStoreServer> server_;  // only in process 0
   std::string store_address_text_;
-  std::string process_0_host_;  // host of process 0
+  std::string process_0_host_;
   std::vector<LocalRank> local_ranks_;
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
   std::unique_ptr<Team> process_team_;             // team of all processes for `agree`, over the first store
