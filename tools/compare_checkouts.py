@@ -33,11 +33,11 @@ RUNS = (
 VARYING_FIELD = re.compile(
     r"(_us|_gbps|_time|_percent|_hz|_mhz|_build|_path|_arrivals_us|_gib)$|^(run_id|args|pid|memory|timestamp|busbw_version|warnings)$"
 )
-"""Names of record fields that differ between two runs of the same program."""
+"""Names of record fields that differ between two runs of the same program. Their values are not compared."""
 
 
 def run(*command: str | Path) -> str:
-    """Returns stdout; stderr stays out because a busy machine adds warnings."""
+    """Runs a command and returns its stdout, without stderr, because a busy machine adds warnings there."""
     return subprocess.run([str(argument) for argument in command], check=False, capture_output=True, text=True).stdout
 
 
@@ -52,15 +52,15 @@ def device_code(checkout: Path, cuobjdump: Path) -> Counter[str]:
     return bodies
 
 
-def helps(busbw: Path, *command: str) -> Iterator[tuple[str, set[str]]]:
-    """Yields each command from `command` down with the names of its options."""
+def command_options(busbw: Path, *command: str) -> Iterator[tuple[str, set[str]]]:
+    """Yields `command` and each of its subcommands with the names of its options."""
     title = " ".join(("busbw", *command))
     text = run(busbw, *command, "--help")
     if not text.startswith(f"Usage: {title} "):
         return
     yield title, set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
     for name in re.findall(r"^  ([a-z][\w-]*)  ", text, flags=re.MULTILINE):
-        yield from helps(busbw, *command, name)
+        yield from command_options(busbw, *command, name)
 
 
 def masked_value(key: str, value: object) -> object:
@@ -113,13 +113,13 @@ def compare_device_code(before: Path, after: Path, cuobjdump: Path) -> bool:
 
 def compare_help(busbw_before: Path, busbw_after: Path) -> bool:
     """Compares the options of all commands, prints the result and returns True if they are equal."""
-    old_help, new_help = dict(helps(busbw_before)), dict(helps(busbw_after))
+    old_options, new_options = dict(command_options(busbw_before)), dict(command_options(busbw_after))
     differences = []
-    for command in sorted({*old_help, *new_help}):
-        old, new = old_help.get(command, set()), new_help.get(command, set())
+    for command in sorted({*old_options, *new_options}):
+        old, new = old_options.get(command, set()), new_options.get(command, set())
         if old != new:
             differences.append(f"{command}: removed {sorted(old - new)}, added {sorted(new - old)}")
-    return report("help texts", len(old_help), differences)
+    return report("help texts", len(old_options), differences)
 
 
 def compare_host_runs(programs_before: Path, programs_after: Path) -> bool:
@@ -144,12 +144,12 @@ def main() -> int:
     parser.add_argument("--cuobjdump", type=Path, help="disassembler of the CUDA toolkit [default: no device code]")
     arguments = parser.parse_args()
     bin_before, bin_after = (path.resolve() / ".venv" / "bin" for path in (arguments.before, arguments.after))
-    equal = True
+    are_equal = True
     if arguments.cuobjdump:
-        equal &= compare_device_code(arguments.before, arguments.after, arguments.cuobjdump)
-    equal &= compare_help(bin_before / "busbw", bin_after / "busbw")
-    equal &= compare_host_runs(bin_before, bin_after)
-    return 0 if equal else 1
+        are_equal &= compare_device_code(arguments.before, arguments.after, arguments.cuobjdump)
+    are_equal &= compare_help(bin_before / "busbw", bin_after / "busbw")
+    are_equal &= compare_host_runs(bin_before, bin_after)
+    return 0 if are_equal else 1
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ from busbw.system import find, nics_from_text
 from busbw.units import size_text
 
 AIM = 0.10
-"""Maximum error of a good prediction of a plateau, as a fraction."""
+"""Maximum error of a close prediction of a plateau, as a fraction."""
 
 LARGE_BYTES = 1 << 30
 """Minimum size of a large message."""
 
 _MIN_SIZES = 4
-"""Minimum number of sizes of a sweep for a coverage."""
+"""Minimum number of sizes that a sweep must have for a `Coverage`."""
 
 
 class Plateau(Struct, kw_only=True, frozen=True):
@@ -33,6 +33,7 @@ class Plateau(Struct, kw_only=True, frozen=True):
     ranks: int
     algorithm: str | None
     is_floor: bool
+    """True if the source states a required minimum instead of a measurement."""
     library: str | None
     size_bytes: int | None
     """None if the source states no size, only "large"."""
@@ -59,14 +60,14 @@ class Coverage(Struct, kw_only=True, frozen=True):
     ranks: int
     variant: str | None
     bands: dict[BandName, tuple[int, int, float]]
-    """Per band: number of points, number of points in the range, median of the absolute relative error of time."""
+    """Per band: number of points, number of them in the range, median of the absolute relative error of the time."""
 
 
 def plateaus() -> Iterator[Plateau]:
-    """Yields the largest message of every published sweep that the model covers."""
-    for name, reference, sweep in _modelled():
-        point = max(sweep.points, key=lambda one: one.size_bytes or 1 << 62)
-        # Without a published size, assume a very large message.
+    """Yields the plateau of every published sweep for which the model has an estimate."""
+    for name, reference, sweep in _sweeps():
+        # A point without a size is "large": it counts as the largest one, and the prediction is for 1 TiB.
+        point = max(sweep.points, key=lambda candidate: candidate.size_bytes or 1 << 62)
         size = point.size_bytes or 1 << 40
         expectation = _expectation(reference, sweep, [size])
         estimate = expectation.at(size)
@@ -88,20 +89,22 @@ def plateaus() -> Iterator[Plateau]:
 
 def coverages() -> Iterator[Coverage]:
     """Yields the coverage of every published sweep with at least `_MIN_SIZES` sizes."""
-    for name, reference, sweep in _modelled():
+    for name, reference, sweep in _sweeps():
         points = [(point.size_bytes, point.busbw_gbps, point.time_us) for point in sweep.points if point.size_bytes]
         if len(points) < _MIN_SIZES:
             continue
         expectation = _expectation(reference, sweep, [size for size, _, _ in points])
         yardstick = yardstick_from_expectation(expectation)
-        found: dict[BandName, list[tuple[bool, float]]] = {}
-        for size, busbw, time in points:
+        points_by_band: dict[BandName, list[tuple[bool, float]]] = {}
+        for size, busbw_gbps, time_us in points:
             estimate = expectation.at(size)
-            if estimate is None or not (time or busbw):
+            if estimate is None or not (time_us or busbw_gbps):
                 continue
-            measured = time or estimate.time_us.typical * estimate.busbw_gbps.typical / busbw
-            inside = estimate.time_us.low <= measured <= estimate.time_us.high
-            found.setdefault(yardstick.band(size), []).append((inside, abs(estimate.time_us.typical / measured - 1)))
+            # The product of time and busbw is the same for the prediction and the measurement.
+            measured_us = time_us or estimate.time_us.typical * estimate.busbw_gbps.typical / busbw_gbps
+            is_inside = estimate.time_us.low <= measured_us <= estimate.time_us.high
+            error = abs(estimate.time_us.typical / measured_us - 1)
+            points_by_band.setdefault(yardstick.band(size), []).append((is_inside, error))
         yield Coverage(
             reference=name,
             collective=sweep.collective,
@@ -109,22 +112,22 @@ def coverages() -> Iterator[Coverage]:
             variant=sweep.variant,
             bands={
                 band: (
-                    len(found[band]),
-                    sum(one for one, _ in found[band]),
-                    statistics.median(e for _, e in found[band]),
+                    len(points_by_band[band]),
+                    sum(is_inside for is_inside, _ in points_by_band[band]),
+                    statistics.median(error for _, error in points_by_band[band]),
                 )
                 for band in BANDS
-                if band in found
+                if band in points_by_band
             },
         )
 
 
-def _modelled() -> Iterator[tuple[str, Reference, Sweep]]:
-    """Yields every published sweep. If both placements were published, only the out-of-place one."""
+def _sweeps() -> Iterator[tuple[str, Reference, Sweep]]:
+    """Yields every published sweep. If both placements of a collective were published, only the out-of-place one."""
     for name, reference in references().items():
-        both = {sweep.collective for sweep in reference.sweeps if sweep.placement == "out_of_place"}
+        out_of_place = {sweep.collective for sweep in reference.sweeps if sweep.placement == "out_of_place"}
         for sweep in reference.sweeps:
-            if sweep.placement != "in_place" or sweep.collective not in both:
+            if sweep.placement != "in_place" or sweep.collective not in out_of_place:
                 yield name, reference, sweep
 
 
@@ -133,9 +136,9 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     system = find(reference.system)
     nics = nics_from_text(reference.nics, reference.source) if reference.nics else None
     if nics is not None:
-        latency = system.nics.latency_us if system.nics else None
-        system = msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=latency))
-    job = Scenario(
+        latency_us = system.nics.latency_us if system.nics else None
+        system = msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=latency_us))
+    scenario = Scenario(
         collective=sweep.collective,
         ranks=reference.ranks,
         ranks_per_node=max(1, reference.ranks // reference.nodes),
@@ -144,52 +147,54 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
         nvls="multicast off" not in reference.links,
         algorithm=sweep.algorithm.lower() if sweep.algorithm else None,
     )
-    return expect(job, system, sizes)
+    return expect(scenario, system, sizes)
 
 
 def full_size() -> list[Plateau]:
     """Returns the plateaus that were measured with a large message."""
-    return [one for one in plateaus() if not one.is_floor and (one.size_bytes or LARGE_BYTES) >= LARGE_BYTES]
+    measured = [plateau for plateau in plateaus() if not plateau.is_floor]
+    return [plateau for plateau in measured if (plateau.size_bytes or LARGE_BYTES) >= LARGE_BYTES]
 
 
 def markdown() -> str:
     """Returns the text and both tables for docs/expectation.md."""
-    whole = full_size()
-    close = sum(abs(one.error) <= AIM for one in whole)
-    inside = sum(one.inside for one in whole)
+    large = full_size()
+    close_count = sum(abs(plateau.error) <= AIM for plateau in large)
+    inside_count = sum(plateau.inside for plateau in large)
     lines = [
-        f"Of {len(whole)} published plateaus of 1 GiB and more {close} are predicted within {AIM:.0%}, "
-        f"and {inside} lie in the healthy range.",
+        f"Of {len(large)} published plateaus of 1 GiB and more {close_count} are predicted within {AIM:.0%}, "
+        f"and {inside_count} lie in the healthy range.",
         "",
         "| reference | what | size | published | predicted | healthy range | error | |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for one in plateaus():
-        title = " ".join(word for word in (one.collective, one.algorithm) if word)
-        size = size_text(one.size_bytes) if one.size_bytes else "large"
-        limits = f"{one.predicted_gbps.low:.3g}-{one.predicted_gbps.high:.3g}"
-        predicted = f"{one.predicted_gbps.typical:.4g} ({one.route})"
-        cells = (one.reference, title, size, f"{one.published_gbps:.4g}", predicted, limits, f"{one.error:+.0%}")
-        lines.append(f"| {' | '.join(cells)} | {_remark(one)} |")
+    for plateau in plateaus():
+        title = " ".join(word for word in (plateau.collective, plateau.algorithm) if word)
+        size = size_text(plateau.size_bytes) if plateau.size_bytes else "large"
+        published = f"{plateau.published_gbps:.4g}"
+        predicted = f"{plateau.predicted_gbps.typical:.4g} ({plateau.route})"
+        healthy_range = f"{plateau.predicted_gbps.low:.3g}-{plateau.predicted_gbps.high:.3g}"
+        cells = (plateau.reference, title, size, published, predicted, healthy_range, f"{plateau.error:+.0%}")
+        lines.append(f"| {' | '.join(cells)} | {_remark(plateau)} |")
     lines += ["", "| reference | what | latency | middle | plateau |", "| --- | --- | --- | --- | --- |"]
-    for row in coverages():
-        title = " ".join(word for word in (row.collective, row.variant) if word)
-        shares = [
-            f"{row.bands[band][1]} of {row.bands[band][0]}, {row.bands[band][2]:.0%}" if band in row.bands else ""
-            for band in BANDS
-        ]
-        lines.append(f"| {row.reference} | {title} | {' | '.join(shares)} |")
+    for coverage in coverages():
+        title = " ".join(word for word in (coverage.collective, coverage.variant) if word)
+        band_texts = []
+        for band in BANDS:
+            points, inside, error = coverage.bands.get(band, (0, 0, 0.0))
+            band_texts.append(f"{inside} of {points}, {error:.0%}" if points else "")
+        lines.append(f"| {coverage.reference} | {title} | {' | '.join(band_texts)} |")
     return "\n".join(lines) + "\n"
 
 
-def _remark(one: Plateau) -> str:
-    if one.is_floor:
-        return "floor" if one.predicted_gbps.typical >= one.published_gbps else "floor above the prediction"
-    if one.library and "MSCCL" in one.library:
+def _remark(plateau: Plateau) -> str:
+    if plateau.is_floor:
+        return "floor" if plateau.predicted_gbps.typical >= plateau.published_gbps else "floor above the prediction"
+    if plateau.library and "MSCCL" in plateau.library:
         return "another library"
-    if abs(one.error) <= AIM:
+    if abs(plateau.error) <= AIM:
         return ""
-    return "in range" if one.inside else "MISS"
+    return "in range" if plateau.inside else "MISS"
 
 
 if __name__ == "__main__":

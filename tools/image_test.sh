@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the CPU image and runs all_reduce in it: in one container, then in two containers as one job over the host's
-# network. Also tests the image for MPIJob. It pulls no image: the base image is made of Debian packages. All files are in
-# build/image and are removed at the end, except the base and the logs.
+# network. Also tests the image for MPIJob. The script pulls no image: it makes the base image from Debian packages. All
+# files are in build/image and are removed at the end, except the base image and the logs.
 #
 # Needs root, buildah, podman, runc and debootstrap, and a network for distribution and Python packages.
 set -euo pipefail
@@ -75,8 +75,8 @@ build() { # target name [option]...
   }
 }
 
-# Runs a container. runc, because crun refuses mixed control groups. Fixed limits, because a container within a
-# container may not raise limits.
+# Runs a container. It uses runc, because crun refuses mixed control groups, and fixed limits, because a container within
+# a container may not raise limits.
 run() {
   podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc run --rm --network=host \
     --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"

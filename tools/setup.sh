@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up `make run`, `make test` and `make lint`: missing distribution packages if the user may install them, the
-# environment .venv, and busbw in it. Existing parts are kept; each step prints one line.
+# Prepares this checkout for `make run`, `make test` and `make lint`: installs missing distribution packages if the user
+# may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints one line.
 #
 # Usage: tools/setup.sh run|test|lint
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 goal=${1:?usage: tools/setup.sh run|test|lint}
 python=${PYTHON:-python3}
 venv=.venv
-stamps=$venv/.busbw # an empty file for each completed step
+stamps=$venv/.busbw # folder with an empty file for each completed step
 log=build/setup.log
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -60,7 +60,7 @@ missing_tools() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
-# Lists the missing libraries, which CMake would fetch.
+# Lists the packages of the missing libraries. CMake fetches libraries that are not installed.
 missing_libraries() {
   local header headers=(libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp)
   [ "$goal" != test ] || headers+=(doctest-dev:doctest/doctest.h)
@@ -69,8 +69,8 @@ missing_libraries() {
   done
 }
 
-# Installs packages with apt-get. policy-rc.d with exit code 101 keeps it from starting servers, such as slurmctld: only
-# the tests start them.
+# Installs packages with apt-get. policy-rc.d with exit code 101 prevents packages from starting servers, such as
+# slurmctld, because only the tests start them.
 apt_install() (
   install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
   policy=/usr/sbin/policy-rc.d

@@ -43,7 +43,8 @@ run_tests() {
   return "$code"
 }
 
-# Builds these presets one after another. The tests of each preset run during the next build, because they mostly wait.
+# Builds the given presets one after another. The tests of each preset run during the next build, because they mostly
+# wait.
 build_and_test() {
   local preset pid pids=() code=0
   for preset in "$@"; do
@@ -64,15 +65,15 @@ rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built build/failed-buil
 
 # Builds in parallel with the tests of the command, which mostly wait.
 build_and_test "${presets[@]}" &
-engine=$!
-trap 'kill "$engine" 2>/dev/null || true' EXIT
+engine_pid=$!
+trap 'kill "$engine_pid" 2>/dev/null || true' EXIT
 code=0
 echo '== the command'
 python -m pytest tests/python || code=$?
 
-# The programs include the fast path's library.
+# Waits for the preset dev, and for gpu-compile with the fast path's library if CUDA's compiler is installed.
 until [ -e build/programs-are-built ]; do
-  kill -0 "$engine" 2>/dev/null || {
+  kill -0 "$engine_pid" 2>/dev/null || {
     printf 'the installed programs were not tested: ' >&2
     cat build/failed-build >&2
     exit 1
@@ -82,11 +83,11 @@ done
 echo '== the installed programs'
 python -m pytest tests/integration || code=$?
 
-wait "$engine" || code=1
+wait "$engine_pid" || code=1
 for preset in "${presets[@]}"; do
   printf '== engine and fast path, %s\n' "$preset"
   if [ "$(grep -c 'Status: SUCCESS' "build/$preset/tests.log" 2>/dev/null)" = $((engine_parts + 1)) ]; then
-    # The summary of each part counts all tests, so equal lines are one.
+    # doctest's summary of each part counts all tests, so equal lines are printed once.
     grep -h '^\[doctest\] test cases' "build/$preset/tests.log" | tr -s ' ' | uniq
   else
     code=1

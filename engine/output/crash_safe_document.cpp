@@ -11,7 +11,7 @@ constexpr std::uint64_t kPageBytes = 4096;  // the smallest page of any system; 
 constexpr std::uint64_t kMinPaddingBytes = 64 * 1024;
 constexpr std::uint64_t kCopyBytes = 256 * 1024;  // per read during a rewrite
 
-bool is_within_one_page(std::uint64_t offset, std::uint64_t size_bytes) {
+bool fits_in_page_of(std::uint64_t offset, std::uint64_t size_bytes) {
   return offset / kPageBytes == (offset + size_bytes - 1) / kPageBytes;
 }
 
@@ -26,12 +26,12 @@ void CrashSafeDocument::start(std::string_view opening, std::string_view closing
 void CrashSafeDocument::insert(std::string_view text) {
   if (text.empty() || file_.discarded()) return;
   std::uint64_t offset = extents_.back().offset + extents_.back().size_bytes;
-  if (!is_within_one_page(offset, text.size())) offset = (offset / kPageBytes + 1) * kPageBytes;
-  if (is_within_one_page(offset, text.size()) && offset + text.size() <= padding_end_) {
+  if (!fits_in_page_of(offset, text.size())) offset = (offset / kPageBytes + 1) * kPageBytes;
+  if (fits_in_page_of(offset, text.size()) && offset + text.size() <= padding_end_) {
     file_.overwrite(offset, text);
     add_extent(offset, text.size());
   } else {
-    // Texts longer than a page rewrite the file each time, so padding would not help the next one.
+    // A text longer than a page always rewrites the file. The next text is probably as long and could not use padding.
     rewrite(text, text.size() > kPageBytes ? 0 : std::max(kMinPaddingBytes, file_.size_bytes()));
   }
 }
@@ -41,7 +41,7 @@ void CrashSafeDocument::finish(std::string_view closing) {
   rewrite("", 0);
 }
 
-/// Rewrites the document without gaps: its extents, `added_text`, padding, the closing text.
+/// Writes a new file without gaps and replaces the old one: all extents, `added_text`, padding, the closing text.
 void CrashSafeDocument::rewrite(std::string_view added_text, std::uint64_t padding_bytes) {
   if (file_.discarded()) return;
   NewFile replacement = file_.create_replacement();

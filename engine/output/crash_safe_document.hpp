@@ -11,10 +11,10 @@
 
 namespace busbw {
 
-/// A document that grows in front of its closing text, the brackets at its end. In front of the closing text is
-/// padding: blanks, which JSON allows. New text overwrites blanks within one page, because SIGKILL can cut a write
-/// short only at a page boundary of the file. If the padding is used up, or the text is longer than a page, a second
-/// file replaces the first in one step. New padding is as large as the document so far.
+/// A document that grows in front of its closing text, the brackets at its end. Padding precedes the closing text:
+/// blanks, which JSON allows. New text overwrites blanks within one page, because SIGKILL can cut a write short only at
+/// a page boundary of the file. If the padding is used up, or the text is longer than a page, a second file with new
+/// padding replaces the first in one step. Padding as large as the document keeps such rewrites rare.
 class CrashSafeDocument {
  public:
   explicit CrashSafeDocument(NewFile file) : file_(std::move(file)) {}
@@ -31,7 +31,8 @@ class CrashSafeDocument {
   void finish(std::string_view closing);
 
  private:
-  /// A range of the file with text of the document. Blanks separate extents, because text may not cross a page.
+  /// A range of the file with text of the document. Blanks fill the range between two extents, because an inserted
+  /// text may not cross a page boundary.
   struct Extent {
     std::uint64_t offset, size_bytes;
   };

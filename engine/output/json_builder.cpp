@@ -14,7 +14,7 @@ std::string quoted(std::string_view text) {
 }
 
 void JsonBuilder::key(std::string_view name) {
-  before_value();
+  separate_value();
   text_ += '"';
   text_ += name;
   text_ += "\":";
@@ -22,36 +22,36 @@ void JsonBuilder::key(std::string_view name) {
 }
 
 void JsonBuilder::quoted_key(std::string_view name) {
-  before_value();
+  separate_value();
   text_ += quoted(name);
   text_ += ':';
   needs_comma_ = false;
 }
 
 void JsonBuilder::value(std::nullptr_t) {
-  before_value();
+  separate_value();
   text_ += "null";
 }
 
 void JsonBuilder::value(bool value) {
-  before_value();
+  separate_value();
   text_ += value ? "true" : "false";
 }
 
 void JsonBuilder::value(std::string_view text) {
-  before_value();
+  separate_value();
   text_ += quoted(text);
 }
 
 void JsonBuilder::value(double number) {
   if (!std::isfinite(number)) return value(nullptr);
-  before_value();
+  separate_value();
   fmt::format_to(std::back_inserter(text_), "{:.9g}", number);
 }
 
 void JsonBuilder::fixed(double number, int decimals) {
   if (!std::isfinite(number)) return value(nullptr);
-  before_value();
+  separate_value();
   fmt::format_to(std::back_inserter(text_), "{:.{}f}", number, decimals);
 }
 
@@ -61,7 +61,7 @@ void JsonBuilder::clear() {
 }
 
 void JsonBuilder::open(char bracket) {
-  before_value();
+  separate_value();
   text_ += bracket;
   needs_comma_ = false;
 }
@@ -71,8 +71,8 @@ void JsonBuilder::close(char bracket) {
   needs_comma_ = true;
 }
 
-/// Writes the comma between two values or members.
-void JsonBuilder::before_value() {
+/// Writes a comma if a value or member precedes the next one.
+void JsonBuilder::separate_value() {
   if (needs_comma_) text_ += ',';
   needs_comma_ = true;
 }

@@ -33,7 +33,7 @@ class JsonBuilder {
   void value(double number);
   template <std::integral Integer>
   void value(Integer number) {
-    before_value();
+    separate_value();
     text_ += std::to_string(number);
   }
   /// Writes null if `content` is empty.
@@ -84,13 +84,13 @@ class JsonBuilder {
   const std::string& text() const { return text_; }
   /// Empties the text but keeps its memory.
   void clear();
-  /// Writes a comma before the next value. Call it on an empty text that will be appended to an array with elements.
+  /// Makes the next value start with a comma. Call it if the caller appends the text to an array that has elements.
   void follow_value() { needs_comma_ = true; }
 
  private:
   void open(char bracket);
   void close(char bracket);
-  void before_value();
+  void separate_value();
 
   std::string text_;
   bool needs_comma_ = false;  // the text ends with a complete value

@@ -135,7 +135,8 @@ void write_summary(JsonBuilder& json, const RunEnd& end) {
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 
-/// Returns the number of measured iterations. If a stopping rule made the placements differ, returns the larger number.
+/// Returns the number of measured iterations, the larger one if a stopping rule ended the placements at different
+/// numbers.
 std::size_t count_iterations(const Row& row, const RunSettings& settings) {
   std::size_t max_iterations = 0;
   if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->iteration_s.size());
@@ -233,8 +234,8 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   }
 }
 
-/// Returns the text that closes the list of rows and the document. If `end` is null, the run still continues, and the
-/// summary is missing, as after a killed nccl-tests run.
+/// Returns the text that closes the list of rows and the document. `end` is null while the run continues: the summary
+/// is then missing, as after a killed nccl-tests run.
 std::string NcclTestsJson::closing_text(const RunEnd* end) const {
   JsonBuilder json;
   json.close_array();

@@ -41,7 +41,7 @@ class NcclTestsJson : public Sink {
   std::string backend_;
   RunSettings settings_;
   std::vector<std::string> warnings_;
-  JsonBuilder json_;  // text that is inserted next
+  JsonBuilder json_;  // text to insert into the document next
 };
 
 }  // namespace busbw

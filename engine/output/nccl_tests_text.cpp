@@ -57,7 +57,7 @@ void append_settings(std::string& out, const RunInfo& run) {
          run.requested_max_bytes.value_or(settings.max_bytes), step_text(settings), settings.warmup_iterations,
          settings.iterations, settings.aggregated_iterations, settings.check_iterations, settings.graph_launches,
          settings.unalign_elements);
-  // nccl-tests has the blanks at the line ends, too.
+  // The blanks at the line ends are those of nccl-tests.
   if (settings.blocking == 1) {
     out += "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
   } else if (settings.blocking == 2) {
@@ -80,10 +80,10 @@ void append_settings(std::string& out, const RunInfo& run) {
   for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
 }
 
-/// Appends one line per rank. As in nccl-tests, each process has 2048 bytes for its lines, including a terminating
-/// zero. Longer text is cut and ends with "...".
+/// Appends one line per rank. As in nccl-tests, the lines of a process have at most 2047 bytes. Longer text is cut and
+/// ends with "...".
 void append_devices(std::string& out, const std::vector<RankInfo>& ranks) {
-  constexpr std::size_t kMaxProcessBytes = 2048;
+  constexpr std::size_t kMaxProcessBytes = 2048;  // with a terminating zero
   constexpr std::string_view kTruncationMark = "...\n";
   std::map<int, std::string> lines_of_process;
   for (const RankInfo& rank : ranks) {
@@ -140,8 +140,8 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   line_end("%Y-%m-%d %H:%M:%S");
 }
 
-/// Returns the placement without hyphens, because parsers take the last line with "out-of-place" as the table's
-/// heading.
+/// Returns the placement without hyphens: parsers take the last line with "out-of-place" as the table's heading, so no
+/// later line may contain it.
 std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }
@@ -274,7 +274,7 @@ void NcclTestsText::end(const RunEnd& end) {
   stream_.write(out);
 }
 
-/// Appends the reason instead of the footer, because scripts read the footer as a completed run.
+/// Appends the reason instead of the footer, because scripts take a footer as the sign of a completed run.
 void NcclTestsText::append_early_end(std::string& out, const RunEnd& end) const {
   if (begun_) append_comment(out, "Run ended early: " + end.reason);
   for (const std::string& detail : end.details) append_comment(out, detail);
@@ -284,14 +284,13 @@ void NcclTestsText::append_early_end(std::string& out, const RunEnd& end) const 
 
 void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
   // A run without rows has no verified values.
-  const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kNotAvailable;
-  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, verdict);
-  append(
-      out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
-      end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kNotAvailable,
-      !end.min_busbw_bytes_per_s ? ""
-      : meets_min_busbw(end)     ? "OK"
-                                 : "FAILED");
+  const std::string_view data_verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kNotAvailable;
+  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, data_verdict);
+  std::string busbw_text(kNotAvailable);
+  if (end.average_busbw_bytes_per_s) busbw_text = fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb);
+  std::string_view busbw_verdict;  // empty without NCCL_TESTS_MIN_BW
+  if (end.min_busbw_bytes_per_s) busbw_verdict = meets_min_busbw(end) ? "OK" : "FAILED";
+  append(out, "# {:<20} : {} {}\n", "Avg bus bandwidth", busbw_text, busbw_verdict);
   append(out, "#\n# Collective test concluded: {}\n{}#\n\n", program_, memory_line(end.memory));
 }
 
@@ -329,7 +328,7 @@ void NcclTestsText::append_placement(std::string& out, const std::optional<Measu
   }
 }
 
-/// Appends a note if the check of a row is not exact: once for each type and operator, before its first row.
+/// Appends a note before the first row of each type and operator with an inexact check.
 void NcclTestsText::append_inexact_check(std::string& out, const Row& row) {
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;

@@ -26,7 +26,7 @@ class NcclTestsText : public Sink {
   explicit NcclTestsText(int descriptor = STDOUT_FILENO, std::function<bool()> should_drop = {})
       : stream_(descriptor, std::move(should_drop)) {}
 
-  /// Writes a '#' line. Call it between whole rows, or before the header, as nccl-tests does for -J.
+  /// Writes `text` as '#' lines. Call it between whole rows, or before the header, as nccl-tests does for -J.
   void comment(std::string_view text);
 
   void begin(const RunInfo& run) override;

@@ -11,15 +11,15 @@ namespace {
 constexpr double kMhzPerHz = 1e-6;
 constexpr int kSampleDecimals = 3;  // of a microsecond, so 1 ns, the resolution of the clocks
 
-// The names are in the order of the enumerators.
-std::string_view name(StopReason reason) {
-  constexpr std::array<std::string_view, 4> names{"iterations", "target_ci", "max_time", "sample_limit"};
-  return names[static_cast<std::size_t>(reason)];
+// The texts are in the order of the enumerators.
+std::string_view stop_reason_text(StopReason reason) {
+  constexpr std::array<std::string_view, 4> texts{"iterations", "target_ci", "max_time", "sample_limit"};
+  return texts[static_cast<std::size_t>(reason)];
 }
 
-std::string_view name(CheckResult::State state) {
-  constexpr std::array<std::string_view, 3> names{"not_checked", "not_applicable", "checked"};
-  return names[static_cast<std::size_t>(state)];
+std::string_view check_state_text(CheckResult::State state) {
+  constexpr std::array<std::string_view, 3> texts{"not_checked", "not_applicable", "checked"};
+  return texts[static_cast<std::size_t>(state)];
 }
 
 /// Writes an object with a text member for each pair.
@@ -46,7 +46,8 @@ std::optional<std::string_view> text_or_null(std::string_view text) {
 
 void write_settings(JsonBuilder& line, const RunSettings& settings) {
   const bool has_size_list = !settings.sizes_bytes.empty();
-  const bool by_factor = settings.step_factor > 1;
+  const bool has_step_bytes = !has_size_list && settings.step_factor <= 1;
+  const bool has_step_factor = !has_size_list && settings.step_factor > 1;
   line.key("settings");
   line.open_object();
   line.field("threads", settings.threads);
@@ -54,8 +55,8 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
   line.field("processes", settings.processes);
   line.field("min_bytes", settings.min_bytes);
   line.field("max_bytes", settings.max_bytes);
-  line.field("step_bytes", has_size_list || by_factor ? std::nullopt : std::optional(settings.step_bytes));
-  line.field("step_factor", has_size_list || !by_factor ? std::nullopt : std::optional(settings.step_factor));
+  line.field("step_bytes", has_step_bytes ? std::optional(settings.step_bytes) : std::nullopt);
+  line.field("step_factor", has_step_factor ? std::optional(settings.step_factor) : std::nullopt);
   if (has_size_list) {
     line.values("sizes_bytes", settings.sizes_bytes);
   } else {
@@ -144,7 +145,7 @@ void write_check(JsonBuilder& line, const CheckResult& check) {
   const bool checked = check.state == CheckResult::State::checked;
   line.key("check");
   line.open_object();
-  line.field("state", name(check.state));
+  line.field("state", check_state_text(check.state));
   line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
   line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
   line.field("policy", checked ? text_or_null(check.policy) : std::nullopt);
@@ -254,10 +255,10 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("requested_bytes", row.requested_bytes);
   line_.field("size_bytes", row.size_bytes);
   line_.field("count", row.count);
-  line_.field("dtype", busbw::name(row.dtype));
+  line_.field("dtype", name(row.dtype));
   line_.field("redop", reduces ? std::optional(row.redop) : std::nullopt);
   line_.field("root", row.root < 0 ? std::nullopt : std::optional(row.root));
-  line_.field("placement", busbw::name(placement));
+  line_.field("placement", name(placement));
   line_.field("group", row.group);
   line_.field("ranks", row.group_ranks);
   line_.field("cycle", row.cycle);
@@ -268,7 +269,7 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("algbw_gbps", measurement.algbw_bytes_per_s / kBytesPerGb);
   line_.field("busbw_gbps", measurement.busbw_bytes_per_s / kBytesPerGb);
   write_statistics(line_, measurement.statistics);
-  line_.field("stopped_by", name(measurement.stopped_by));
+  line_.field("stopped_by", stop_reason_text(measurement.stopped_by));
   write_check(line_, measurement.check);
   write_times(line_, "rank_times_us", measurement.rank_times_s);
   write_times(line_, "rank_device_times_us", measurement.rank_device_times_s);

@@ -14,14 +14,14 @@
 
 namespace busbw {
 
-/// Version of the record schema, by its own rules (schema/README.md). src/busbw/records.py has the same value.
+/// Version of the record schema. schema/README.md says when it changes; src/busbw/records.py must have the same value.
 inline constexpr std::string_view kSchemaVersion = "1.3";
 
 /// Writes each line with one call, so that the file is complete up to the last row even after a crash.
 class RecordWriter : public Sink {
  public:
   explicit RecordWriter(NewFile file) : file_(std::move(file)) {}
-  /// Writes to a stream that also receives the table. Only record lines begin with '{'.
+  /// Writes to a stream that may also receive the table. Readers find record lines by their first character, '{'.
   explicit RecordWriter(TextStream stream) : stream_(std::move(stream)) {}
   /// Creates `path`. Throws UsageError naming --records if it exists or cannot be created.
   static std::unique_ptr<RecordWriter> open(const std::string& path);

@@ -14,7 +14,7 @@
 
 namespace busbw {
 
-/// Waits for a slow reader. Throws Error(ExitCode::output_closed) if `should_drop_` returns true meanwhile.
+/// Waits until the reader has made room. Throws Error(ExitCode::output_closed) if `should_drop_` returns true first.
 void TextStream::wait_until_writable() {
   constexpr int kPollMs = 100;
   pollfd poll_entry{descriptor_, POLLOUT, 0};

@@ -1,6 +1,6 @@
 #pragma once
-// Text stream for a terminal or a pipe. Its reader may be slow or may close it. The table and records on standard output
-// use it.
+// Text stream to a terminal or a pipe with a reader that may be slow or may close it. The table and records on standard
+// output use it.
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -11,7 +11,7 @@ namespace busbw {
 /// writes nothing after that. SIGPIPE must be ignored.
 class TextStream {
  public:
-  /// `should_drop` is polled while the reader does not read. If it returns true, the remaining text is dropped.
+  /// `should_drop` is polled while a write waits for the reader. If it returns true, the remaining text is dropped.
   explicit TextStream(int descriptor, std::function<bool()> should_drop = {})
       : descriptor_(descriptor), should_drop_(std::move(should_drop)) {}
 

@@ -11,14 +11,15 @@ namespace busbw {
 /// jitter depends on the process number, so that processes started together spread their requests.
 class Backoff {
  public:
-  /// `is_due_at_once`: true if no request was sent before. `limit_ticks`: time after which the process gives up. If it
-  /// is below 8 s, the first interval is an eighth of it instead of 1 s.
+  /// `is_due_at_once`: true if no request was sent before. `limit_ticks`: time after which the process gives up. Below
+  /// 8 s, the first interval is an eighth of the limit instead of 1 s.
   Backoff(int process, bool is_due_at_once, int limit_ticks)
       : seed_(static_cast<unsigned>(process)), pause_ticks_(std::clamp(limit_ticks / 8, 1, kTicksPerS)) {
     if (!is_due_at_once) schedule_next(0);
   }
 
-  /// True if a request is due at `tick`. Also schedules the next one.
+  /// True if a request is due at `tick`. The caller must then send it, because the next one is scheduled from `tick`
+  /// on.
   bool is_due(int tick) {
     if (tick < next_tick_) return false;
     schedule_next(tick);

@@ -20,21 +20,20 @@ namespace {
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
-constexpr int kMaxHeartbeatsPerTick = 200;  // bounds the heartbeats that process 0 receives in a large job
+constexpr int kMaxHeartbeatsPerTick = 200;  // maximum that process 0 receives from all processes in a large job
 constexpr double kNoLimitS = 1e9;
 // Process 0 times out first, because it knows which processes are missing. The others wait this much longer.
 constexpr double kOtherProcessesExtraS = 2;
 
 ExitCode exit_code_of(const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  return known ? known->exit() : ExitCode::environment;
+  const auto* error_with_code = dynamic_cast<const Error*>(&error);
+  return error_with_code ? error_with_code->exit() : ExitCode::environment;
 }
 
-/// Rethrows the current exception if its message `own_message` is the job's first failure, else throws the first
-/// failure.
+/// Throws the job's first failure: the current exception if it reported `own_message` as that failure, else the failure
+/// of another process, so that all processes end with the same one.
 [[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
   if (first_failure.message == own_message) throw;
-  // Another process failed first, and all processes end with the same failure.
   throw Error(first_failure.exit, first_failure.message);
 }
 
@@ -44,21 +43,21 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     : membership_(membership),
       callbacks_(std::move(callbacks)),
       rendezvous_(membership, {callbacks_.on_status, [this] { tick_while_joining(); }}),
-      own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
+      local_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   try {
     if (membership_.process == 0) start_server();
-    control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_process=*/true));
-    first_host_ = rendezvous_.first_host();
+    control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_control=*/true));
+    process_0_host_ = rendezvous_.process_0_host();
     store_address_text_ = control_->peer();
     is_control_open_ = true;
     control_thread_ = std::thread([this] { run_control_thread(); });
-    stores_.resize(own_ranks_.size());
+    stores_.resize(local_ranks_.size());
     for (auto& store : stores_) store = connect_store();
     std::vector<int> all_members(static_cast<std::size_t>(membership_.processes));
     std::iota(all_members.begin(), all_members.end(), 0);
-    // This team has no operations to watch, so it may use the first rank's counters.
+    // The processes issue no operations as a team, so the first rank's counter serves only as a placeholder.
     process_team_ = std::make_unique<StoreTeam>(
-        *stores_[0], MemberCallbacks{[this] { return aborted(); }, [](std::optional<Phase>) {}, own_ranks_[0].issued},
+        *stores_[0], MemberCallbacks{[this] { return aborted(); }, [](std::optional<Phase>) {}, local_ranks_[0].issued},
         std::move(all_members), membership_.process, "the processes");
     if (server_) wait_until_all_joined();
     process_team_->barrier();
@@ -83,13 +82,13 @@ LaunchedJob::~LaunchedJob() { leave(); }
 // ---- joining --------------------------------------------------------------------------------------------------------
 
 void LaunchedJob::start_server() {
-  std::vector<Descriptor> listeners = rendezvous_.open();
+  std::vector<Descriptor> listeners = rendezvous_.start_listening();
   try {
     server_ = std::make_unique<TcpStoreServer>(
         std::move(listeners), ServerSettings{rendezvous_.token(), membership_.processes, membership_.ranks_per_process,
                                              std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
   } catch (...) {
-    rendezvous_.close();  // remove the published address, because nothing listens there
+    rendezvous_.withdraw_address();  // nothing listens there
     throw;
   }
 }
@@ -118,7 +117,7 @@ void LaunchedJob::wait_until_all_joined() {
                       : fmt::format(", and {} connection{} rejected", count, count == 1 ? " was" : "s were");
   };
   for (int tick = 0;; ++tick) {
-    const std::vector<int> missing = server_->tracker().missing();
+    const std::vector<int> missing = server_->tracker().missing_processes();
     if (missing.empty()) return;
     callbacks_.on_tick();
     if (aborted()) throw JobAborted();
@@ -150,7 +149,8 @@ void LaunchedJob::wait_until_all_joined() {
 /// nothing.
 std::string LaunchedJob::mismatch_text() const {
   std::string text;
-  for (const std::string& mismatch : {server_->tracker().other_token(), server_->tracker().other_version()})
+  for (const std::string& mismatch :
+       {server_->tracker().token_mismatch_message(), server_->tracker().version_mismatch_message()})
     if (!mismatch.empty()) text += "; " + mismatch;
   return text;
 }
@@ -180,7 +180,7 @@ std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
     return this->aborted();
   };
   return std::make_unique<TcpStore>(
-      rendezvous_.join(/*is_process=*/false),
+      rendezvous_.join(/*is_control=*/false),
       StoreCallbacks{aborted, [this](const Failure& failure) { record_failure(failure); },
                      [this](const std::string& cause) { on_store_lost(cause); }},
       std::min(membership_.step_limit_s + (server_ ? 0 : kOtherProcessesExtraS), kNoLimitS));
@@ -193,18 +193,21 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
   std::vector<int> all_members(static_cast<std::size_t>(ranks()));
   std::iota(all_members.begin(), all_members.end(), 0);
   const auto on_step = [this, local_index](std::optional<Phase> phase) {
-    if (phase && own_ranks_[local_index].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) !=
-                     static_cast<int>(*phase))
-      stores_[local_index]->report_phase(static_cast<int>(local_index), *phase);
-    own_ranks_[local_index].steps.fetch_add(1, std::memory_order_relaxed);
+    LocalRank& local_rank = local_ranks_[local_index];
+    if (phase) {
+      const int phase_number = static_cast<int>(*phase);
+      const bool is_new = local_rank.phase.exchange(phase_number, std::memory_order_relaxed) != phase_number;
+      if (is_new) stores_[local_index]->report_phase(static_cast<int>(local_index), *phase);
+    }
+    local_rank.steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
   };
   return std::make_unique<StoreTeam>(
-      *stores_[local_index], MemberCallbacks{[this] { return aborted(); }, on_step, own_ranks_[local_index].issued},
+      *stores_[local_index], MemberCallbacks{[this] { return aborted(); }, on_step, local_ranks_[local_index].issued},
       std::move(all_members), rank, "the job");
 }
 
-/// Records the failure that the store reported. It replaces a failure of this process that is not confirmed.
+/// Records the failure that the store reported. It replaces an unconfirmed failure of this process.
 void LaunchedJob::record_failure(const Failure& failure) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!failure_ || is_unconfirmed_) failure_ = failure;
@@ -227,21 +230,21 @@ void LaunchedJob::on_store_lost(const std::string& cause) noexcept {
   if (is_leaving_) return;
   // The store's failure message may still be in transit on another connection, so wait up to 1 s for it.
   for (int tick = 0; tick < kTicksPerS && !aborted(); ++tick) sleep_tick();
-  const Rank& slowest = *std::ranges::min_element(
-      own_ranks_, {}, [](const Rank& rank) { return rank.steps.load(std::memory_order_relaxed); });
+  const LocalRank& slowest = *std::ranges::min_element(
+      local_ranks_, {}, [](const LocalRank& rank) { return rank.steps.load(std::memory_order_relaxed); });
   const std::string_view phase = name(static_cast<Phase>(slowest.phase.load()));
-  if (control_is_silent_) {
+  if (is_control_lost_) {
     record_failure(
         {ExitCode::rank_lost, fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; check its output and its "
                                           "host",
-                                          first_host_, phase, cause)});
+                                          process_0_host_, phase, cause)});
   } else {
     abort(
         ExitCode::rank_lost,
         fmt::format(
             "{} lost its connection to process 0 on {} in phase {}: {}; another connection to it works, so check for a "
             "firewall between the hosts that closes connections",
-            rank_name(membership_.process * membership_.ranks_per_process), first_host_, phase, cause));
+            rank_name(membership_.process * membership_.ranks_per_process), process_0_host_, phase, cause));
   }
 }
 
@@ -252,7 +255,7 @@ std::optional<Failure> LaunchedJob::failure() const {
   return failure_;
 }
 
-/// Ends waits in failure(), because the control thread sends and receives nothing more.
+/// Ends the waits in failure(). Call it when the control thread ends, because no answer can arrive afterwards.
 void LaunchedJob::close_control() noexcept {
   const std::scoped_lock lock(mutex_);
   is_control_open_ = is_unconfirmed_ = false;
@@ -261,7 +264,7 @@ void LaunchedJob::close_control() noexcept {
 
 RankProgress LaunchedJob::progress(int rank) const {
   if (!is_local_rank(rank)) return server_ ? server_->tracker().progress(rank) : RankProgress{};
-  const Rank& local_rank = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
+  const LocalRank& local_rank = local_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
   return {static_cast<Phase>(local_rank.phase.load(std::memory_order_relaxed)),
           local_rank.steps.load(std::memory_order_relaxed), local_rank.issued.operations(), local_rank.issued.bytes()};
 }
@@ -272,8 +275,8 @@ std::string LaunchedJob::rank_name(int rank) const {
   return fmt::format("rank {} on {}", rank, server_->tracker().host_of_process(rank / membership_.ranks_per_process));
 }
 
-std::string LaunchedJob::with_rank_name(int rank, const std::string& sentence) const {
-  return fmt::format("{}: {}", rank_name(rank), sentence);
+std::string LaunchedJob::with_rank_name(int rank, const std::string& message) const {
+  return fmt::format("{}: {}", rank_name(rank), message);
 }
 
 /// Main function of the control thread.
@@ -294,7 +297,7 @@ void LaunchedJob::run_control_thread() noexcept {
 /// Returns the progress of each local rank, as ProcessTracker::record_heartbeat reads it.
 Bytes LaunchedJob::make_heartbeat() const {
   MessageWriter heartbeat;
-  for (const Rank& rank : own_ranks_)
+  for (const LocalRank& rank : local_ranks_)
     heartbeat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
         .add(rank.steps.load(std::memory_order_relaxed))
         .add(rank.issued.operations())
@@ -302,18 +305,19 @@ Bytes LaunchedJob::make_heartbeat() const {
   return heartbeat.bytes();
 }
 
-/// Sends heartbeats, aborts and the leave frame to the store, and receives the job's failure.
+/// Sends heartbeats, this process's failure and the leave frame to the store, and receives the job's failure. Returns
+/// after the store's answer to the leave frame, or if the store is lost.
 void LaunchedJob::exchange_control_frames() {
   const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  // An eighth of the silence limit, but at most 0.5 s, or more in a large job to bound the rate at process 0.
-  const int heartbeat_ticks =
-      std::clamp(max_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick));
+  // The interval is at most 0.5 s, or in a large job the time that kMaxHeartbeatsPerTick requires.
+  const int max_heartbeat_ticks = std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick);
+  const int heartbeat_ticks = std::clamp(max_silent_ticks / 8, 1, max_heartbeat_ticks);
   int silent_ticks = 0;
   int ticks_since_heartbeat = heartbeat_ticks;
-  int leaving_ticks = 0;
+  int ticks_since_leave = 0;
   bool has_sent_abort = false;
   bool has_sent_leave = false;
-  while (leaving_ticks < kLeaveTicks) {
+  while (ticks_since_leave < kLeaveTicks) {
     if (!has_sent_abort) {
       const std::scoped_lock lock(mutex_);
       if (reports_failure_) {
@@ -329,14 +333,14 @@ void LaunchedJob::exchange_control_frames() {
     const auto received = control_->receive(kTickMs);
     if (!received) {
       if (control_->ended()) {
-        control_is_silent_ = true;
+        is_control_lost_ = true;
         if (!has_sent_leave) on_store_lost("its connection closed before the job ended");
         return;
       }
       if (!control_->idle()) continue;
-      if (has_sent_leave) ++leaving_ticks;
+      if (has_sent_leave) ++ticks_since_leave;
       if (++silent_ticks <= max_silent_ticks) continue;
-      control_is_silent_ = true;
+      is_control_lost_ = true;
       if (!has_sent_leave)
         on_store_lost(fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
                                   max_silent_ticks * kTickMs * 1e-3));
@@ -351,9 +355,9 @@ void LaunchedJob::exchange_control_frames() {
   }
 }
 
-/// True if process 0 should wait for processes that have not joined yet, to send them the failure. They would otherwise
-/// search for process 0 until their time limit.
-bool LaunchedJob::others_may_join() const {
+/// True if process 0 should wait for processes that have not joined yet, to send them the failure. Otherwise they would
+/// search for process 0 until their time limit. Usage and environment errors often occur before all have joined.
+bool LaunchedJob::should_wait_for_absent() const {
   const auto first_failure = failure();
   return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
 }
@@ -361,8 +365,8 @@ bool LaunchedJob::others_may_join() const {
 void LaunchedJob::leave() noexcept {
   if (is_leaving_.exchange(true)) return;
   if (control_thread_.joinable() && control_thread_.get_id() != std::this_thread::get_id()) control_thread_.join();
-  if (server_) server_->wait_until_all_left(kLeaveTicks, others_may_join());
-  if (server_) rendezvous_.close();
+  if (server_) server_->wait_until_all_left(kLeaveTicks, should_wait_for_absent());
+  if (server_) rendezvous_.withdraw_address();
 }
 
 }  // namespace busbw

@@ -30,12 +30,12 @@ class LaunchedJob final : public Job {
   std::optional<Failure> failure() const override;
   RankProgress progress(int rank) const override;
   std::string rank_name(int rank) const override;
-  std::string with_rank_name(int rank, const std::string& sentence) const override;
+  std::string with_rank_name(int rank, const std::string& message) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }
 
-  /// Makes a decision for all processes: gathers `own_message` from each, calls `decide` in process 0 and returns its
-  /// result in every process. All processes must make the same calls, before their ranks start. An exception from
-  /// `decide` aborts the job.
+  /// Makes a decision for all processes: gathers each process's `own_message`, calls `decide` with all of them in
+  /// process 0, and returns its result in every process. All processes must make the same calls, before their ranks
+  /// start. An exception from `decide` aborts the job.
   Bytes agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
   /// Aborts the job with `message`; call it from the catch block of `error`. Throws the job's first failure, which is
   /// `error` itself or the failure of another process.
@@ -47,7 +47,7 @@ class LaunchedJob final : public Job {
 
  private:
   /// State of one local rank, on its own cache line because the rank's thread writes it constantly.
-  struct alignas(64) Rank {
+  struct alignas(64) LocalRank {
     std::atomic<int> phase{0};
     std::atomic<std::uint64_t> steps{0};
     IssuedOperations issued;
@@ -58,7 +58,7 @@ class LaunchedJob final : public Job {
   void tick_while_joining();
   void wait_until_all_joined();
   std::string mismatch_text() const;
-  bool others_may_join() const;
+  bool should_wait_for_absent() const;
   void run_control_thread() noexcept;
   void exchange_control_frames();
   Bytes make_heartbeat() const;
@@ -73,19 +73,19 @@ class LaunchedJob final : public Job {
   RendezvousPoint rendezvous_;
   std::unique_ptr<TcpStoreServer> server_;  // only in process 0
   std::string store_address_text_;
-  std::string first_host_;  // host of process 0
-  std::vector<Rank> own_ranks_;
+  std::string process_0_host_;
+  std::vector<LocalRank> local_ranks_;
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
   std::unique_ptr<Team> process_team_;             // team of all processes for `agree`, over the first store
-  std::atomic<bool> is_agreeing_{true};            // until the ranks start
+  std::atomic<bool> is_agreeing_{true};            // true until the ranks start
 
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> control_is_silent_{false};  // process 0 is silent on the control connection
-  mutable std::mutex mutex_;  // guards the members up to is_control_open_
+  std::atomic<bool> is_control_lost_{false};  // process 0 closed the control connection or is silent on it
+  mutable std::mutex mutex_;  // guards the following members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
-  bool reports_failure_ = false;  // the failure began in this process and must be sent to the store
-  bool is_unconfirmed_ = false;   // `failure_` is of this process; the store may answer with an earlier one
+  bool reports_failure_ = false;  // `failure_` began in this process, and the control thread must send it to the store
+  bool is_unconfirmed_ = false;  // the store has not answered `failure_` yet and may still name an earlier failure
   bool is_control_open_ = false;  // the control thread is connected to the store
 
   std::unique_ptr<TcpChannel> control_;  // used only by the control thread

@@ -22,7 +22,7 @@ namespace {
 constexpr int kConnectTicks = 2 * kTicksPerS;  // for one connection attempt
 // For one of several addresses in the first round, because some may be unreachable.
 constexpr int kFirstConnectTicks = 3;
-constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job may use the same port for this time
+constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job that is ending may use the port for this time
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr std::uint64_t kMaxTicks = 1'000'000;
@@ -43,9 +43,10 @@ bool is_own_address(const Endpoint& endpoint) {
 std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {
-    std::string ignored;
-    for (const Endpoint& endpoint : resolve_host(host, address.port, ignored)) {
-      if (!is_own_address(endpoint) || (endpoint.is_loopback() && !is_loopback_name(host))) continue;
+    std::string ignored_error;
+    for (const Endpoint& endpoint : resolve_host(host, address.port, ignored_error)) {
+      const bool is_unnamed_loopback = endpoint.is_loopback() && !is_loopback_name(host);
+      if (is_unnamed_loopback || !is_own_address(endpoint)) continue;
       if (std::ranges::none_of(own_endpoints, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
         own_endpoints.push_back(endpoint);
     }
@@ -80,14 +81,13 @@ Endpoint local_connect_endpoint(const Endpoint& listening) {
   return listening;
 }
 
-/// Exchanges the frames of the client's handshake and returns its result, which is `not_authenticated` after
-/// `limit_ticks`.
+/// Exchanges the frames of the client's handshake. Returns its result, `not_authenticated` on timeout.
 ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
                                                     const ClientInfo& client, int limit_ticks,
                                                     const std::function<void()>& on_tick) {
   ClientHandshake handshake(token);
   channel.send(FrameKind::hello, handshake.hello());
-  // After a greeting, process 0 counts this process as joined, and as lost if it disconnects. So wait longer then.
+  // After a greeting, process 0 may count this process as joined, and as lost if it disconnects. So wait longer then.
   bool has_sent_greeting = false;
   const auto max_wait_ticks = [&] { return has_sent_greeting ? limit_ticks : std::min(kStaleJobTicks, limit_ticks); };
   for (int waited_ticks = 0; waited_ticks < max_wait_ticks() && !channel.ended();) {
@@ -119,7 +119,7 @@ RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks cal
 
 RendezvousPoint::~RendezvousPoint() = default;
 
-std::vector<Descriptor> RendezvousPoint::open() {
+std::vector<Descriptor> RendezvousPoint::start_listening() {
   std::vector<Descriptor> listeners;
   if (file_store_) {
     listeners.push_back(listen_everywhere(0));
@@ -137,18 +137,19 @@ std::vector<Descriptor> RendezvousPoint::open() {
   for (const Descriptor& listener : listeners) {
     const Endpoint endpoint = local_endpoint(listener);
     const bool is_everywhere = endpoint.host() == "0.0.0.0" || endpoint.host() == "::";
-    listen_text_ += (listen_text_.empty() ? "" : ", ") +
-                    (is_everywhere ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text());
+    listen_address_text_ +=
+        (listen_address_text_.empty() ? "" : ", ") +
+        (is_everywhere ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text());
   }
   return listeners;
 }
 
-void RendezvousPoint::close() {
+void RendezvousPoint::withdraw_address() {
   if (file_store_ && membership_.process == 0) file_store_->clear();
 }
 
-/// Returns the addresses at which process 0 may listen. With a folder, the list is empty until process 0 has published
-/// them. Sets `error` if an address cannot be found.
+/// Returns the addresses at which process 0 may listen. With a file store, the list is empty until process 0 has
+/// published them. Sets `error` to the reason if an address cannot be found.
 std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(std::string& error) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};
   std::vector<CandidateAddress> candidates;
@@ -186,10 +187,10 @@ std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(
 
 /// Runs the client's handshake. True if process 0 welcomes this process within `limit_ticks`, else sets the reason in
 /// `attempt`. Throws Error if process 0 proves that it has the token and refuses this process.
-bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int limit_ticks,
+bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                                     JoinAttempt& attempt) {
   using Kind = ClientHandshake::HandshakeResult::Kind;
-  const ClientInfo client{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
+  const ClientInfo client{is_control, membership_.process, membership_.processes, membership_.ranks_per_process,
                           getpid(),   host_name()};
   // The token is read here, because the folder may have just provided it.
   const ClientHandshake::HandshakeResult result =
@@ -198,7 +199,7 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
     return fmt::format("process {} was rejected by {}: {}", membership_.process, endpoint.text(), reason);
   };
   switch (result.kind) {
-    case Kind::welcome: first_host_ = result.host; return true;
+    case Kind::welcome: process_0_host_ = result.host; return true;
     case Kind::refused: {
       // If the job has no token, any program can send this frame, so other exit codes are not trusted.
       const bool is_plausible = result.failure.exit == ExitCode::usage || result.failure.exit == ExitCode::environment;
@@ -223,7 +224,7 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
   return false;
 }
 
-TcpChannel RendezvousPoint::join(bool is_process) {
+TcpChannel RendezvousPoint::join(bool is_control) {
   const int limit_ticks = std::max(1, ticks_of(membership_.join_limit_s));
   const auto on_tick = [this] {
     callbacks_.on_tick();
@@ -232,17 +233,18 @@ TcpChannel RendezvousPoint::join(bool is_process) {
   JoinAttempt attempt;
   int next_status_tick = kFirstStatusTicks;
   // After the first join the address is known, and a busy process 0 gets more time.
-  int ticks_per_candidate = first_host_.empty() ? kFirstConnectTicks : kConnectTicks;
+  int ticks_per_candidate = process_0_host_.empty() ? kFirstConnectTicks : kConnectTicks;
   Backoff backoff(membership_.process, candidates_.empty(), limit_ticks);
   const Ticker ticker;
   int tick = 0;
+  const auto update_tick = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks)); };
   const auto is_time_left = [&] {
-    tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks));
+    update_tick();
     return tick < limit_ticks;
   };
   while (is_time_left()) {
     on_tick();
-    // A rejection counts only if it is of the last complete round over the candidates.
+    // Each round tries all candidates. Only a rejection of the last complete round counts.
     const std::string previous_rejection = std::exchange(attempt.rejection, {});
     const bool is_lookup_due = backoff.is_due(tick);
     if (is_lookup_due)
@@ -259,14 +261,14 @@ TcpChannel RendezvousPoint::join(bool is_process) {
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
-      static_cast<void>(is_time_left());  // updates `tick`
-      if (run_handshake(channel, candidate->endpoint, is_process, std::max(1, limit_ticks - tick), attempt)) {
+      update_tick();
+      if (run_handshake(channel, candidate->endpoint, is_control, std::max(1, limit_ticks - tick), attempt)) {
         std::rotate(candidates_.begin(), candidate, std::next(candidate));  // the next join starts with this address
         return channel;
       }
     }
     if (!candidates_.empty()) ticks_per_candidate = std::min(2 * ticks_per_candidate, kConnectTicks);
-    // Before kStaleJobTicks, an earlier job may still listen at this address, or this job at another one.
+    // Before kStaleJobTicks, the rejection may come from an ending job, and a later round may still find process 0.
     if (is_lookup_due && tick >= kStaleJobTicks && !attempt.rejection.empty()) break;
     if (tick >= next_status_tick) {
       callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, attempt.error));

@@ -37,29 +37,30 @@ struct JoinCallbacks {
   std::function<void()> on_tick;
 };
 
-/// `open` and `close` are for process 0, `join` is for every process including process 0.
+/// Process 0 calls `start_listening` and `withdraw_address`; every process, including process 0, calls `join`.
 class RendezvousPoint {
  public:
-  /// Does not connect yet. `callbacks` are called during `open` and `join`.
+  /// Does not connect yet. `callbacks` are called during `start_listening` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
   ~RendezvousPoint();
 
   /// Process 0: returns listening sockets and publishes their address. Throws EnvironmentError if it cannot listen.
-  std::vector<Descriptor> open();
-  /// Process 0, after `open`: returns "10.8.0.3:25000" or "port 25000 of every address".
-  const std::string& listen_address_text() const { return listen_text_; }
-  /// Process 0: removes the address that `open` published.
-  void close();
-  /// Returns a connection that process 0 has accepted: the control connection if `is_process`, else the connection of
+  std::vector<Descriptor> start_listening();
+  /// Process 0, after `start_listening`: returns "10.8.0.3:25000" or "port 25000 of every address".
+  const std::string& listen_address_text() const { return listen_address_text_; }
+  /// Process 0: removes the address that `start_listening` published.
+  void withdraw_address();
+  /// Returns a connection that process 0 has accepted: the control connection if `is_control`, else the connection of
   /// one rank. Throws Error with the last problem and a remedy.
-  TcpChannel join(bool is_process);
-  /// Returns the job's token. With a folder, it is known after process 0 has been found.
+  TcpChannel join(bool is_control);
+  /// Returns the job's token. With BUSBW_RENDEZVOUS=file:..., process 0 may make it, so it is known after the first
+  /// join.
   const std::string& token() const { return membership_.token; }
   /// Returns the host of process 0, or an empty string before the first join.
-  const std::string& first_host() const { return first_host_; }
+  const std::string& process_0_host() const { return process_0_host_; }
 
  private:
-  /// Problems of the last attempt to connect to all addresses.
+  /// Problems since the last attempt began to connect to each candidate address.
   struct JoinAttempt {
     std::string error;      // last problem
     std::string rejection;  // token or version mismatch at an address; not authenticated
@@ -70,17 +71,17 @@ class RendezvousPoint {
     std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
   std::vector<CandidateAddress> find_candidates(std::string& error);
-  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int limit_ticks,
+  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                      JoinAttempt& attempt);
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  const bool has_own_token_;  // BUSBW_TOKEN is set, so the folder does not transfer the token
+  const bool has_own_token_;  // `membership.token` is set, so the file store does not transfer one
   std::unique_ptr<FileStore> file_store_;  // null unless BUSBW_RENDEZVOUS=file:...
   std::vector<CandidateAddress> candidates_;  // from the last lookup; the last successful address first
-  Endpoint own_endpoint_;  // of the store, as process 0 reaches it
-  std::string listen_text_;
-  std::string first_host_;
+  Endpoint own_endpoint_;  // process 0: endpoint at which it connects to its own store
+  std::string listen_address_text_;
+  std::string process_0_host_;
 };
 
 }  // namespace busbw

@@ -8,11 +8,11 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 64;  // at least the sizes in front of a part
+constexpr std::size_t kHeaderBytes = 64;  // room for the sizes that precede a part in its value
 constexpr std::size_t kMinPartBytes = 4096;
 constexpr std::size_t kMaxPartBytes = Store::kMaxValueBytes - kHeaderBytes;
 
-/// Returns the size of the part that each member sends in a round of gather.
+/// Returns the maximum size of the part that each member sends in a round of gather.
 std::size_t gather_part_bytes(std::size_t members) {
   return std::clamp(StoreTeam::kRoundBytes / members, kMinPartBytes, kMaxPartBytes);
 }
@@ -35,35 +35,37 @@ void StoreTeam::barrier() {
   store_.barrier(next_key("barrier"), own_index_, size());
 }
 
-// The first part of each member starts with the size of its message. Member 0 collects all parts of a round before it
-// requests the next round. Only members with more data take part in that.
+// The first part of each member starts with the size of its whole message. Member 0 collects all parts of a round, then
+// starts the next round with a key that the members with more data wait for.
 std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
   callbacks_.on_step(std::nullopt);
   const std::string key = next_key("gather");
+  const auto round_key = [&](std::size_t offset) { return fmt::format("{} go on to byte {}", key, offset); };
+  const auto part_key = [&](std::size_t member, std::size_t offset) {
+    return fmt::format("{} from rank {} byte {}", key, members_[member], offset);
+  };
   const std::size_t part_bytes = gather_part_bytes(members_.size());
   if (own_index_ != 0) {
     for (std::size_t offset = 0; offset == 0 || offset < own_bytes.size(); offset += part_bytes) {
-      if (offset > 0) store_.get(fmt::format("{} go on to byte {}", key, offset));
+      if (offset > 0) store_.get(round_key(offset));
       MessageWriter message;
       if (offset == 0) message.add(own_bytes.size());
       Bytes bytes = message.bytes();
       const auto part = own_bytes.subspan(offset, std::min(part_bytes, own_bytes.size() - offset));
       bytes.insert(bytes.end(), part.begin(), part.end());
-      store_.set(fmt::format("{} from rank {} byte {}", key, members_[static_cast<std::size_t>(own_index_)], offset),
-                 bytes, 1);
+      store_.set(part_key(static_cast<std::size_t>(own_index_), offset), bytes, 1);
     }
     return {};
   }
   std::vector<Bytes> messages(members_.size());
   messages[0].assign(own_bytes.begin(), own_bytes.end());
   std::vector<std::size_t> sizes(members_.size());
-  std::vector<std::size_t> pending;
+  std::vector<std::size_t> pending;  // members with an incomplete message
   for (std::size_t member = 1; member < members_.size(); ++member) pending.push_back(member);
   for (std::size_t offset = 0; !pending.empty(); offset += part_bytes) {
-    if (offset > 0) store_.set(fmt::format("{} go on to byte {}", key, offset), {}, static_cast<int>(pending.size()));
+    if (offset > 0) store_.set(round_key(offset), {}, static_cast<int>(pending.size()));
     std::vector<std::string> keys;
-    for (const std::size_t member : pending)
-      keys.push_back(fmt::format("{} from rank {} byte {}", key, members_[member], offset));
+    for (const std::size_t member : pending) keys.push_back(part_key(member, offset));
     const std::vector<Bytes> round_parts = store_.get_all(keys);
     for (std::size_t i = 0; i < round_parts.size(); ++i) {
       const std::size_t member = pending[i];

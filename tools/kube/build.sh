@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# One place for the versions. Kubernetes' libraries v0.X.Y belong to its v1.X.Y.
+# Versions of all programs. Kubernetes v1.X.Y belongs to version v0.X.Y of its libraries (see build).
 kubernetes=v1.36.3 etcd=v3.7.3 kwok=v0.8.0 mpi_operator=v0.6.0 jobset=v0.8.0
 
 folder=$(mkdir -p "${1:-${BUSBW_KUBE:-build/kube}}" && cd "${1:-${BUSBW_KUBE:-build/kube}}" && pwd)
@@ -24,8 +24,8 @@ module_field() { # module version field
   (cd "$folder" && go mod download -json "$1@$2") | sed -n "s/^\t\"$3\": \"\(.*\)\",\{0,1\}$/\1/p"
 }
 
-# `go install MODULE@VERSION` refuses modules with replacements in go.mod, such as Kubernetes. So a local module
-# requires exactly that version, and replaces the same modules by their released versions.
+# Builds one program. `go install MODULE@VERSION` refuses modules with replacements in go.mod, such as Kubernetes. So a
+# local module requires exactly that version, and replaces the same modules by their released versions.
 build() { # output module version package [linker flags]
   [ -x "$folder/bin/$1" ] && return
   echo "kube: building $1 $3" >&2
@@ -43,10 +43,10 @@ build() { # output module version package [linker flags]
 }
 
 minor=${kubernetes#v1.}
-stamp="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitMajor=1"
-stamp+=" -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
+version_flags="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitMajor=1"
+version_flags+=" -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
 for program in kube-apiserver kubectl kube-controller-manager kube-scheduler; do
-  build $program k8s.io/kubernetes $kubernetes k8s.io/kubernetes/cmd/$program "$stamp"
+  build $program k8s.io/kubernetes $kubernetes k8s.io/kubernetes/cmd/$program "$version_flags"
 done
 build etcd go.etcd.io/etcd/server/v3 $etcd go.etcd.io/etcd/server/v3
 build kwok sigs.k8s.io/kwok $kwok sigs.k8s.io/kwok/cmd/kwok

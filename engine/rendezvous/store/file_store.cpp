@@ -43,8 +43,8 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
   }
 }
 
-/// True if the file belongs to this user. File systems may map user ids, so a file with another owner is compared with
-/// a new file in the same folder.
+/// True if the file belongs to this user. File systems may map user ids, so the owner of a new file in the same folder
+/// counts as this user, too.
 bool is_of_this_user(const struct stat& status, const std::string& folder) {
   if (status.st_uid == geteuid()) return true;
   std::string draft = folder + "/draft-XXXXXX";
@@ -154,11 +154,11 @@ auto FileStore::wait_for(const Attempt& attempt, const StoreRequest& request) {
     if (failure()) throw JobAborted();
     if (auto value = attempt()) return std::move(*value);
     if (waited_s >= limit_s_) {
-      MessageWriter missing;
+      MessageWriter missing_members;  // of a barrier; `amount` is 0 for other requests
       for (int member = 0; member < request.amount; ++member)
         if (!read_file(folder_, path_of(request.key, fmt::format("@{}", member))))
-          missing.add(static_cast<std::int32_t>(member));
-      throw wait_timeout_error(request, missing.bytes(), limit_s_);
+          missing_members.add(static_cast<std::int32_t>(member));
+      throw wait_timeout_error(request, missing_members.bytes(), limit_s_);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     pause_ms = std::min(2 * pause_ms, kMaxPauseMs);
@@ -186,7 +186,8 @@ std::optional<Bytes> FileStore::try_get(const std::string& key) {
   auto file = read_file(folder_, path);
   if (!file) return std::nullopt;
   if (file->size() < sizeof(int)) throw_foreign_content(path);
-  if (MessageReader(*file).take<int>() == 1) unlink(path.c_str());
+  const bool is_for_one_read = MessageReader(*file).take<int>() == 1;
+  if (is_for_one_read) unlink(path.c_str());
   file->erase(file->begin(), file->begin() + sizeof(int));
   return file;
 }

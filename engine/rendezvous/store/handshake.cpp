@@ -70,7 +70,7 @@ Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Clie
 
 ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std::span<const std::byte> body) const {
   HandshakeResult result;
-  if (!has_sent_greeting_) {
+  if (!has_sent_greeting_) {  // the server can answer a hello only with a challenge or with its own version
     if (kind != FrameKind::hello) return result;
     try {
       result.version = version_of_hello(body);
@@ -81,7 +81,8 @@ ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std:
     return result;
   }
   if (kind == FrameKind::refused && body.empty()) result.kind = HandshakeResult::Kind::other_token;
-  if ((kind != FrameKind::welcome && kind != FrameKind::refused) || body.empty()) return result;
+  const bool has_proof = (kind == FrameKind::welcome || kind == FrameKind::refused) && !body.empty();
+  if (!has_proof) return result;
   try {
     bool is_proved = false;
     MessageReader reader(check_proof(token_, nonces_, kind, body, is_proved));

@@ -10,9 +10,9 @@
 //           or refused proof, failure
 //           or refused empty, if the greeting's proof was wrong
 //
-// In all versions the first frame is a hello that begins with "bswbrol" and one letter or digit, the version. A server
-// that receives another version answers with this prefix and its own version, and closes the connection. Both sides can
-// then report both versions.
+// In all versions, the first frame is a hello that begins with "bswbrol" and one letter or digit, the version. A server
+// answers a hello of another version with a hello of its own version, without a nonce, and closes the connection. Both
+// sides can then report both versions.
 #include <array>
 #include <span>
 #include <string>

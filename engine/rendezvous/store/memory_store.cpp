@@ -12,22 +12,22 @@ namespace busbw {
 Bytes MemoryStore::send_and_wait(StoreRequest request) {
   std::unique_lock lock(mutex_);
   if (failure_) throw JobAborted();
-  const StoreRequest original = request;
-  request.number = next_number_++;
-  const std::uint32_t number = request.number;
-  const auto handle = [&](StoreRequest pending) {
+  const std::uint32_t number = next_number_++;
+  request.number = number;
+  const StoreRequest timed_out_request = request;  // for the error on timeout
+  const auto execute = [&](StoreRequest pending) {
     for (StoreReply& reply : state_.handle_request(0, std::move(pending))) replies_[reply.number] = std::move(reply);
     changed_.notify_all();
   };
-  handle(std::move(request));
+  execute(std::move(request));
   const bool is_answered = changed_.wait_for(lock, std::chrono::duration<double>(limit_s_),
                                              [&] { return failure_ || replies_.contains(number); });
   if (failure_) throw JobAborted();
   if (is_answered) return require_value(replies_.extract(number).mapped());
-  StoreRequest missing{.op = StoreRequest::Op::missing, .number = next_number_++, .key = original.key};
+  StoreRequest missing{.op = StoreRequest::Op::missing, .number = next_number_++, .key = timed_out_request.key};
   const std::uint32_t missing_number = missing.number;
-  handle(std::move(missing));
-  throw wait_timeout_error(original, require_value(replies_.extract(missing_number).mapped()), limit_s_);
+  execute(std::move(missing));
+  throw wait_timeout_error(timed_out_request, require_value(replies_.extract(missing_number).mapped()), limit_s_);
 }
 
 void MemoryStore::set(const std::string& key, std::span<const std::byte> value, int reads) {

@@ -28,7 +28,7 @@ ProcessTracker::ProcessTracker(int processes, int ranks_per_process, int silence
 
 // ---- queries of process 0 -------------------------------------------------------------------------------------------
 
-std::vector<int> ProcessTracker::missing() const {
+std::vector<int> ProcessTracker::missing_processes() const {
   const std::scoped_lock lock(mutex_);
   std::vector<int> numbers;
   for (std::size_t i = 0; i < processes_.size(); ++i)
@@ -62,16 +62,17 @@ std::optional<Failure> ProcessTracker::failure() const {
   return failure_;
 }
 
-std::string ProcessTracker::other_token() const {
+std::string ProcessTracker::token_mismatch_message() const {
   const std::scoped_lock lock(mutex_);
   for (const Process& process : processes_)
-    if (process.state == Process::State::absent && !process.other_token.empty()) return process.other_token;
+    if (process.state == Process::State::absent && !process.token_mismatch_message.empty())
+      return process.token_mismatch_message;
   return {};
 }
 
-std::string ProcessTracker::other_version() const {
+std::string ProcessTracker::version_mismatch_message() const {
   const std::scoped_lock lock(mutex_);
-  return other_version_;
+  return version_mismatch_message_;
 }
 
 std::optional<Failure> ProcessTracker::first_refusal() const {
@@ -91,7 +92,7 @@ bool ProcessTracker::wait_until_all_left(int ticks, bool also_absent) {
 
 // ---- updates by the server thread -----------------------------------------------------------------------------------
 
-bool ProcessTracker::fail(const Failure& failure) {
+bool ProcessTracker::record_failure(const Failure& failure) {
   const std::scoped_lock lock(mutex_);
   if (failure_) return false;
   failure_ = failure;
@@ -103,8 +104,8 @@ bool ProcessTracker::report_token_mismatch(const ClientInfo& client) {
   if (!is_process_number(client.process)) return true;
   Process& process = process_at(client.process);
   if (process.state != Process::State::absent) return true;
-  if (!process.other_token.empty()) return false;
-  process.other_token = fmt::format(
+  if (!process.token_mismatch_message.empty()) return false;
+  process.token_mismatch_message = fmt::format(
       "a client that identifies as process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
       "everywhere",
       client.process, printable_value(client.host));
@@ -113,8 +114,8 @@ bool ProcessTracker::report_token_mismatch(const ClientInfo& client) {
 
 bool ProcessTracker::report_version_mismatch(const std::string& address, char version) {
   const std::scoped_lock lock(mutex_);
-  if (!other_version_.empty()) return false;
-  other_version_ = fmt::format(
+  if (!version_mismatch_message_.empty()) return false;
+  version_mismatch_message_ = fmt::format(
       "a client at {} uses version {} of busbw's protocol, process 0 version {}; install the same busbw everywhere",
       address, version, kWireVersion);
   return true;
@@ -134,7 +135,7 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
     return Failure{ExitCode::environment, fmt::format("no process {} in a job of {}; number the processes from 0 "
                                                       "(BUSBW_RANK)",
                                                       client.process, processes)};
-  if (!client.is_process || process_at(client.process).state == Process::State::absent) return std::nullopt;
+  if (!client.is_control || process_at(client.process).state == Process::State::absent) return std::nullopt;
   return Failure{ExitCode::environment,
                  fmt::format("{} has already joined, and {} has the same number; set a different "
                              "BUSBW_RANK for each",
@@ -149,7 +150,7 @@ std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) 
     return failure;
   }
   Process& process = process_at(client.process);
-  if (!client.is_process) {
+  if (!client.is_control) {
     ++process.rank_connections;
     return std::nullopt;
   }
@@ -187,11 +188,11 @@ void ProcessTracker::mark_left(int process) {
   changed_.notify_all();
 }
 
-bool ProcessTracker::connection_closed(int process_number, bool is_process) {
+bool ProcessTracker::record_closed_connection(int process_number, bool is_control) {
   const std::scoped_lock lock(mutex_);
   Process& process = process_at(process_number);
-  if (!is_process && process.rank_connections-- > ranks_per_process_)
-    return false;  // a surplus connection of a rank that retried, which is not needed
+  if (!is_control && process.rank_connections-- > ranks_per_process_)
+    return false;  // each rank still has a connection: this one was left over from a retry
   if (process.state != Process::State::joined) return false;
   mark_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
                                         "kernel log of {} for a cause such as lack of memory",
@@ -199,7 +200,7 @@ bool ProcessTracker::connection_closed(int process_number, bool is_process) {
   return true;
 }
 
-bool ProcessTracker::tick() {
+bool ProcessTracker::count_silent_tick() {
   bool is_any_lost = false;
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = 0; i < processes_.size(); ++i) {

@@ -19,8 +19,8 @@ class ProcessTracker {
   ProcessTracker(int processes, int ranks_per_process, int silence_ticks);
 
   // ---- queries of process 0 ----
-  /// Returns the processes that have not joined yet.
-  std::vector<int> missing() const;
+  /// Returns the numbers of the processes that have not joined yet.
+  std::vector<int> missing_processes() const;
   /// Returns the progress of a rank, from the last heartbeat or phase report of its process.
   RankProgress progress(int rank) const;
   std::string host_of_process(int process) const;
@@ -29,24 +29,24 @@ class ProcessTracker {
   /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
   /// until the absent processes, except refused ones, have joined and left.
   bool wait_until_all_left(int ticks, bool also_absent = false);
-  /// Message about a missing process with a token mismatch, or empty. It is used only in messages, because the client
-  /// is not authenticated.
-  std::string other_token() const;
-  /// Message about a client of another protocol version, or empty. Used only in messages as well.
-  std::string other_version() const;
-  /// Failure sent to the first client that has the job's token but other settings, for example another number of
-  /// processes. Nothing if there was no such client.
+  /// Returns a message about a client with another token and the number of a missing process, or an empty string. The
+  /// client is not authenticated, so use the message only as a hint.
+  std::string token_mismatch_message() const;
+  /// Returns a message about a client of another protocol version, or an empty string. Also only a hint.
+  std::string version_mismatch_message() const;
+  /// Returns the failure sent to the first client that has the job's token but other settings, for example another
+  /// number of processes. Nothing if there was no such client.
   std::optional<Failure> first_refusal() const;
 
   // ---- updates by the server thread ----
-  /// Records the job's failure. False if it already has one; the first failure is kept.
-  bool fail(const Failure& failure);
+  /// Records the job's failure. False if the job already has one; the first failure is kept.
+  bool record_failure(const Failure& failure);
   /// Records a client with a wrong token. Returns false if the same missing process was reported before.
   bool report_token_mismatch(const ClientInfo& client);
   /// Records a client of another version at `address`. Returns false if one was reported before.
   bool report_version_mismatch(const std::string& address, char version);
-  /// Adds the connection of a process or of one of its ranks. Returns the failure to send if the client's settings do
-  /// not match the job.
+  /// Adds the control connection of a process, or the connection of one of its ranks. If the client's settings do not
+  /// match the job, returns the failure to send.
   std::optional<Failure> add_connection(const ClientInfo& client);
   /// Records the progress of all ranks of a process. Throws BrokenMessage.
   void record_heartbeat(int process, MessageReader& reader);
@@ -54,10 +54,11 @@ class ProcessTracker {
   void record_phase(int process, MessageReader& reader);
   /// Records that a process has left the job.
   void mark_left(int process);
-  /// Records the end of a process's or rank's connection. True if the process is lost because of it.
-  bool connection_closed(int process, bool is_process);
-  /// Counts one tick of silence for every joined process. True if a process is lost because of it.
-  bool tick();
+  /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if the
+  /// process is lost because of it.
+  bool record_closed_connection(int process, bool is_control);
+  /// Counts one tick (0.1 s) without a heartbeat for every joined process. True if a process is lost because of it.
+  bool count_silent_tick();
 
  private:
   struct Process {
@@ -65,7 +66,7 @@ class ProcessTracker {
     enum class State { absent, joined, left, lost };
     State state = State::absent;
     bool is_refused = false;  // the process received a refusal
-    std::string other_token;  // message about a client with this process number and another token
+    std::string token_mismatch_message;  // message about a client with this process number and another token
     int rank_connections = 0;
     int silent_ticks = 0;
     long pid = 0;
@@ -88,7 +89,7 @@ class ProcessTracker {
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
   std::optional<Failure> first_refusal_;
-  std::string other_version_;
+  std::string version_mismatch_message_;
 };
 
 }  // namespace busbw

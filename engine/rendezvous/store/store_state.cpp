@@ -56,10 +56,9 @@ std::string StoreState::refusal_reason(const StoreRequest& request) const {
   if (request.value.size() > Store::kMaxValueBytes)
     return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(),
                        Store::kMaxValueBytes);
-  const std::size_t barrier_bytes =
-      request.op == StoreRequest::Op::barrier
-          ? static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8  // one bit each
-          : 0;
+  std::size_t barrier_bytes = 0;
+  if (request.op == StoreRequest::Op::barrier)  // one bit for each member
+    barrier_bytes = static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8;
   if (bytes_ + entry_bytes(request.key, request.value.size()) + barrier_bytes > kMaxBytes)
     return fmt::format("the store is full ({} bytes); values were set and not read", kMaxBytes);
   switch (request.op) {
@@ -89,8 +88,8 @@ std::vector<StoreReply> StoreState::handle_request(std::uint64_t client, StoreRe
     case StoreRequest::Op::add: {
       const auto [entry, is_new] = sums_.try_emplace(request.key, 0);
       if (is_new) bytes_ += entry_bytes(request.key, 0);
-      const std::int64_t sum = entry->second += request.amount;
-      replies.push_back({client, request.number, StoreReply::Kind::done, MessageWriter().add(sum).bytes()});
+      entry->second += request.amount;
+      replies.push_back({client, request.number, StoreReply::Kind::done, MessageWriter().add(entry->second).bytes()});
       break;
     }
     case StoreRequest::Op::missing: {

@@ -15,7 +15,8 @@ namespace busbw {
 
 /// Request of a member to a store.
 struct StoreRequest {
-  /// `missing` asks for the members that have not arrived at a barrier. The others are the functions of Store.
+  /// `missing` asks for the members that have not arrived at a barrier. The others are the Store functions of that
+  /// name.
   enum class Op : std::uint8_t { set, get, add, barrier, missing };
   Op op = Op::get;
   std::uint32_t number = 0;  // request number, chosen by the member
@@ -39,6 +40,7 @@ struct StoreReply {
   Bytes value;  // get: value; add: sum; missing: members that have not arrived, as int32; refused: reason
 };
 
+/// Not thread-safe.
 class StoreState {
  public:
   /// Bound for the memory of all keys and values. Requests beyond it are refused.
@@ -47,8 +49,8 @@ class StoreState {
   /// `max_members`: maximum number of members of a barrier.
   explicit StoreState(std::int64_t max_members = 1 << 24) : max_members_(max_members) {}
 
-  /// Executes a request. Returns all replies that it makes possible: none, one to `client`, or several to clients that
-  /// waited for it. `client` is any number that identifies the client's connection.
+  /// Executes a request. Returns the replies that can be sent now: none if `client` must wait, the reply to `client`,
+  /// or also replies to clients that waited for this request. `client` is any number that identifies a connection.
   std::vector<StoreReply> handle_request(std::uint64_t client, StoreRequest request);
   /// Drops the waits of a client that has disconnected.
   void drop_client(std::uint64_t client);

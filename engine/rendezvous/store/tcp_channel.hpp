@@ -38,7 +38,7 @@ class TcpChannel {
   Descriptor socket_;
   FrameReader received_;
   Bytes output_;
-  std::size_t sent_bytes_ = 0;  // the first bytes of `output_`, which are already sent
+  std::size_t sent_bytes_ = 0;  // number of bytes at the start of `output_` that are already sent
   bool ended_ = false;
   bool idle_ = false;
 };

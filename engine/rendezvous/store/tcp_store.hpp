@@ -41,7 +41,7 @@ class TcpStore final : public Store {
   std::uint32_t send(StoreRequest request);
   /// Sends a request and returns the value in its reply.
   Bytes send_and_wait(StoreRequest request);
-  /// Waits for the next reply to any request. At the limit, throws an error that names `request`.
+  /// Waits for the next reply to any request. After the longest wait, throws an error that names `request`.
   StoreReply wait_for_reply(const StoreRequest& request);
   /// Returns the reply in a frame, or nothing for other frames. Throws JobAborted for a failure frame, and
   /// BrokenMessage for an invalid frame.

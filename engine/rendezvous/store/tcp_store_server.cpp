@@ -19,7 +19,7 @@ namespace {
 
 /// Time for a client to authenticate after it has connected.
 constexpr int kMaxGreetingTicks = 10 * kTicksPerS;
-/// Additional connections for clients that are not authenticated yet, and for reconnecting members.
+/// Connections beyond those of processes and ranks, for clients that are not authenticated yet or that reconnect.
 constexpr std::size_t kSpareConnections = 256;
 /// Bound for unread replies. A client beyond it is disconnected.
 constexpr std::size_t kMaxUnsentBytes = StoreState::kMaxBytes + (std::size_t{16} << 20);
@@ -30,6 +30,11 @@ constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 constexpr std::uint64_t kTimerId = 0;
 constexpr std::uint64_t kWakeId = 1;
 constexpr std::uint64_t kFirstListenerId = 2;
+
+/// Number of connections of a complete job: one control connection for each process, and one for each rank.
+std::size_t job_connections(const ServerSettings& settings) {
+  return static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
+}
 
 }  // namespace
 
@@ -42,10 +47,9 @@ TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSe
       next_id_(kFirstListenerId + listeners_.size()),
       state_(std::int64_t{settings.processes} * settings.ranks_per_process),
       tracker_(settings.processes, settings.ranks_per_process, settings.silence_ticks) {
-  const auto members =
-      static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
+  const std::size_t max_connections = job_connections(settings) + kSpareConnections;
   constexpr std::size_t kOtherFiles = 64;  // outputs, libraries and devices of this process
-  const std::size_t needed = members + kSpareConnections + kOtherFiles;
+  const std::size_t needed = max_connections + kOtherFiles;
   if (const std::size_t allowed = raise_open_file_limit(needed); allowed < needed)
     throw EnvironmentError(
         fmt::format("process 0 needs {} open files for the connections of the job, and {} are "
@@ -64,13 +68,13 @@ TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSe
 }
 
 TcpStoreServer::~TcpStoreServer() {
-  stops_ = true;
+  should_stop_ = true;
   wake();
   thread_.join();
 }
 
 void TcpStoreServer::abort(const Failure& failure) noexcept {
-  if (tracker_.fail(failure)) wake();
+  if (tracker_.record_failure(failure)) wake();
 }
 
 void TcpStoreServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
@@ -91,13 +95,13 @@ void TcpStoreServer::run_server_thread() {
 
 void TcpStoreServer::handle_events() {
   std::array<epoll_event, 256> events;
-  while (!stops_) {
+  while (!should_stop_) {
     const int ready = epoll_wait(poller_.number(), events.data(), events.size(), -1);
     for (int i = 0; i < ready; ++i) {
       const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
       const std::uint32_t flags = events[static_cast<std::size_t>(i)].events;
       if (id == kTimerId) {
-        tick();
+        on_tick();
       } else if (id == kWakeId) {
         eventfd_t count = 0;
         eventfd_read(wake_.number(), &count);
@@ -114,8 +118,7 @@ void TcpStoreServer::handle_events() {
 }
 
 void TcpStoreServer::accept_connections(const Descriptor& listener) {
-  const auto members =
-      static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
+  const std::size_t max_connections = job_connections(settings_) + kSpareConnections;
   for (int i = 0; i < kMaxAcceptedAtOnce; ++i) {  // epoll reports remaining connections again
     Descriptor socket(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) {
@@ -125,7 +128,7 @@ void TcpStoreServer::accept_connections(const Descriptor& listener) {
       if (reject_oldest_unauthenticated()) continue;
       return set_accepting(false);  // otherwise the waiting connection would wake this thread without end
     }
-    if (connections_.size() >= members + kSpareConnections && !reject_oldest_unauthenticated()) continue;
+    if (connections_.size() >= max_connections && !reject_oldest_unauthenticated()) continue;
     set_nonblocking_nodelay(socket);
     const std::uint64_t id = next_id_++;
     epoll_event event{};
@@ -137,8 +140,8 @@ void TcpStoreServer::accept_connections(const Descriptor& listener) {
   }
 }
 
-/// Rejects the oldest connection that is not authenticated, because members authenticate soon after they connect. False
-/// if every connection is authenticated.
+/// Rejects the oldest connection that is not authenticated: processes and ranks of the job authenticate soon after they
+/// connect. False if every connection is authenticated.
 bool TcpStoreServer::reject_oldest_unauthenticated() {
   if (unauthenticated_.empty()) return false;
   reject(*unauthenticated_.begin());
@@ -147,7 +150,7 @@ bool TcpStoreServer::reject_oldest_unauthenticated() {
 
 /// Enables or disables events of the listening sockets.
 void TcpStoreServer::set_accepting(bool accepting) {
-  if (std::exchange(accepts_, accepting) == accepting) return;
+  if (std::exchange(is_accepting_, accepting) == accepting) return;
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     epoll_event event{};
     event.events = accepting ? EPOLLIN : 0U;
@@ -156,15 +159,15 @@ void TcpStoreServer::set_accepting(bool accepting) {
   }
 }
 
-void TcpStoreServer::tick() {
+void TcpStoreServer::on_tick() {
   // Ticks missed while this process was stopped count as one, because other processes were not silent then.
   static_cast<void>(ticker_.take_elapsed());
   std::vector<std::uint64_t> late_ids;
   for (const std::uint64_t id : unauthenticated_)
-    if (++connections_[id].silent_ticks > kMaxGreetingTicks) late_ids.push_back(id);
+    if (++connections_[id].unauthenticated_ticks > kMaxGreetingTicks) late_ids.push_back(id);
   for (const std::uint64_t id : late_ids) reject(id);
   set_accepting(true);
-  if (tracker_.tick()) wake();
+  if (tracker_.count_silent_tick()) wake();
 }
 
 void TcpStoreServer::broadcast_failure() {
@@ -222,7 +225,7 @@ void TcpStoreServer::reject(std::uint64_t id) {
 void TcpStoreServer::close(std::uint64_t id) {
   const auto entry = connections_.find(id);
   if (entry == connections_.end()) return;
-  if (entry->second.is_authenticated) closed_connections_.push_back({entry->second.process, entry->second.is_process});
+  if (entry->second.is_authenticated) closed_connections_.push_back({entry->second.process, entry->second.is_control});
   connections_.erase(entry);
   unauthenticated_.erase(id);
   state_.drop_client(id);
@@ -232,8 +235,8 @@ void TcpStoreServer::close(std::uint64_t id) {
 /// more connections, which are appended to the list instead of handled recursively.
 void TcpStoreServer::report_closed_connections() {
   for (std::size_t i = 0; i < closed_connections_.size(); ++i) read_from_process(closed_connections_[i].process);
-  for (const auto& [process, is_process] : std::exchange(closed_connections_, {}))
-    if (tracker_.connection_closed(process, is_process)) wake();
+  for (const auto& [process, is_control] : std::exchange(closed_connections_, {}))
+    if (tracker_.record_closed_connection(process, is_control)) wake();
 }
 
 void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> body) {
@@ -255,7 +258,7 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
       return send(id, FrameKind::heartbeat, {});
     case FrameKind::abort: return abort(unpack_failure(reader));
     case FrameKind::leave: {
-      if (!connection.is_process) throw BrokenMessage();
+      if (!connection.is_control) throw BrokenMessage();
       connection.closes_when_sent = true;
       tracker_.mark_left(connection.process);
       broadcast_failure();  // send the failure before the leave frame closes the connection
@@ -300,7 +303,7 @@ void TcpStoreServer::handle_greeting(std::uint64_t id, const ServerHandshake& ha
   connection.is_authenticated = true;
   unauthenticated_.erase(id);
   connection.handshake.reset();
-  connection.is_process = client.is_process;
+  connection.is_control = client.is_control;
   connection.process = client.process;
   send(id, FrameKind::welcome, handshake.welcome(settings_.token, settings_.host));
   broadcast_failure();
@@ -323,21 +326,21 @@ void TcpStoreServer::write(std::uint64_t id) {
     const ssize_t written = ::send(connection.socket.number(), connection.output.data() + connection.sent_bytes,
                                    connection.output.size() - connection.sent_bytes, MSG_NOSIGNAL);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return set_write_interest(connection, id, true);
+    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return set_watches_writable(connection, id, true);
     if (written <= 0) return close(id);
     connection.sent_bytes += static_cast<std::size_t>(written);
   }
   connection.output.clear();
   connection.sent_bytes = 0;
   if (connection.closes_when_sent && !connection.is_authenticated) return close(id);
-  set_write_interest(connection, id, false);
+  set_watches_writable(connection, id, false);
 }
 
-/// Adds or removes the event that the connection is writable.
-void TcpStoreServer::set_write_interest(Connection& connection, std::uint64_t id, bool also_writable) {
-  if (std::exchange(connection.waits_to_write, also_writable) == also_writable) return;
+/// Sets whether epoll also reports that the connection is writable.
+void TcpStoreServer::set_watches_writable(Connection& connection, std::uint64_t id, bool watches_writable) {
+  if (std::exchange(connection.watches_writable, watches_writable) == watches_writable) return;
   epoll_event event{};
-  event.events = also_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.events = watches_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = id;
   epoll_ctl(poller_.number(), EPOLL_CTL_MOD, connection.socket.number(), &event);
 }

@@ -23,7 +23,7 @@ struct ServerSettings {
   /// Ticks (0.1 s) without a heartbeat after which a process is lost. Time in which process 0 is stopped does not
   /// count.
   int silence_ticks = 30 * kTicksPerS;
-  /// Host of process 0, sent_bytes to every client.
+  /// Host of process 0, sent to every client.
   std::string host;
 };
 
@@ -52,26 +52,26 @@ class TcpStoreServer {
     Descriptor socket;
     FrameReader received;
     Bytes output;
-    std::size_t sent_bytes = 0;  // the first bytes of `output`, which are already sent
-    int silent_ticks = 0;        // ticks until authentication
+    std::size_t sent_bytes = 0;  // number of bytes at the start of `output` that are already sent
+    int unauthenticated_ticks = 0;
     std::optional<ServerHandshake> handshake;
     bool is_authenticated = false;
-    bool is_process = false;        // control connection of a process, else connection of one of its ranks
+    bool is_control = false;  // see ClientInfo
     int process = 0;
     bool knows_failure = false;     // the failure was sent to this client
-    bool closes_when_sent = false;  // rejected client: close when `output` is sent
-    bool waits_to_write = false;    // epoll reports when the connection is writable
+    bool closes_when_sent = false;  // close when `output` is sent, because the client is rejected or leaves
+    bool watches_writable = false;  // epoll reports when the connection is writable
   };
   struct ClosedConnection {
     int process = 0;
-    bool is_process = false;
+    bool is_control = false;
   };
   void run_server_thread();
   void handle_events();
   void accept_connections(const Descriptor& listener);
   bool reject_oldest_unauthenticated();
   void set_accepting(bool accepting);
-  void tick();
+  void on_tick();
   void read(std::uint64_t id);
   void read_from_process(int process);
   void write(std::uint64_t id);
@@ -85,22 +85,22 @@ class TcpStoreServer {
   void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void broadcast_failure();
   void wake() noexcept;
-  void set_write_interest(Connection& connection, std::uint64_t id, bool also_writable);
+  void set_watches_writable(Connection& connection, std::uint64_t id, bool watches_writable);
 
   ServerSettings settings_;
   std::vector<Descriptor> listeners_;
   Descriptor poller_;
   Ticker ticker_;
-  Descriptor wake_;  // event that other threads signal after they have changed `tracker_` or `stops_`
+  Descriptor wake_;  // event that other threads signal after they have changed `tracker_` or `should_stop_`
   Bytes buffer_;  // receive buffer; this and the following members belong to the thread
   std::map<std::uint64_t, Connection> connections_;
   std::set<std::uint64_t> unauthenticated_;  // connections that are not authenticated
   std::vector<ClosedConnection> closed_connections_;  // closed, not reported to the tracker yet
   std::uint64_t next_id_;
   StoreState state_;
-  bool accepts_ = true;  // false while no more files can be opened
+  bool is_accepting_ = true;  // false while no more files can be opened
   std::atomic<int> rejected_connections_{0};
-  std::atomic<bool> stops_{false};
+  std::atomic<bool> should_stop_{false};
 
   ProcessTracker tracker_;
   std::thread thread_;

@@ -30,7 +30,7 @@ enum class FrameKind : std::uint8_t {
   leave,      // client: its ranks have ended; server: empty reply
 };
 
-/// A value of Store::kMaxValueBytes, with its key and the other fields.
+/// Bound for frames: a value of Store::kMaxValueBytes, with its key and the other fields.
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
 /// Bound for frames of clients that are not authenticated. It limits the memory that they can use.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;
@@ -38,7 +38,7 @@ inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 /// Identity of a client. A process has one control connection for heartbeats and one connection for each of its ranks.
 struct ClientInfo {
-  bool is_process = false;  // the control connection of a process, else the connection of one of its ranks
+  bool is_control = false;  // true for the control connection of a process, false for the connection of a rank
   std::int32_t process = 0;
   std::int32_t processes = 1;
   std::int32_t ranks_per_process = 1;
@@ -47,7 +47,7 @@ struct ClientInfo {
 
   Bytes packed() const {
     return MessageWriter()
-        .add(is_process)
+        .add(is_control)
         .add(process)
         .add(processes)
         .add(ranks_per_process)
@@ -58,7 +58,7 @@ struct ClientInfo {
   /// Throws BrokenMessage.
   static ClientInfo unpack(MessageReader& reader) {
     ClientInfo client;
-    client.is_process = reader.take<std::uint8_t>() != 0;
+    client.is_control = reader.take<std::uint8_t>() != 0;
     client.process = reader.take<std::int32_t>();
     client.processes = reader.take<std::int32_t>();
     client.ranks_per_process = reader.take<std::int32_t>();
@@ -120,7 +120,7 @@ class FrameReader {
 
  private:
   Bytes bytes_;
-  std::size_t read_bytes_ = 0;  // the first bytes of `bytes_`, which `next` has returned
+  std::size_t read_bytes_ = 0;  // number of bytes at the start of `bytes_` that `next` has already returned
 };
 
 }  // namespace busbw

@@ -26,8 +26,8 @@ struct Failure {
 struct RankProgress {
   Phase phase = Phase::rendezvous;
   std::uint64_t steps = 0;
-  std::uint64_t operations = 0;       // issued operations
-  std::uint64_t operation_bytes = 0;  // size of the last operation
+  std::uint64_t operations = 0;       // number of issued operations
+  std::uint64_t operation_bytes = 0;  // size of the last one
 };
 
 /// All processes that one launcher starts for one run, or one process if there is no launcher.
@@ -46,8 +46,8 @@ class Job {
   virtual RankProgress progress(int rank) const = 0;
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.
   virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
-  /// Returns a message of a rank, with the rank's name in front in a launched job.
-  virtual std::string with_rank_name(int /*rank*/, const std::string& sentence) const { return sentence; }
+  /// Returns `message` of a rank. In a launched job, the rank's name precedes it.
+  virtual std::string with_rank_name(int /*rank*/, const std::string& message) const { return message; }
   /// True if this process sees the progress of all ranks. It must then detect a stall.
   virtual bool watches_all_ranks() const { return true; }
 };

@@ -20,13 +20,13 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-/// Shared state of one rank. A team uses the barrier in the block of its first member. The mailbox holds the part of a
-/// message that other members read next.
+/// Shared state of one rank. A team uses a barrier in the block of its first member: `job_barrier` if it is the team of
+/// all ranks, else `group_barrier`. The mailbox holds the part of a message that other members read next.
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
   IssuedOperations issued;
-  Barrier job_barrier;  // used only in rank 0's block
+  Barrier job_barrier;
   Barrier group_barrier;
   std::uint64_t message_bytes;  // size of the whole message; during `split`, the color
   std::array<std::byte, kMailboxBytes> mailbox;
@@ -63,7 +63,7 @@ class LocalJob::LocalTeam final : public Team {
     RankBlock& first = job_.block(members_.front());
     job_.block(members_[own_index_]).steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
-    // A complete barrier passes even after an abort, because a rank may be lost just after the last row.
+    // If all members have arrived, the barrier passes even after an abort: a rank may be lost just after the last row.
     (is_whole_job_ ? first.job_barrier : first.group_barrier).arrive_and_wait(size(), *this);
   }
 
@@ -127,7 +127,7 @@ class LocalJob::LocalTeam final : public Team {
  private:
   LocalJob& job_;
   std::vector<int> members_;  // ranks in the job
-  int own_index_;             // index into members_
+  int own_index_;  // index into members_
   bool is_whole_job_;
 };
 
@@ -142,8 +142,8 @@ LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(SharedState)
 
 LocalJob::~LocalJob() { munmap(shared_, mapped_bytes_); }
 
-LocalJob::RankBlock& LocalJob::block(int world_rank) const {
-  return reinterpret_cast<RankBlock*>(reinterpret_cast<std::byte*>(shared_) + sizeof(SharedState))[world_rank];
+LocalJob::RankBlock& LocalJob::block(int rank) const {
+  return reinterpret_cast<RankBlock*>(reinterpret_cast<std::byte*>(shared_) + sizeof(SharedState))[rank];
 }
 
 std::unique_ptr<Team> LocalJob::team(int rank) {

@@ -1,6 +1,6 @@
 #pragma once
-// A job with ranks that are threads of this process and of forked processes. They share its state in an anonymous shared
-// mapping, which is created before the first fork.
+// A job on one host: its ranks are threads of this process and of processes that it forks. They share the job's state
+// in an anonymous shared mapping, which is created before the first fork.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@ class LocalJob final : public Job {
   struct RankBlock;
   class LocalTeam;
 
-  RankBlock& block(int world_rank) const;
+  RankBlock& block(int rank) const;
 
   int ranks_;
   std::size_t mapped_bytes_;

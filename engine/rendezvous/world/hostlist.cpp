@@ -76,7 +76,7 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
 
 /// Expands a name such as "r[1-2]n[1-2]" and appends its hosts to `hosts`: r1n1, r1n2, r2n1, r2n2.
 void expand_name(std::string_view name, std::string_view hostlist, std::vector<std::string>& hosts) {
-  std::vector<std::string> prefixes{""};  // all expansions of the text before `name`
+  std::vector<std::string> prefixes{""};  // all expansions of the text that is already removed from `name`
   const auto append_each = [&](const std::vector<std::string>& suffixes) {
     if (prefixes.size() * suffixes.size() > kMaxHosts - hosts.size())
       throw_invalid(hostlist, fmt::format("names more than {} hosts", kMaxHosts));

@@ -64,7 +64,7 @@ const std::vector<LauncherEntry>& launcher_table() {
        .host = {},
        .identity = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID"},
        .daemons = {"slurmstepd"},
-       .is_process = is_slurm_task,
+       .has_started_process = is_slurm_task,
        .local_size_from = slurm_local_size,
        .hosts_from = slurm_first_hosts,
        .port_from = slurm_port},
@@ -82,7 +82,7 @@ const std::vector<LauncherEntry>& launcher_table() {
        .identity = {"TORCHELASTIC_RUN_ID"},
        .daemons = {},
        .port_from = torchrun_port,
-       .agents = "GROUP_WORLD_SIZE"},
+       .agent_count = "GROUP_WORLD_SIZE"},
       {.name = "openmpi",
        .title = "Open MPI",
        .start_remedy =

@@ -34,15 +34,15 @@ struct LauncherEntry {
   std::vector<std::string_view> daemons;
   // Functions for values that need more than one variable. Null: use the variables above.
   /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most variables.
-  bool (*is_process)(Environment) = nullptr;
+  bool (*has_started_process)(Environment) = nullptr;
   std::optional<int> (*local_size_from)(Environment) = nullptr;
   /// Candidates for the host of process 0.
   std::vector<std::string> (*hosts_from)(Environment) = nullptr;
   /// Port at which process 0 listens.
   int (*port_from)(Environment) = nullptr;
-  /// Variable with the number of this launcher's agents, if another launcher may start one agent as each of its
-  /// processes.
-  const char* agents = nullptr;
+  /// Variable with the number of this launcher's agents, which start its processes. Set if another launcher may start
+  /// the agents as its own processes: torchrun under srun.
+  const char* agent_count = nullptr;
 };
 
 /// Returns all launchers. If several give this process the same rank and size, the first one counts.

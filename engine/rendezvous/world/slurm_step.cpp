@@ -39,7 +39,7 @@ std::optional<std::uint64_t> read_number(Environment environment, std::initializ
 /// Returns the number of tasks on the node with index `node`, or nothing if `text` is invalid. An example of `text` is
 /// "2(x3),1": two tasks on each of the first three nodes, one on the fourth.
 std::optional<int> parse_tasks_on_node(std::string_view text, std::uint64_t node) {
-  std::uint64_t end_node = 0;  // end of the nodes of the parts so far
+  std::uint64_t end_node = 0;  // index after the last node of the parts so far
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));

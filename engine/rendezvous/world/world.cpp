@@ -23,24 +23,24 @@ constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
 constexpr std::string_view kNone = "none";
 constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
-/// An environment variable that is set and not empty.
-struct SetVariable {
-  std::string variable;  // its name
+/// Name and text of an environment variable that is set and not empty.
+struct VariableSetting {
+  std::string variable;
   std::string text;
 };
 
-std::string to_text(const SetVariable& setting) {
+std::string to_text(const VariableSetting& setting) {
   return fmt::format("{}={}", setting.variable, printable_value(setting.text));
 }
 
 /// Returns the first of `variables` that is set.
-std::optional<SetVariable> find_first_set(Environment environment, const VariableNames& variables) {
+std::optional<VariableSetting> find_first_set(Environment environment, const VariableNames& variables) {
   for (const char* variable : variables)
-    if (auto text = environment(variable); text && !text->empty()) return SetVariable{variable, *std::move(text)};
+    if (auto text = environment(variable); text && !text->empty()) return VariableSetting{variable, *std::move(text)};
   return std::nullopt;
 }
 
-struct NumericVariable : SetVariable {
+struct NumericVariable : VariableSetting {
   int value = 0;
 };
 
@@ -83,7 +83,7 @@ std::string to_text(const LauncherClaim& claim) {
 LauncherClaim read_claim(Environment environment, const LauncherEntry& launcher) {
   LauncherClaim claim{&launcher, {}, {}};
   if (!find_first_set(environment, launcher.required_any)) return claim;
-  if (launcher.is_process && !launcher.is_process(environment)) return claim;
+  if (launcher.has_started_process && !launcher.has_started_process(environment)) return claim;
   claim.rank = read_number(environment, launcher.rank);
   claim.size = read_number(environment, launcher.size, 1);
   if (claim.is_complete() && claim.rank->value >= claim.size->value)
@@ -121,7 +121,7 @@ void require_complete(const LauncherClaim& claim) {
 /// there, although the user probably wants one for each task.
 void reject_lone_process_in_allocation(Environment environment, const LauncherEntry& slurm) {
   const auto job_id = find_first_set(environment, slurm.required_any);
-  if (!job_id || slurm.is_process(environment)) return;
+  if (!job_id || slurm.has_started_process(environment)) return;
   auto count = read_number(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
   std::string_view unit = "tasks";
   if (!count) {
@@ -139,7 +139,7 @@ void reject_lone_process_in_allocation(Environment environment, const LauncherEn
 /// Slurm task may be an agent of torchrun or a daemon of mpirun.
 void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<LauncherClaim>& claims,
                           std::vector<std::string>& notes) {
-  const auto drop_outside_of = [&](const LauncherEntry* launcher, const auto& is_outer) {
+  const auto drop_claims_outside = [&](const LauncherEntry* launcher, const auto& is_outer) {
     const LauncherClaim inner_claim = *std::ranges::find(claims, launcher, &LauncherClaim::launcher);
     std::erase_if(claims, [&](const LauncherClaim& claim) {
       if (claim.launcher == launcher || !is_outer(claim)) return false;
@@ -153,9 +153,10 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
   };
   // If an outer launcher has as many processes as torchrun has agents, these processes are the agents.
   for (const LauncherEntry& entry : launcher_table()) {
-    if (!entry.agents || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
-    const auto agents = read_number(environment, {entry.agents}, 1);
-    if (agents) drop_outside_of(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
+    if (!entry.agent_count || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
+    const auto agents = read_number(environment, {entry.agent_count}, 1);
+    if (!agents) continue;
+    drop_claims_outside(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
   // Of several launchers with daemons, such as mpirun in a Slurm step, the one with the nearest daemon started this
   // process.
@@ -164,7 +165,7 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
   for (const Ancestor& ancestor : ancestors())
     for (const LauncherClaim& claim : claims)
       if (std::ranges::find(claim.launcher->daemons, ancestor.command) != claim.launcher->daemons.end())
-        return drop_outside_of(claim.launcher, has_daemon);
+        return drop_claims_outside(claim.launcher, has_daemon);
 }
 
 /// Returns the claim of the launcher that BUSBW_LAUNCHER names. Throws UsageError if that launcher gives no rank and
@@ -174,7 +175,7 @@ LauncherClaim require_claim_of(Environment environment, std::string_view launche
   const LauncherClaim claim = read_claim(environment, launcher);
   if (claim.is_complete()) return claim;
   require_complete(claim);
-  if (launcher.is_process) reject_lone_process_in_allocation(environment, launcher);
+  if (launcher.has_started_process) reject_lone_process_in_allocation(environment, launcher);
   throw UsageError(fmt::format("{}={}, but {} and {} do not give the rank and size of this process; {}, {}", kLauncher,
                                printable_value(launcher_name), launcher.rank.front(), launcher.size.front(),
                                launcher.start_remedy, kAloneRemedy));
@@ -217,7 +218,7 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
     if (!complete.empty()) return complete.front();
     for (const LauncherClaim& claim : partial) {
       require_complete(claim);
-      if (claim.launcher->is_process) reject_lone_process_in_allocation(environment, *claim.launcher);
+      if (claim.launcher->has_started_process) reject_lone_process_in_allocation(environment, *claim.launcher);
     }
     return std::nullopt;
   }
@@ -252,11 +253,10 @@ std::optional<StoreAddress> loopback_store_address(Environment environment, cons
   return TcpStoreAddress{{"127.0.0.1"}, port};
 }
 
-/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. May set `identity`, see above. Throws
-/// UsageError if no address is known.
-StoreAddress find_store_address(Environment environment, const LauncherClaim& claim,
-                                const std::optional<NumericVariable>& local_size, Ancestors (*ancestors)(),
-                                std::string& identity) {
+/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. May set `identity` as
+/// loopback_store_address does. Throws UsageError if no address is known.
+StoreAddress find_store_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
+                                Ancestors (*ancestors)(), std::string& identity) {
   const LauncherEntry& launcher = *claim.launcher;
   if (const auto text = environment(kRendezvous)) return parse_store_address(*text);
 
@@ -266,7 +266,7 @@ StoreAddress find_store_address(Environment environment, const LauncherClaim& cl
   } else if (const auto host = find_first_set(environment, launcher.host)) {
     address.hosts = {require_host(host->text, host->variable)};
   }
-  const bool on_one_node = local_size && local_size->value == claim.size->value;
+  const bool on_one_node = local_size == claim.size->value;
   // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
   const bool is_loopback = address.hosts == std::vector<std::string>{"localhost"};
   const bool has_processes_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
@@ -283,17 +283,14 @@ StoreAddress find_store_address(Environment environment, const LauncherClaim& cl
 }
 
 /// Returns the number of processes on this node, if the launcher gives it.
-std::optional<NumericVariable> find_local_size(Environment environment, const LauncherEntry& launcher) {
-  if (launcher.local_size_from) {
-    const auto size = launcher.local_size_from(environment);
-    if (!size) return std::nullopt;
-    return NumericVariable{{}, *size};
-  }
-  return read_number(environment, launcher.local_size, 1);
+std::optional<int> find_local_size(Environment environment, const LauncherEntry& launcher) {
+  if (launcher.local_size_from) return launcher.local_size_from(environment);
+  const auto size = read_number(environment, launcher.local_size, 1);
+  return size ? std::optional(size->value) : std::nullopt;
 }
 
 /// Sets rank, size and node of this process. Returns the number of processes on this node, if the launcher gives it.
-std::optional<NumericVariable> read_process(Environment environment, const LauncherClaim& claim, World& world) {
+std::optional<int> read_process(Environment environment, const LauncherClaim& claim, World& world) {
   const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;
   world.rank = claim.rank->value;
@@ -302,7 +299,7 @@ std::optional<NumericVariable> read_process(Environment environment, const Launc
   const auto local_size = find_local_size(environment, launcher);
   const auto local_rank = read_number(environment, launcher.local_rank);
   world.local_rank = local_rank ? local_rank->value : 0;
-  world.local_size = local_size ? local_size->value : world.local_rank + 1;
+  world.local_size = local_size.value_or(world.local_rank + 1);
   if (world.local_rank >= world.local_size || world.local_size > world.size)
     throw UsageError(
         fmt::format("{} of {} processes on this node and {} in the job ({}): allowed are at most as many "
@@ -328,12 +325,6 @@ double find_join_limit_s(Environment environment) {
   }
   const bool in_pod = environment("JOB_COMPLETION_INDEX") || environment("KUBERNETES_SERVICE_HOST");
   return in_pod ? kKubernetesLimitS : kDefaultLimitS;
-}
-
-World detect_process(Environment environment, Ancestors (*ancestors)()) {
-  World world;
-  if (const auto claim = select_claim(environment, ancestors, world.notes)) read_process(environment, *claim, world);
-  return world;
 }
 
 World detect_world(Environment environment, Ancestors (*ancestors)()) {

@@ -1,6 +1,6 @@
 #pragma once
-// Determines which process of its job this one is, and the address of the job's rendezvous store, from the launcher's
-// environment variables (launcher_table.hpp).
+// Reads this process's rank and its job's size from the launcher's environment variables (launcher_table.hpp), and
+// determines the address of the job's rendezvous store.
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,9 +28,6 @@ struct World {
 /// Detects this process's position from the environment. For nested launchers it also reads the process's ancestors.
 /// Throws UsageError if variables are invalid or contradictory, or if one of several processes would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
-
-/// Like detect_world, but leaves `store` and `token` empty, for processes that find each other in another way (MPI).
-World detect_process(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
 /// Returns BUSBW_JOIN_TIMEOUT_S, or the default of 60 s (600 s in a Kubernetes pod). Throws UsageError if it is
 /// invalid.

@@ -55,12 +55,12 @@ CREATE INDEX series_by_run ON series(run);
 CREATE INDEX series_by_kind ON series(collective, dtype);
 """
 """files: one row per log; runs: one per table of a log; series: one per configuration of a run; points: one per
-measurement. `series.member` is the group of ranks, `Row.group`."""
+measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
 
 _LOCK_LIMIT_S = 60
 _POLL_S = 0.05
 _LOGS_PER_COMMIT = 200
-"""Number of logs per commit. If the first indexing of a large store is killed, at most these are lost."""
+"""Number of logs per commit. If the first indexing of a large store is killed, at most this work is lost."""
 
 _Result = TypeVar("_Result")
 
@@ -115,34 +115,34 @@ class Index:
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
         if not self.store.is_dir():
-            return self._update_connection(_connect(":memory:"))
+            return self._update_index(_connect(":memory:"))
         try:
             with _hold_lock(self.store / LOCK):
                 return self._open_index_file(rebuild=rebuild)
         except (OSError, sqlite3.OperationalError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.messages.append(f"the index cannot be stored in {self.store} ({reason}); it was built in memory")
-            return self._update_connection(_connect(":memory:"))
+            return self._update_index(_connect(":memory:"))
 
     def _open_index_file(self, *, rebuild: bool) -> sqlite3.Connection:
         path = self.store / INDEX
         if rebuild:
             _remove_index(path)
         try:
-            return self._update_connection(_connect(str(path)))
+            return self._update_index(_connect(str(path)))
         except sqlite3.OperationalError:
             raise  # not damage: for example, the file is locked or read-only
         except sqlite3.DatabaseError as error:
             self.messages.append(f"the index was damaged ({error}) and has been rebuilt")
             _remove_index(path)
-            return self._update_connection(_connect(str(path)))
+            return self._update_index(_connect(str(path)))
 
-    def _update_connection(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        """Brings the connected index up to date and returns `connection`; closes it if that fails."""
+    def _update_index(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """Brings the index at a connection up to date and returns the connection; closes it if that fails."""
         try:
             if _read_version(connection) != VERSION:
                 _make_tables(connection)
-            _update(connection, {entry.name: entry for entry in entries(self.store)})
+            _update_logs(connection, {entry.name: entry for entry in entries(self.store)})
         except BaseException:
             connection.close()
             raise
@@ -214,15 +214,17 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _update(connection: sqlite3.Connection, stored: dict[str, StoreEntry]) -> None:
-    """Removes the logs that are not in `stored`, the entries by name, and indexes the new and changed ones."""
+def _update_logs(connection: sqlite3.Connection, entries_by_name: dict[str, StoreEntry]) -> None:
+    """Removes the logs that are no longer in the store, and indexes the new and changed ones."""
     indexed = {
         name: (size_bytes, mtime_ns)
         for name, size_bytes, mtime_ns in connection.execute("SELECT name, size_bytes, mtime_ns FROM files")
     }
-    removed = indexed.keys() - stored.keys()
+    removed = indexed.keys() - entries_by_name.keys()
     changed = [
-        entry for name, entry in stored.items() if indexed.get(name) != (entry.size_bytes, _indexed_mtime_ns(entry))
+        entry
+        for name, entry in entries_by_name.items()
+        if indexed.get(name) != (entry.size_bytes, _indexed_mtime_ns(entry))
     ]
     if removed:
         with _transaction(connection):

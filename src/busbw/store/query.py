@@ -1,6 +1,6 @@
-"""Queries of the index: runs that match a filter, and their points.
+"""Queries of the index: runs that match a filter, and their series and points.
 
-A run here is one table of a log, a series one configuration of a run, and a point one measurement (see rows.py).
+A run here is one table of a log, a series is one configuration of a run, and a point is one measurement (see rows.py).
 """
 
 import sqlite3
@@ -128,7 +128,7 @@ class MeasuredSeries(NamedTuple):
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
-    """Returns the matching runs, newest first, with the values of their matching configurations only."""
+    """Returns the matching runs, newest first. Their sizes, types and busbw are those of the matching series only."""
     where, values = _where_clause(wanted)
     rows = connection.execute(
         f"SELECT {_RUN_COLUMNS},"
@@ -136,7 +136,7 @@ def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | No
         " min(min_bytes), max(max_bytes), max(peak_busbw_gbps)"
         " FROM runs JOIN files ON files.id = runs.file LEFT JOIN series ON series.run = runs.id"
         f"{where} GROUP BY runs.id ORDER BY time_s DESC, name DESC, number DESC LIMIT ?",
-        (*values, -1 if limit is None else limit),
+        (*values, _limit_value(limit)),
     )
     return [_decode_run_row(row) for row in rows]
 
@@ -150,10 +150,10 @@ def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
 
 
 def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[MeasuredSeries]:
-    """Yields the matching configurations, one item per placement. Cycles of a size are averaged.
+    """Yields the matching series, one item per placement. Cycles of a size are averaged.
 
-    Without a placement in the filter, out-of-place and unstated placements are used. Measurements with wrong data are
-    omitted; `count_wrong` counts them.
+    If the filter has no placement, in-place measurements are omitted. Measurements with wrong data are always omitted;
+    `count_wrong` counts them.
     """
     where, values = _where_clause(wanted)
     series_columns = {
@@ -165,15 +165,15 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
             values,
         )
     }
-    condition, values = _timed_points_clause(wanted)
+    points_where, points_values = _timed_points_clause(wanted)
     rows = connection.execute(
-        f"SELECT series, placement, size_bytes, avg(time_us) FROM points{condition} AND coalesce(wrong, 0) = 0"
+        f"SELECT series, placement, size_bytes, avg(time_us) FROM points{points_where} AND coalesce(wrong, 0) = 0"
         " GROUP BY series, size_bytes, placement",
-        values,
+        points_values,
     )
-    for series_id, points in groupby(rows, key=itemgetter(0)):
+    for series_id, series_rows in groupby(rows, key=itemgetter(0)):
         times_by_placement: dict[Placement, dict[int, float]] = {}
-        for _, placement, size_bytes, time_us in points:
+        for _, placement, size_bytes, time_us in series_rows:
             times_by_placement.setdefault(placement, {})[size_bytes] = time_us
         for placement, times_us in times_by_placement.items():
             yield MeasuredSeries._make((*series_columns[series_id], placement, times_us))
@@ -181,9 +181,9 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
 
 def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, int]:
     """Returns how many measurements `list_measured` omits because of wrong data, and in how many runs."""
-    condition, values = _timed_points_clause(wanted)
+    where, values = _timed_points_clause(wanted)
     counts: tuple[int, int] = connection.execute(
-        f"SELECT count(*), count(DISTINCT series.run) FROM points JOIN series ON series.id = points.series{condition}"
+        f"SELECT count(*), count(DISTINCT series.run) FROM points JOIN series ON series.id = points.series{where}"
         " AND wrong > 0",
         values,
     ).fetchone()
@@ -204,7 +204,7 @@ def _timed_points_clause(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
 
 
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[StoredPoint]:
-    """Yields the matching points, newest run first, within a run by configuration and size."""
+    """Yields the matching points: those of the newest run first, within a run by series and size."""
     where, values = _where_clause(wanted, points=True)
     rows = connection.execute(
         "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant,"
@@ -213,7 +213,7 @@ def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | 
         " FROM runs CROSS JOIN files ON files.id = runs.file CROSS JOIN series ON series.run = runs.id"
         f" CROSS JOIN points ON points.series = series.id{where}"
         " ORDER BY runs.time_s DESC, runs.id DESC, series.id, points.size_bytes LIMIT ?",
-        (*values, -1 if limit is None else limit),
+        (*values, _limit_value(limit)),
     )
     for row in rows:
         yield StoredPoint(*row)
@@ -229,6 +229,10 @@ def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
     return count
 
 
+def _limit_value(limit: int | None) -> int:
+    return -1 if limit is None else limit  # SQLite returns all rows for LIMIT -1
+
+
 def _decode_run_row(row: tuple[Any, ...]) -> RunRow:
     fields = dict(zip(RunRow.__struct_fields__, row, strict=True))
     fields["complete"] = None if fields["complete"] is None else bool(fields["complete"])  # SQLite has 0 and 1
@@ -238,7 +242,8 @@ def _decode_run_row(row: tuple[Any, ...]) -> RunRow:
 def _where_clause(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:
     """Returns the filter as an SQL WHERE clause and its values.
 
-    With `points`, sizes and placement select points; without, sizes select the series that cover them.
+    With `points`, the filter's sizes and placement select points. Otherwise its sizes select the series with a range of
+    sizes that overlaps them.
     """
     conditions: list[tuple[str, Any]] = [
         ("series.collective = ?", wanted.collective),

@@ -80,11 +80,11 @@ def parse_time_s(time: str | None) -> float | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        parsed_times = (_parse_format(text, time_format) for time_format in _TIME_FORMATS)
-        first_parsed = next((parsed for parsed in parsed_times if parsed), None)
-        if first_parsed is None:
+        parsed_moments = (_parse_format(text, time_format) for time_format in _TIME_FORMATS)
+        first_moment = next((parsed for parsed in parsed_moments if parsed), None)
+        if first_moment is None:
             return None
-        moment = first_parsed
+        moment = first_moment
     try:
         time_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
         datetime.fromtimestamp(time_s, timezone.utc)  # raises for a time that cannot be printed
@@ -127,7 +127,7 @@ def _circumstances(table: Table) -> dict[str, str]:
 
 
 def _configuration(table: Table, row: Row) -> tuple[object, ...]:
-    """Returns the columns `collective` to `variant` of the row's series."""
+    """Returns the columns `collective` to `variant` of the table `series` for the row."""
     ranks = table.ranks_of(row)
     return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 

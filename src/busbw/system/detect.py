@@ -33,7 +33,7 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
     """Detected properties of a machine. A property that cannot be read is None."""
 
     gpus: tuple[str, ...] | None
-    """Names of the GPUs. None if no driver answers, which does not mean that there are no GPUs."""
+    """Names of the GPUs. None if no driver answers; the machine may still have GPUs."""
     ports: tuple[NetworkPort, ...]
     processor: str | None
     """Model of the CPU."""
@@ -60,7 +60,7 @@ def detect_machine(root: Path = Path("/")) -> DetectedMachine:
 
 
 def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
-    """Returns the matching system with the machine's own NICs, and a sentence that explains the choice."""
+    """Returns the matching system with the machine's own NICs, and a text that explains the choice."""
     if not machine.gpus:
         reason = "no GPU driver answers" if machine.gpus is None else "no GPU found"
         return find("host"), f"{reason}: using the host backend"
@@ -122,8 +122,9 @@ def _detect_gpus(root: Path) -> tuple[str, ...] | None:
 def _detect_rdma_ports(root: Path) -> list[NetworkPort]:
     ports = []
     for port in sorted(root.glob("sys/class/infiniband/*/ports/*")):
-        if "ACTIVE" not in (_read_text(port / "state") or "ACTIVE"):
-            continue  # a port with an unreadable state is kept
+        state = _read_text(port / "state")
+        if state and "ACTIVE" not in state:  # a port with an unreadable state is kept
+            continue
         rate = re.match(r"([\d.]+) Gb/sec", _read_text(port / "rate") or "")
         device = port.parent.parent.name
         link = (_read_text(port / "link_layer") or "").strip()
@@ -135,10 +136,11 @@ def _detect_rdma_ports(root: Path) -> list[NetworkPort]:
 def _detect_ethernet_ports(root: Path) -> list[NetworkPort]:
     ports = []
     for interface in sorted(root.glob("sys/class/net/*")):
-        if not (interface / "device").exists() or (_read_text(interface / "operstate") or "up").strip() == "down":
-            continue  # virtual interfaces have no device
-        if (interface / "device" / "infiniband").exists():
-            continue  # counted as an RDMA port
+        is_virtual = not (interface / "device").exists()
+        is_down = (_read_text(interface / "operstate") or "").strip() == "down"
+        is_rdma = (interface / "device" / "infiniband").exists()  # listed by _detect_rdma_ports
+        if is_virtual or is_down or is_rdma:
+            continue
         speed = (_read_text(interface / "speed") or "").strip()
         gbit = int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None
         ports.append(NetworkPort(name=interface.name, kind="Ethernet", gbit=gbit))

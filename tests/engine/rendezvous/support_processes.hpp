@@ -77,8 +77,8 @@ class FakeProcess {
   }
 
  private:
-  static TcpChannel connect(int port, int process, int processes, bool is_process) {
-    const ClientInfo greeting{is_process, process, processes, 1, 4711, "elsewhere"};
+  static TcpChannel connect(int port, int process, int processes, bool is_control) {
+    const ClientInfo greeting{is_control, process, processes, 1, 4711, "elsewhere"};
     for (int i = 0; i < kTimeoutMs / kTickMs; ++i) {
       ConnectResult connected = connect_to(loopback(port), kTimeoutMs / kTickMs, [] { return false; });
       if (connected.socket.is_open()) {

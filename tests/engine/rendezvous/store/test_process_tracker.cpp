@@ -17,7 +17,7 @@ ClientInfo process(int number, int processes = 3) {
 }
 ClientInfo rank_of(int number) {
   ClientInfo greeting = process(number);
-  greeting.is_process = false;
+  greeting.is_control = false;
   return greeting;
 }
 
@@ -33,10 +33,10 @@ Bytes heartbeat(Phase first, std::uint64_t first_steps, Phase second, std::uint6
 
 TEST_CASE("ProcessTracker: joined processes and their progress") {
   ProcessTracker tracker(3, 2, 10);
-  CHECK(tracker.missing() == std::vector<int>{0, 1, 2});
+  CHECK(tracker.missing_processes() == std::vector<int>{0, 1, 2});
   CHECK_FALSE(tracker.add_connection(process(1)));
   CHECK_FALSE(tracker.add_connection(rank_of(2)));
-  CHECK(tracker.missing() == std::vector<int>{0, 2});
+  CHECK(tracker.missing_processes() == std::vector<int>{0, 2});
   CHECK(tracker.host_of_process(1) == "n1");
   const Bytes bytes = heartbeat(Phase::timing, 7, Phase::check, 9);
   MessageReader reader(bytes);
@@ -69,17 +69,17 @@ TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the fir
   for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i, 2)));
   const Bytes bytes = heartbeat(Phase::warmup, 5, Phase::initialisation, 4);
   for (int tick = 0; tick < 3; ++tick) {
-    CHECK_FALSE(tracker.tick());
+    CHECK_FALSE(tracker.count_silent_tick());
     MessageReader reader(bytes);
     tracker.record_heartbeat(1, reader);
   }
-  CHECK(tracker.tick());
+  CHECK(tracker.count_silent_tick());
   REQUIRE(tracker.failure());
   CHECK(tracker.failure()->exit == ExitCode::rank_lost);
   check_names(tracker.failure()->message, {"ranks 0 to 1 (process 0, pid 100 on n0) was lost", "0.3 s"});
-  CHECK(tracker.connection_closed(1, true));
+  CHECK(tracker.record_closed_connection(1, true));
   check_names(tracker.failure()->message, {"process 0"});
-  CHECK_FALSE(tracker.fail({ExitCode::interrupted, "late"}));
+  CHECK_FALSE(tracker.record_failure({ExitCode::interrupted, "late"}));
   CHECK(tracker.wait_until_all_left(0));
 }
 
@@ -87,14 +87,14 @@ TEST_CASE("ProcessTracker: no loss after leaving or when a surplus connection cl
   ProcessTracker tracker(1, 2, 3);
   CHECK_FALSE(tracker.add_connection(process(0, 1)));
   ClientInfo rank = process(0, 1);
-  rank.is_process = false;
+  rank.is_control = false;
   for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(rank));
-  CHECK_FALSE(tracker.connection_closed(0, false));
+  CHECK_FALSE(tracker.record_closed_connection(0, false));
   CHECK_FALSE(tracker.wait_until_all_left(0));
   tracker.mark_left(0);
   CHECK(tracker.wait_until_all_left(0));
-  CHECK_FALSE(tracker.connection_closed(0, false));
-  CHECK_FALSE(tracker.connection_closed(0, true));
+  CHECK_FALSE(tracker.record_closed_connection(0, false));
+  CHECK_FALSE(tracker.record_closed_connection(0, true));
   CHECK_FALSE(tracker.failure());
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("ProcessTracker: does not wait for refused processes") {
   CHECK_FALSE(tracker.add_connection(process(0, 2)));
   tracker.mark_left(0);
   CHECK(tracker.add_connection(process(1, 3)));
-  CHECK(tracker.missing() == std::vector<int>{1});
+  CHECK(tracker.missing_processes() == std::vector<int>{1});
   CHECK(tracker.wait_until_all_left(0, true));
 }
 
@@ -126,14 +126,14 @@ TEST_CASE("ProcessTracker: reports a token mismatch once, and only for a missing
     impostor.process = number;
     CHECK(tracker.report_token_mismatch(impostor));
   }
-  CHECK(tracker.other_token().empty());
+  CHECK(tracker.token_mismatch_message().empty());
   CHECK(tracker.report_token_mismatch(process(1)));
   impostor.process = 1;
   impostor.host = "elsewhere";
   CHECK_FALSE(tracker.report_token_mismatch(impostor));
-  check_names(tracker.other_token(), {"process 1 on n1 has another token"});
+  check_names(tracker.token_mismatch_message(), {"process 1 on n1 has another token"});
   CHECK_FALSE(tracker.add_connection(process(1)));
-  CHECK(tracker.other_token().empty());
+  CHECK(tracker.token_mismatch_message().empty());
 }
 
 TEST_CASE("ProcessTracker: rejects invalid messages") {

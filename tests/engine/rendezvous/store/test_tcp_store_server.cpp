@@ -26,7 +26,7 @@ ClientInfo process_greeting(int process, int processes, int ranks_per_process = 
 }
 ClientInfo rank_greeting(int process, int processes, int ranks_per_process = 1) {
   ClientInfo greeting = process_greeting(process, processes, ranks_per_process);
-  greeting.is_process = false;
+  greeting.is_control = false;
   return greeting;
 }
 
@@ -67,7 +67,7 @@ class RunningPair {
     const std::string key = "check " + std::to_string(++checks_);
     stores_[0]->set(key, bytes_of("fine"), 1);
     return text_of(stores_[1]->get(key)) == "fine" && !server().tracker().failure() &&
-           server().tracker().missing().empty();
+           server().tracker().missing_processes().empty();
   }
   const Endpoint& where() const { return test_server_.where; }
   TcpStoreServer& server() { return test_server_.server; }
@@ -245,17 +245,17 @@ TEST_CASE("TcpStoreServer: the loss of a process with many ranks is reported onc
 TEST_CASE("TcpStoreServer: names a client with another token, without any effect on the job") {
   TestServer test_server(settings(2));
   const ProcessTracker& tracker = test_server.server.tracker();
-  CHECK(tracker.other_token().empty());
+  CHECK(tracker.token_mismatch_message().empty());
   ClientInfo wrong = process_greeting(1, 2);
   wrong.host = "\x1b[2Jhost1";
   RawClient client(test_server.where);
   client.send(client.greeting(wrong, "another"));
   CHECK(client.is_rejected());
-  check_names(tracker.other_token(), {"process 1 on \\x1b[2Jhost1", "another token", "BUSBW_TOKEN_FILE"});
-  CHECK(tracker.missing() == std::vector<int>{0, 1});
+  check_names(tracker.token_mismatch_message(), {"process 1 on \\x1b[2Jhost1", "another token", "BUSBW_TOKEN_FILE"});
+  CHECK(tracker.missing_processes() == std::vector<int>{0, 1});
   CHECK_FALSE(tracker.failure());
   const TcpChannel one = welcomed(test_server.where, process_greeting(1, 2));
-  CHECK(tracker.other_token().empty());
+  CHECK(tracker.token_mismatch_message().empty());
 }
 
 TEST_CASE("TcpStoreServer: answers another version with its own, names the client once, and the job continues") {
@@ -271,7 +271,7 @@ TEST_CASE("TcpStoreServer: answers another version with its own, names the clien
     CHECK(pair.still_works());
   }
   CHECK(pair.server().rejected_connections() == 1);
-  check_names(pair.server().tracker().other_version(), {"127.0.0.1", "version 1 ", "version 2;"});
+  check_names(pair.server().tracker().version_mismatch_message(), {"127.0.0.1", "version 1 ", "version 2;"});
   RawClient malicious(pair.where());
   malicious.send(FrameKind::hello, bytes_of("bswbrol\x1b[2J"));
   CHECK(text_of(malicious.receive_all().value_or(bytes_of("?"))).empty());
@@ -430,11 +430,11 @@ TEST_CASE("TcpStoreServer: a member with another size, number or layout gets the
 
 TEST_CASE("TcpStoreServer: knows the missing processes") {
   TestServer test_server(settings(4));
-  CHECK(test_server.server.tracker().missing() == std::vector<int>{0, 1, 2, 3});
+  CHECK(test_server.server.tracker().missing_processes() == std::vector<int>{0, 1, 2, 3});
   const TcpChannel two = welcomed(test_server.where, process_greeting(2, 4));
   const TcpChannel zero = welcomed(test_server.where, process_greeting(0, 4));
   const TcpChannel only_a_rank = welcomed(test_server.where, rank_greeting(1, 4));
-  CHECK(test_server.server.tracker().missing() == std::vector<int>{1, 3});
+  CHECK(test_server.server.tracker().missing_processes() == std::vector<int>{1, 3});
   CHECK(test_server.server.tracker().host_of_process(2) == "host2");
 }
 

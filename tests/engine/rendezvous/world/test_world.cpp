@@ -411,19 +411,6 @@ TEST_CASE("world: an empty variable counts as not set") {
   CHECK(alone(world({{"OMPI_COMM_WORLD_SIZE", ""}, {"PMI_RANK", ""}, {"SLURM_JOB_ID", ""}, {"WORLD_SIZE", ""}})));
 }
 
-TEST_CASE("detect_process: needs neither store nor token") {
-  made_up_environment() = kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_TOKEN_FILE", "/nowhere"}};
-  const World found = detect_process(look_up, [] { return Ancestors{}; });
-  CHECK(found.rank == 1);
-  CHECK(found.size == 4);
-  CHECK(found.local_size == 2);
-  CHECK(std::holds_alternative<NoStore>(found.store));
-  made_up_environment() = {};
-  CHECK(detect_process(look_up, [] { return Ancestors{}; }).size == 1);
-  made_up_environment() = kSlurmBatch;
-  CHECK_THROWS_AS(detect_process(look_up, [] { return Ancestors{}; }), UsageError);
-}
-
 TEST_CASE("find_join_limit_s: defaults and BUSBW_JOIN_TIMEOUT_S") {
   const auto limit = [](const Variables& variables) {
     made_up_environment() = variables;
