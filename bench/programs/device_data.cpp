@@ -1,5 +1,5 @@
-// Measures how fast a GPU fills and compares data with the engine's kernels, beside setting and copying the same memory
-// with CUDA. Uses one GPU and no NCCL.
+// Measures how fast a GPU fills and compares data with the engine's kernels, relative to setting and copying the same
+// memory with CUDA. Uses one GPU and no NCCL.
 //
 //   device_data [MIB]      memory size [default: 4096]
 //

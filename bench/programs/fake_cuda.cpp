@@ -7,8 +7,8 @@
 // BUSBW_PRETENDED_CAPABILITY: compute capability of the devices [default: 90 for 9.0].
 // BUSBW_PRETENDED_LOG: file for each event, wait and launch with its stream. Streams from 1000 on are captured: 1000 to
 // 1999 into graph 1, and so on. Nodes of graphs have numbers.
-// BUSBW_PRETENDED_SETTING=1: between two operations, the program makes a captured stream depend on one of its own
-// nodes.
+// BUSBW_PRETENDED_SETTING=1: acts as if the program makes a captured stream depend on a node of its own between two
+// operations, instead of on the last operation.
 // BUSBW_PRETENDED_MEMORY_LOG: file for each allocation and release of device memory, and "host" for a release of host
 // memory.
 // BUSBW_PRETENDED_IPC_LOG: file for each opening, closing and release of device memory that processes share, with its
@@ -94,8 +94,8 @@ std::vector<cudaGraphNode_t>& nodes_before(cudaStream_t stream) {
   return nodes[stream];
 }
 
-/// Makes a captured stream depend on a node of the program, between two operations, if BUSBW_PRETENDED_SETTING is 1.
-void set_node_before(cudaStream_t stream) {
+/// Makes a captured stream depend only on a new node, as a program may do, if BUSBW_PRETENDED_SETTING is 1.
+void replace_nodes_before(cudaStream_t stream) {
   static const bool is_requested = number_from("BUSBW_PRETENDED_SETTING", 0) != 0;
   if (!is_requested || graph_of(stream) == 0 || nodes_before(stream).empty()) return;
   nodes_before(stream) = {new_node()};
@@ -284,7 +284,7 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
 }
 /// First call of every operation, so it also applies BUSBW_PRETENDED_SETTING.
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  set_node_before(stream);
+  replace_nodes_before(stream);
   *status = graph_of(stream) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }

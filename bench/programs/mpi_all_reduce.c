@@ -1,6 +1,6 @@
-/* Peer of the MPI benchmark: measures MPI_Allreduce of floats over sizes as all_reduce_perf does. Prints "bytes
- * microseconds" per size. The time is the mean over ranks of the median over iterations. Arguments: first and last size
- * in bytes, factor, iterations.
+/* Program that the MPI benchmark compares with all_reduce_perf: measures MPI_Allreduce of floats over sizes in the same
+ * way. Prints "bytes microseconds" per size. The time is the mean over ranks of the median over iterations. Arguments:
+ * first and last size in bytes, factor, iterations.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Measures the rendezvous of many processes of a job over loopback. A member stands for one such process: a thread with
-// its own job and connections. A few forked processes run all members. Prints JSON.
+// Measures the rendezvous of a job's many processes over loopback. A few forked processes simulate them: a member is a
+// thread that acts as one process of the job, with its own connections. Prints JSON.
 //
 //   rendezvous MEMBERS PROCESSES
 #include <fmt/format.h>

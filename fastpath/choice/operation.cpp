@@ -43,12 +43,12 @@ Slices divided_buffer(const void* data, std::size_t bytes, int ranks) {
 }
 
 /// Returns an operation with the fields that every method has. The caller sets its buffers and its grid.
-Operation make_common(const CollectiveCall& call, const MethodConfig& config) {
+Operation make_partial_operation(const CollectiveCall& call, const MethodConfig& config) {
   Operation operation;
   operation.collective = call.collective;
   operation.method = config.method;
   operation.element = call.element;
-  operation.reduce = call.reduce;
+  operation.redop = call.redop;
   return operation;
 }
 
@@ -76,7 +76,7 @@ std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
 }
 
 Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells) {
-  Operation operation = make_common(call, config);
+  Operation operation = make_partial_operation(call, config);
   Buffers& buffers = operation.buffers;
   buffers.rank = rank;
   buffers.ranks = ranks;
@@ -121,7 +121,7 @@ bool supports_direct(const CollectiveCall& call) noexcept {
 
 Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks,
                                 int max_cells, const PeerBuffers& peers) {
-  Operation operation = make_common(call, config);
+  Operation operation = make_partial_operation(call, config);
   DirectTransfer& transfer = operation.transfer;
   transfer.rank = rank;
   transfer.ranks = ranks;

@@ -29,7 +29,7 @@ struct CollectiveCall {
   void* receive = nullptr;
   std::size_t bytes = 0;  ///< size of NCCL's `count` elements; all-gather, reduce-scatter, alltoall: one rank's part
   ElementType element = ElementType::bytes;
-  Redop reduce = Redop::sum;  ///< ignored by collectives that do not reduce
+  Redop redop = Redop::sum;  ///< ignored by collectives that do not reduce
   int root = 0;               ///< used by broadcast
 };
 
@@ -41,7 +41,7 @@ struct Operation {
   Collective collective = Collective::all_reduce;
   Method method = Method::exchange;
   ElementType element = ElementType::bytes;
-  Redop reduce = Redop::sum;
+  Redop redop = Redop::sum;
   Buffers buffers;          ///< used by exchange and two_shot
   DirectTransfer transfer;  ///< used by direct
   Grid grid;

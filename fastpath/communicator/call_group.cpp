@@ -25,15 +25,18 @@ bool is_verified(const PendingCall& pending) {
 /// has memory for the inputs of one call. First NCCL gathers the inputs of all calls in one group. Then each call is
 /// queued, followed by its check.
 ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
-  for (const PendingCall& pending : calls)
-    if (is_verified(pending) && (pending.fast_communicator->clique->begin_ordered(pending.stream) != cudaSuccess ||
-                                 pending.fast_communicator->verifier->begin(pending.stream) != cudaSuccess))
+  for (const PendingCall& pending : calls) {
+    if (!is_verified(pending)) continue;
+    const FastCommunicator& fast = *pending.fast_communicator;
+    if (fast.clique->begin_ordered(pending.stream) != cudaSuccess ||
+        fast.verifier->queue_wait_for_previous_check(pending.stream) != cudaSuccess)
       return ncclUnhandledCudaError;
+  }
   ncclResult_t result = nccl.group_start();
   try {
     for (const PendingCall& pending : calls)
       if (result == ncclSuccess && is_verified(pending))
-        result = pending.fast_communicator->verifier->gather(nccl, pending.call, pending.stream);
+        result = pending.fast_communicator->verifier->queue_gather(nccl, pending.call, pending.stream);
   } catch (const std::exception& error) {  // no memory for the inputs; the group must be ended nevertheless
     print_stderr("libbusbw_nccl.so", error.what());
     result = ncclUnhandledCudaError;
@@ -41,9 +44,10 @@ ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const R
   if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
   for (const PendingCall& pending : calls) {
     if (result == ncclSuccess) result = queue_call(pending);
-    if (result == ncclSuccess && is_verified(pending) &&
-        (pending.fast_communicator->verifier->check(pending.call, pending.stream) != cudaSuccess ||
-         pending.fast_communicator->clique->end_ordered(pending.stream) != cudaSuccess))
+    if (result != ncclSuccess || !is_verified(pending)) continue;
+    const FastCommunicator& fast = *pending.fast_communicator;
+    if (fast.verifier->queue_check(pending.call, pending.stream) != cudaSuccess ||
+        fast.clique->end_ordered(pending.stream) != cudaSuccess)
       result = ncclUnhandledCudaError;
   }
   return result;
@@ -146,11 +150,11 @@ CallGroup& CallGroup::of_this_thread() {
 void CallGroup::discard() {
   if (nesting_depth_ > 0) --nesting_depth_;
   if (nesting_depth_ > 0) return;
-  pending_.clear();
+  pending_calls_.clear();
   clear_streams();
   new_communicators_.clear();
   window_registrations_.clear();
-  finalized_.clear();
+  finalized_communicators_.clear();
 }
 
 StreamUse& CallGroup::find_or_add_stream(ncclComm_t communicator, cudaStream_t stream) {
@@ -169,7 +173,7 @@ void CallGroup::clear_streams() noexcept {
 }
 
 ncclResult_t CallGroup::before_end() noexcept try {
-  if (nesting_depth_ == 1 && has_several_streams_ && !pending_.empty())
+  if (nesting_depth_ == 1 && has_several_streams_ && !pending_calls_.empty())
     join_streams(stream_uses_, /*only_mixed=*/false);
   return ncclSuccess;
 } catch (const std::exception& error) {
@@ -182,11 +186,11 @@ ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept 
   if (nesting_depth_ > 0) return result;
   const auto group_streams = has_several_streams_ ? std::exchange(stream_uses_, {}) : std::vector<StreamUse>();
   clear_streams();
-  auto pending = std::exchange(pending_, {});
-  sort_by_communicator(pending);
+  auto pending_calls = std::exchange(pending_calls_, {});
+  sort_by_communicator(pending_calls);
   auto new_communicators = std::exchange(new_communicators_, {});
   auto window_registrations = std::exchange(window_registrations_, {});
-  const auto finalized = std::exchange(finalized_, {});
+  const auto finalized_communicators = std::exchange(finalized_communicators_, {});
   // ncclInProgress: the group has a non-blocking communicator. The pending fast-path calls must still be queued. New
   // communicators and windows are not ready yet, so they get no fast path.
   const bool is_in_progress = result == ncclInProgress;
@@ -204,8 +208,8 @@ ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept 
   }
   for (const WindowRegistration& registration : window_registrations)
     if (result == ncclSuccess) result = record_window(registration, nccl);
-  if (result == ncclSuccess) result = queue_group_calls(pending, group_streams, nccl);
-  for (const auto& fast_communicator : finalized)
+  if (result == ncclSuccess) result = queue_group_calls(pending_calls, group_streams, nccl);
+  for (const auto& fast_communicator : finalized_communicators)
     if (result == ncclSuccess) result = fast_communicator->finish();
   return result == ncclSuccess && is_in_progress ? ncclInProgress : result;
 }

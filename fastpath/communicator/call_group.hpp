@@ -59,7 +59,7 @@ class CallGroup {
   void discard();
 
   void add_fast_call(const PendingCall& pending) {
-    pending_.push_back(pending);
+    pending_calls_.push_back(pending);
     find_or_add_stream(pending.communicator, pending.stream).device = pending.fast_communicator->clique->device();
   }
   void add_delegated_call(ncclComm_t communicator, cudaStream_t stream) {
@@ -69,7 +69,9 @@ class CallGroup {
   void add_new_communicator(ncclComm_t* communicator) { new_communicators_.push_back(communicator); }
   void add_window(const WindowRegistration& registration) { window_registrations_.push_back(registration); }
   /// Adds a communicator that is finalized at the end of the group.
-  void add_finalized(std::shared_ptr<FastCommunicator> communicator) { finalized_.push_back(std::move(communicator)); }
+  void add_finalized(std::shared_ptr<FastCommunicator> communicator) {
+    finalized_communicators_.push_back(std::move(communicator));
+  }
 
  private:
   StreamUse& find_or_add_stream(ncclComm_t communicator, cudaStream_t stream);
@@ -77,12 +79,12 @@ class CallGroup {
 
   static constinit thread_local int nesting_depth_;  // number of open ncclGroupStart calls
 
-  std::vector<PendingCall> pending_;
+  std::vector<PendingCall> pending_calls_;
   std::vector<StreamUse> stream_uses_;
   bool has_several_streams_ = false;  // true if at least one communicator uses several streams
   std::vector<ncclComm_t*> new_communicators_;
   std::vector<WindowRegistration> window_registrations_;
-  std::vector<std::shared_ptr<FastCommunicator>> finalized_;
+  std::vector<std::shared_ptr<FastCommunicator>> finalized_communicators_;
 };
 
 /// Queues one call. Prints a failure to stderr, because ncclGetLastError does not report it.

@@ -26,7 +26,7 @@ CliqueRank::~CliqueRank() {
   if (cudaDeviceSynchronize() == cudaSuccess) return;
   cudaGetLastError();  // clears the error, so that the program does not find it
   // Kernels may still run, so their memory must not be reused.
-  scratch_->give_up();
+  scratch_->leak();
   reservation_.leak();
 }
 
@@ -70,7 +70,7 @@ void CliqueRank::drain_windows() noexcept {
                     stream);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
     const bool calls_have_ended = *std::min_element(call_tags.begin(), call_tags.end()) >= last_tag();
-    if (calls_have_ended && graph_order_.is_empty()) break;
+    if (calls_have_ended && graph_order_.has_no_captures()) break;
     unchanged_polls = calls_have_ended && graph_tags == previous_graph_tags ? unchanged_polls + 1 : 0;
     previous_graph_tags = graph_tags;
     std::this_thread::sleep_for(kPollInterval);
@@ -112,7 +112,7 @@ cudaError_t CliqueRank::enqueue(const CollectiveCall& call, const MethodConfig& 
 }
 
 cudaError_t CliqueRank::begin_operation(cudaStream_t stream, bool captured) {
-  return captured ? graph_order_.begin_captured(stream, make_queue_after_calls()) : graph_order_.begin_call(stream);
+  return captured ? graph_order_.begin_captured(stream, make_queue_wait_for_calls()) : graph_order_.begin_call(stream);
 }
 
 cudaError_t CliqueRank::end_operation(cudaStream_t stream, bool captured) {
@@ -123,7 +123,7 @@ cudaError_t CliqueRank::begin_ordered(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
-  if (!captured) graph_order_.start(make_queue_after_calls());
+  if (!captured) graph_order_.start_ordering_calls(make_queue_wait_for_calls());
   return begin_operation(stream, captured);
 }
 
@@ -134,7 +134,7 @@ cudaError_t CliqueRank::end_ordered(cudaStream_t stream) {
   return error == cudaSuccess ? end_operation(stream, captured) : error;
 }
 
-GraphOrder::QueueAfterCalls CliqueRank::make_queue_after_calls() const {
+GraphOrder::QueueWaitForCalls CliqueRank::make_queue_wait_for_calls() const {
   return [this](cudaStream_t stream) { return has_calls() ? launch_wait_for_calls(stream) : cudaSuccess; };
 }
 

@@ -80,7 +80,7 @@ class CliqueRank {
   std::optional<Operation> build_operation(const CollectiveCall& call, const MethodConfig& config) const;
   cudaError_t begin_operation(cudaStream_t stream, bool captured);
   cudaError_t end_operation(cudaStream_t stream, bool captured);
-  GraphOrder::QueueAfterCalls make_queue_after_calls() const;
+  GraphOrder::QueueWaitForCalls make_queue_wait_for_calls() const;
   /// Launches an operation outside of graphs. On a new stream, it first waits for the operations on other streams.
   cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
   /// Waits on the host until all calls outside of graphs have run. Uses a kernel on a new stream, because the streams

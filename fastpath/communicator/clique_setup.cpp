@@ -62,7 +62,7 @@ class RankSetup {
   int ranks() const { return ranks_; }
 
   /// Allocates the buffer and the stream for the gathers.
-  void prepare() {
+  void prepare_gathers() {
     const ScopedDevice device(device_);
     stream_ = std::make_unique<NonBlockingStream>();
     gather_buffer_ = context_.gather_buffers.take();
@@ -80,7 +80,7 @@ class RankSetup {
   void publish_capabilities() {
     const ScopedDevice device(device_);
     cudaDeviceProp properties{};
-    own_capabilities_.layout = kLayout;
+    own_capabilities_.layout_version = kLayoutVersion;
     if (cudaGetDeviceProperties(&properties, device_) == cudaSuccess) {
       std::memcpy(own_capabilities_.gpu.data(), properties.name,
                   strnlen(properties.name, own_capabilities_.gpu.size() - 1));
@@ -118,7 +118,7 @@ class RankSetup {
       reservation_.shrink_to(Scratch::bytes_for(ranks_, cells));
       scratch_ = std::make_unique<Scratch>(ranks_, cells, all_capabilities_.front().tags_begin, context_.pool);
       scratch_->describe_memory(own_capabilities_);
-      preload(ranks_);
+      preload_kernels(ranks_);
     });
   }
 
@@ -135,15 +135,15 @@ class RankSetup {
 
   /// Returns the result after the third round. Call it once.
   SetupResult take_result() {
-    SetupResult outcome;
+    SetupResult result;
     if (!refusal_.empty() || set_refusal(not_ready_message(all_capabilities_))) {
-      outcome.refusal = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
-      return outcome;
+      result.refusal = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
+      return result;
     }
-    outcome.verifier = std::move(verifier_);
-    outcome.clique =
+    result.verifier = std::move(verifier_);
+    result.clique =
         std::make_shared<CliqueRank>(rank_, ranks_, device_, std::move(reservation_), std::move(scratch_), selector_);
-    return outcome;
+    return result;
   }
 
   /// Queues the gather of all ranks' capabilities.
@@ -234,10 +234,10 @@ std::string cuda_error_text() {
   cudaGetLastError();
   int driver = 0;
   cudaDriverGetVersion(&driver);
-  const auto text = [](int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); };
+  const auto version_text = [](int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); };
   if (error == cudaErrorInsufficientDriver && driver > 0)
-    return fmt::format("the driver supports CUDA {}, but this library needs CUDA {}", text(driver),
-                       text(CUDART_VERSION));
+    return fmt::format("the driver supports CUDA {}, but this library needs CUDA {}", version_text(driver),
+                       version_text(CUDART_VERSION));
   return fmt::format("CUDA cannot be initialized: {}", cudaGetErrorString(error));
 }
 
@@ -258,8 +258,8 @@ void report_refusal_to_peers(const std::vector<ncclComm_t>& communicators, const
     check(nccl.comm_count(communicator, &ranks));
     if (ranks < 2 || ranks > kMaxRanks) continue;
     check(nccl.comm_user_rank(communicator, &rank));
-    // The memory stays without a valid layout, so the other ranks refuse. It is never freed, because this process
-    // cannot wait for the gathers.
+    // The memory stays without a valid layout version, so the other ranks refuse. It is never freed, because this
+    // process cannot wait for the gathers.
     void* memory = nullptr;
     check(nccl.mem_alloc == nullptr ? ncclInvalidUsage : nccl.mem_alloc(&memory, sizeof(RankCapabilities) * kMaxRanks));
     auto* const all_ranks = static_cast<char*>(memory);
@@ -279,7 +279,7 @@ std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communica
   std::vector<SetupResult> results(communicators.size());
   if (const std::string reason = cuda_error_text(); !reason.empty()) {
     report_refusal_to_peers(communicators, context.nccl);
-    for (SetupResult& outcome : results) outcome.refusal = reason;
+    for (SetupResult& result : results) result.refusal = reason;
     return results;
   }
   const ScopedRelaxedCapture relaxed_capture;
@@ -292,7 +292,7 @@ std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communica
           fmt::format("it has {} ranks, and the fast path supports 2 to {}", setup->ranks(), kMaxRanks);
       continue;
     }
-    setup->prepare();
+    setup->prepare_gathers();
     setups.push_back(std::move(setup));
     result_indexes.push_back(i);
   }

@@ -22,14 +22,14 @@ constexpr const char* kLibraryName = "libbusbw_nccl.so";
 FastCommunicator::~FastCommunicator() {
   clique.reset();  // waits for the queued operations
   if (verifier) verifier->wait();
-  report_findings();
+  report_mismatches();
 }
 
 ncclResult_t FastCommunicator::finish() noexcept {
   const bool was_aborted = clique->is_aborted();
   cudaError_t error = clique->wait();
   if (verifier && error == cudaSuccess && !clique->is_aborted()) error = verifier->wait();
-  report_findings();
+  report_mismatches();
   if (error != cudaSuccess) {
     print_stderr(kLibraryName,
                  fmt::format("rank {}: waiting for queued operations: {}", clique->rank(), cudaGetErrorString(error)));
@@ -39,10 +39,10 @@ ncclResult_t FastCommunicator::finish() noexcept {
   return clique->is_aborted() && !was_aborted ? ncclInternalError : ncclSuccess;
 }
 
-void FastCommunicator::report_findings() {
+void FastCommunicator::report_mismatches() {
   if (!verifier) return;
-  if (const std::string findings = verifier->take_findings_message(); !findings.empty())
-    print_stderr(kLibraryName, findings);
+  if (const std::string message = verifier->take_mismatch_message(); !message.empty())
+    print_stderr(kLibraryName, message);
 }
 
 CommunicatorRegistry::CommunicatorRegistry() : budget_(settings().scratch_bytes) {}

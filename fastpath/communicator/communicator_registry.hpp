@@ -27,8 +27,8 @@ struct FastCommunicator : std::enable_shared_from_this<FastCommunicator> {
   std::unique_ptr<Verifier> verifier;  // null unless a collective is in mode `verify`
 
   FastCommunicator() = default;
-  /// Waits for queued operations and their checks, and reports the findings. Does not run for an aborted communicator,
-  /// because the registry keeps it until the process ends.
+  /// Waits for queued operations and their checks, and reports wrong elements. Does not run for an aborted
+  /// communicator, because the registry keeps it until the process ends.
   ~FastCommunicator();
   FastCommunicator(const FastCommunicator&) = delete;
   FastCommunicator& operator=(const FastCommunicator&) = delete;
@@ -37,7 +37,7 @@ struct FastCommunicator : std::enable_shared_from_this<FastCommunicator> {
   /// communicator is aborted.
   ncclResult_t finish() noexcept;
   /// Prints how many wrong elements finished checks have found since the previous report. Prints nothing if none.
-  void report_findings();
+  void report_mismatches();
 };
 
 /// Registry of the process. Thread-safe. Never destroyed, because threads may call NCCL until the process exits.
@@ -54,8 +54,8 @@ class CommunicatorRegistry {
   /// True if the communicator was added, with or without a fast path. False if it was created as non-blocking: then
   /// communicators that are split from it are not ready when ncclCommSplit returns.
   bool was_added(ncclComm_t communicator);
-  /// Removes a communicator that is about to be destroyed. Null if it has no fast path. Its memory is released with the
-  /// returned object, unless it was aborted.
+  /// Removes a communicator that is about to be destroyed, and returns its fast path. Null if it has none. The fast
+  /// path's memory is released with the returned object, unless the communicator was aborted.
   std::shared_ptr<FastCommunicator> remove(ncclComm_t communicator) noexcept;
 
  private:

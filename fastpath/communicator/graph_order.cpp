@@ -77,21 +77,21 @@ GraphOrder::~GraphOrder() {
   if (order_event_ != nullptr) cudaEventDestroy(order_event_);
 }
 
-void GraphOrder::create_order_event(const QueueAfterCalls& queue_after_calls) {
+void GraphOrder::create_order_event(const QueueWaitForCalls& queue_wait_for_calls) {
   const ScopedRelaxedCapture relaxed_capture;
   const NonBlockingStream stream;
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event for graphs");
   // Earlier calls have not recorded the event, so it is recorded after them here.
-  cudaError_t error = queue_after_calls(stream.get());
+  cudaError_t error = queue_wait_for_calls(stream.get());
   if (error == cudaSuccess) error = cudaEventRecord(event, stream.get());
   if (error != cudaSuccess) cudaEventDestroy(event);
   check(error, "recording an event for graphs");
   order_event_ = event;
 }
 
-void GraphOrder::start(const QueueAfterCalls& queue_after_calls) {
-  if (order_event_ == nullptr) create_order_event(queue_after_calls);
+void GraphOrder::start_ordering_calls(const QueueWaitForCalls& queue_wait_for_calls) {
+  if (order_event_ == nullptr) create_order_event(queue_wait_for_calls);
 }
 
 cudaError_t GraphOrder::begin_call(cudaStream_t stream) const noexcept {
@@ -102,7 +102,7 @@ cudaError_t GraphOrder::end_call(cudaStream_t stream) const noexcept {
   return order_event_ == nullptr ? cudaSuccess : cudaEventRecord(order_event_, stream);
 }
 
-cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueAfterCalls& queue_after_calls) {
+cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueWaitForCalls& queue_wait_for_calls) {
   StreamCapture capture;
   if (const cudaError_t error = query_capture(stream, capture); error != cudaSuccess) return error;
   if (const auto entry = captures_.find(capture.id); entry != captures_.end()) {
@@ -113,7 +113,7 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueAfterCall
   if (!are_graphs_ordered_) are_graphs_ordered_ = read_graphs_are_ordered();
   cudaGraphNode_t wait_node = nullptr;
   if (*are_graphs_ordered_) {
-    start(queue_after_calls);
+    start_ordering_calls(queue_wait_for_calls);
     // A node without predecessors, so that the graph's work before its first operation does not wait.
     if (const cudaError_t error = cudaGraphAddEventWaitNode(&wait_node, capture.graph, nullptr, 0, order_event_);
         error != cudaSuccess)
@@ -121,7 +121,7 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueAfterCall
     if (const cudaError_t error = add_dependency(stream, wait_node); error != cudaSuccess) return error;
   }
   captures_[capture.id] = {wait_node, nullptr};
-  is_empty_.store(false, std::memory_order_release);
+  has_no_captures_.store(false, std::memory_order_release);
   if (captures_.size() > kMaxCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
 }

@@ -14,9 +14,8 @@ namespace busbw::fastpath {
 /// Order of the captured operations of one communicator, the same as with NCCL:
 ///
 /// - The operations of one capture run one after another, on any streams.
-/// - Graphs run in the order of their launches, on any streams. All graphs of the communicator share one event, the
-/// order
-///   event. Each graph waits for it before its first operation and records it after its last operation.
+/// - Graphs run in the order of their launches, on any streams. All graphs of the communicator share one event (order
+///   event). Each graph waits for it before its first operation and records it after its last operation.
 /// - After the first capture, calls outside of graphs wait for the order event and record it too.
 /// - With NCCL_GRAPH_MIXING_SUPPORT=0 the program keeps this order itself, and graphs contain no event.
 ///
@@ -32,23 +31,23 @@ class GraphOrder {
   cudaError_t begin_call(cudaStream_t stream) const noexcept;
   cudaError_t end_call(cudaStream_t stream) const noexcept;
 
-  /// Queues work on a stream that completes when all earlier calls have run.
-  using QueueAfterCalls = std::function<cudaError_t(cudaStream_t)>;
+  /// Queues a wait on a stream, so that later work on the stream runs after all earlier calls outside of graphs.
+  using QueueWaitForCalls = std::function<cudaError_t(cudaStream_t)>;
 
-  /// Orders calls from now on, although nothing is captured yet. Throws EnvironmentError if CUDA cannot create an
-  /// event.
-  void start(const QueueAfterCalls& queue_after_calls);
+  /// Orders calls outside of graphs from now on, although nothing is captured yet. Throws EnvironmentError if CUDA
+  /// cannot create an event.
+  void start_ordering_calls(const QueueWaitForCalls& queue_wait_for_calls);
 
   /// Call this before an operation is captured on the stream. The graph then runs after all earlier calls. Throws
   /// EnvironmentError if CUDA cannot create an event.
-  cudaError_t begin_captured(cudaStream_t stream, const QueueAfterCalls& queue_after_calls);
+  cudaError_t begin_captured(cudaStream_t stream, const QueueWaitForCalls& queue_wait_for_calls);
   /// Call this after the operation has been captured.
   cudaError_t end_captured(cudaStream_t stream);
 
   /// True if no operation was ever captured. Thread-safe.
-  bool is_empty() const noexcept { return is_empty_.load(std::memory_order_acquire); }
+  bool has_no_captures() const noexcept { return has_no_captures_.load(std::memory_order_acquire); }
   /// True if there are graphs without events, so that it is unknown whether one of them runs.
-  bool has_unordered_graphs() const noexcept { return !is_empty() && !are_graphs_ordered_.value_or(true); }
+  bool has_unordered_graphs() const noexcept { return !has_no_captures() && !are_graphs_ordered_.value_or(true); }
   /// Waits until the launched graphs and ordered calls have run. Does not wait for graphs without events.
   cudaError_t wait() const noexcept;
 
@@ -61,13 +60,13 @@ class GraphOrder {
   /// Maximum number of captures in captures_. The end of a capture is unknown, so the oldest ones are dropped.
   static constexpr std::size_t kMaxCaptures = 4096;
 
-  void create_order_event(const QueueAfterCalls& queue_after_calls);
+  void create_order_event(const QueueWaitForCalls& queue_wait_for_calls);
 
   std::optional<bool> are_graphs_ordered_;  // false if NCCL_GRAPH_MIXING_SUPPORT=0; read from the environment when the
                                             // first operation is captured
   cudaEvent_t order_event_ = nullptr;  // recorded by each graph and ordered call; null: not created yet
   std::map<unsigned long long, CaptureNodes> captures_;  // by CUDA's capture id, which only increases
-  std::atomic<bool> is_empty_{true};
+  std::atomic<bool> has_no_captures_{true};
 };
 
 }  // namespace busbw::fastpath

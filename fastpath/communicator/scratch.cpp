@@ -49,9 +49,9 @@ void ScratchPool::close_unused(int device) {
   std::vector<char*> unused;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(opened_, [&](const auto& entry) {
+    std::erase_if(opened_memories_, [&](const auto& entry) {
       const auto& [device_and_handle, opened] = entry;
-      const bool is_removed = device_and_handle.first == device && opened.users == 0;
+      const bool is_removed = device_and_handle.first == device && opened.user_count == 0;
       if (is_removed) unused.push_back(opened.memory);
       return is_removed;
     });
@@ -65,7 +65,7 @@ void ScratchPool::clear(int device) {
   std::vector<ScratchMemory> removed;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(pooled_, [&](const auto& entry) {
+    std::erase_if(pooled_memories_, [&](const auto& entry) {
       const auto& [device_and_bytes, memory] = entry;
       const bool is_removed = device_and_bytes.first == device;
       if (is_removed) removed.push_back(memory);
@@ -83,7 +83,7 @@ void ScratchPool::prepare(int device, std::size_t bytes) {
   const std::lock_guard allocation_lock(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);
-    if (pooled_.contains({device, bytes})) return;
+    if (pooled_memories_.contains({device, bytes})) return;
   }
   close_unused(device);
 }
@@ -93,9 +93,9 @@ ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
   const std::lock_guard allocation_lock(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);
-    if (const auto entry = pooled_.find({device, bytes}); entry != pooled_.end()) {
+    if (const auto entry = pooled_memories_.find({device, bytes}); entry != pooled_memories_.end()) {
       const ScratchMemory memory = entry->second;
-      pooled_.erase(entry);
+      pooled_memories_.erase(entry);
       return memory;
     }
   }
@@ -112,9 +112,9 @@ ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
   return {static_cast<char*>(slots), static_cast<std::uint32_t*>(flag)};
 }
 
-char* ScratchPool::open(int device, const std::array<unsigned char, 64>& handle) {
+char* ScratchPool::open_peer_memory(int device, const std::array<unsigned char, 64>& handle) {
   const std::lock_guard lock(mutex_);
-  OpenedMemory& opened = opened_[{device, handle}];
+  OpenedMemory& opened = opened_memories_[{device, handle}];
   if (opened.memory == nullptr) {
     cudaIpcMemHandle_t cuda_handle;
     static_assert(sizeof cuda_handle == sizeof handle);
@@ -123,18 +123,18 @@ char* ScratchPool::open(int device, const std::array<unsigned char, 64>& handle)
     check(cudaIpcOpenMemHandle(&memory, cuda_handle, cudaIpcMemLazyEnablePeerAccess), "opening a peer's memory");
     opened.memory = static_cast<char*>(memory);
   }
-  ++opened.users;
+  ++opened.user_count;
   return opened.memory;
 }
 
-void ScratchPool::release(int device, const std::array<unsigned char, 64>& handle) {
+void ScratchPool::release_peer_memory(int device, const std::array<unsigned char, 64>& handle) {
   const std::lock_guard lock(mutex_);
-  --opened_[{device, handle}].users;
+  --opened_memories_[{device, handle}].user_count;
 }
 
 void ScratchPool::put_back(int device, std::size_t bytes, ScratchMemory memory) {
   const std::lock_guard lock(mutex_);
-  pooled_.insert({{device, bytes}, memory});
+  pooled_memories_.insert({{device, bytes}, memory});
 }
 
 Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool)
@@ -162,8 +162,8 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
 Scratch::~Scratch() {
   // After an abort, peers may still write into this memory, and this rank's kernels may still write into theirs and
   // read the flag. So the memory is leaked.
-  if (is_aborted() || is_given_up_) return;
-  for (const auto& handle : opened_handles_) pool_.release(device_, handle);
+  if (is_aborted() || is_leaked_) return;
+  for (const auto& handle : opened_handles_) pool_.release_peer_memory(device_, handle);
   pool_.put_back(device_, bytes_for(ranks_, cells_), memory_);
 }
 
@@ -194,7 +194,7 @@ void Scratch::open_peers(const std::vector<RankCapabilities>& ranks, int rank) {
       memory_of_rank[r] = reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
       continue;
     }
-    memory_of_rank[r] = pool_.open(device_, peer.handle);
+    memory_of_rank[r] = pool_.open_peer_memory(device_, peer.handle);
     opened_handles_.push_back(peer.handle);
   }
   // Layout: the slots of all lanes, then the tags of all lanes.

@@ -23,7 +23,7 @@ inline constexpr int kLanes = 2;
 
 /// Allocated memory of a rank.
 struct ScratchMemory {
-  char* slots = nullptr;             ///< in GPU memory
+  char* slots = nullptr;             ///< slots and tags of all lanes, in GPU memory
   std::uint32_t* aborted = nullptr;  ///< abort flag in host memory, mapped for the GPU
 };
 
@@ -46,18 +46,18 @@ class ScratchPool {
   /// Returns memory of that size on the current device, from the pool if possible. Otherwise frees the pool's memory of
   /// other sizes before it allocates. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
-  /// Returns memory to the pool. Like release(), it does not wait for a thread that frees memory.
+  /// Returns memory to the pool. Like release_peer_memory(), it does not wait for a thread that frees memory.
   void put_back(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Opens another process's memory and returns its address for the current device. Throws EnvironmentError.
-  char* open(int device, const std::array<unsigned char, 64>& handle);
+  char* open_peer_memory(int device, const std::array<unsigned char, 64>& handle);
   /// Ends one use of opened memory, which stays open for later communicators.
-  void release(int device, const std::array<unsigned char, 64>& handle);
+  void release_peer_memory(int device, const std::array<unsigned char, 64>& handle);
 
  private:
   struct OpenedMemory {
     char* memory = nullptr;
-    int users = 0;
+    int user_count = 0;
   };
 
   /// Closes the memory of other processes that this process does not use. `device` must be the current device.
@@ -69,8 +69,9 @@ class ScratchPool {
   // By device. Held while CUDA may wait for work on the GPU, and locked before mutex_.
   std::map<int, std::mutex> allocation_mutexes_;
   std::mutex mutex_;
-  std::multimap<std::pair<int, std::size_t>, ScratchMemory> pooled_;  // by device and bytes
-  std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory> opened_;  // by device and CUDA IPC handle
+  std::multimap<std::pair<int, std::size_t>, ScratchMemory> pooled_memories_;  // by device and bytes
+  std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory>
+      opened_memories_;  // by device and CUDA IPC handle
 };
 
 /// Scratch memory of one rank, on the device that is current at construction. The constructor throws EnvironmentError
@@ -98,11 +99,11 @@ class Scratch {
   void abort() noexcept;
   bool is_aborted() const noexcept;
   /// Makes the destructor leak the memory, as after an abort.
-  void give_up() noexcept { is_given_up_ = true; }
+  void leak() noexcept { is_leaked_ = true; }
 
  private:
   ScratchPool& pool_;
-  bool is_given_up_ = false;
+  bool is_leaked_ = false;
   int device_ = 0;
   int ranks_;
   int cells_;

@@ -6,19 +6,20 @@
 
 namespace busbw::fastpath {
 
-/// Minimum number of blocks of kMaxThreads threads that fit on a multiprocessor, so that kernels of several
+/// Minimum number of blocks of kMaxThreads threads that must fit on a multiprocessor, so that kernels of several
 /// communicators can run at the same time (docs/fastpath.md). `exchange` for up to four ranks is limited to 64
 /// registers per thread and spills a few bytes. All other kernels use up to 128 registers.
 template <int kMax, Method kMethod>
-inline constexpr int kBlocksSideBySide = kMax <= 4 && kMethod == Method::exchange ? 2 : 1;
+inline constexpr int kMinBlocksPerMultiprocessor = kMax <= 4 && kMethod == Method::exchange ? 2 : 1;
 
 /// Runs one operation on one rank. The last tag is stored in GPU memory, one copy for each of kMaxBlocks blocks, and
 /// the kernel advances it. So a replayed graph continues from the lane's current tag. Between kernels all copies are
 /// equal. Block b reads copy b and writes the copies b, b + blocks, b + 2 blocks, ..., so no two blocks access the same
 /// copy. Kernels on other streams poll these copies to wait for this kernel (launch.cu).
 template <int kMax, class Work, Method kMethod>
-__global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMax, kMethod>))
-    run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
+__global__ void __launch_bounds__(kMaxThreads, (kMinBlocksPerMultiprocessor<kMax, kMethod>))
+    run_operation(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch,
+                  const int steps) {
 #if __CUDA_ARCH__ >= 900
   // This kernel may have started before the previous kernel of the stream has ended.
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -45,19 +46,21 @@ __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMax, kMethod>
 /// Returns the kernel for this number of ranks: there are versions with registers for 2, 4 or 8 ranks.
 template <class Work, Method kMethod>
 auto kernel_for(int ranks) {
-  return ranks <= 2 ? run<2, Work, kMethod> : ranks <= 4 ? run<4, Work, kMethod> : run<8, Work, kMethod>;
+  return ranks <= 2   ? run_operation<2, Work, kMethod>
+         : ranks <= 4 ? run_operation<4, Work, kMethod>
+                      : run_operation<8, Work, kMethod>;
 }
 
 /// Loads the kernel onto the current device. Reading its attributes has this effect.
 template <class Work, Method kMethod>
-void preload_work(int ranks) {
+void preload_kernel(int ranks) {
   cudaFuncAttributes attributes;
   cudaFuncGetAttributes(&attributes, kernel_for<Work, kMethod>(ranks));
 }
 
 /// Queues the kernel of an operation.
 template <class Work, Method kMethod>
-cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
+cudaError_t launch_kernel(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
   // Early start: supported since compute capability 9.0.
   cudaLaunchAttribute early_start{};
   early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;

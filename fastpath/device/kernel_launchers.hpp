@@ -5,15 +5,15 @@
 
 namespace busbw::fastpath {
 
-cudaError_t launch_float32(const Operation& operation, const Lane& lane, cudaStream_t stream);
-cudaError_t launch_float16(const Operation& operation, const Lane& lane, cudaStream_t stream);
-cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaStream_t stream);
+cudaError_t launch_float32_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream);
+cudaError_t launch_float16_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream);
+cudaError_t launch_bfloat16_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream);
 /// Launches the collectives that only move data.
-cudaError_t launch_moving(const Operation& operation, const Lane& lane, cudaStream_t stream);
+cudaError_t launch_moving_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream);
 
-void preload_float32(int ranks);
-void preload_float16(int ranks);
-void preload_bfloat16(int ranks);
-void preload_moving(int ranks);
+void preload_float32_kernels(int ranks);
+void preload_float16_kernels(int ranks);
+void preload_bfloat16_kernels(int ranks);
+void preload_moving_kernels(int ranks);
 
 }  // namespace busbw::fastpath

@@ -4,10 +4,10 @@
 
 namespace busbw::fastpath {
 
-cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaStream_t stream) {
-  return launch_reducing<Bfloat16>(operation, lane, stream);
+cudaError_t launch_bfloat16_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+  return launch_reducing_kernel<Bfloat16>(operation, lane, stream);
 }
 
-void preload_bfloat16(int ranks) { preload_reducing<Bfloat16>(ranks); }
+void preload_bfloat16_kernels(int ranks) { preload_reducing_kernels<Bfloat16>(ranks); }
 
 }  // namespace busbw::fastpath

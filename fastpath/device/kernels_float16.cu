@@ -4,10 +4,10 @@
 
 namespace busbw::fastpath {
 
-cudaError_t launch_float16(const Operation& operation, const Lane& lane, cudaStream_t stream) {
-  return launch_reducing<Float16>(operation, lane, stream);
+cudaError_t launch_float16_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+  return launch_reducing_kernel<Float16>(operation, lane, stream);
 }
 
-void preload_float16(int ranks) { preload_reducing<Float16>(ranks); }
+void preload_float16_kernels(int ranks) { preload_reducing_kernels<Float16>(ranks); }
 
 }  // namespace busbw::fastpath

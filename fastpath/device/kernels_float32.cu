@@ -4,10 +4,10 @@
 
 namespace busbw::fastpath {
 
-cudaError_t launch_float32(const Operation& operation, const Lane& lane, cudaStream_t stream) {
-  return launch_reducing<Float32>(operation, lane, stream);
+cudaError_t launch_float32_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+  return launch_reducing_kernel<Float32>(operation, lane, stream);
 }
 
-void preload_float32(int ranks) { preload_reducing<Float32>(ranks); }
+void preload_float32_kernels(int ranks) { preload_reducing_kernels<Float32>(ranks); }
 
 }  // namespace busbw::fastpath

@@ -7,7 +7,7 @@ namespace busbw::fastpath {
 namespace {
 
 /// Waits until all tags of the lane have reached `tag` or the communicator is aborted. Each thread polls one tag.
-__global__ void wait_for(const __grid_constant__ Lane lane, const std::uint64_t tag) {
+__global__ void wait_for_tags(const __grid_constant__ Lane lane, const std::uint64_t tag) {
   const volatile std::uint64_t* current_tag = lane.tags + threadIdx.x;
   const volatile std::uint32_t* aborted = lane.aborted;
   while (*current_tag < tag && *aborted == 0) __nanosleep(200);  // 200 ns
@@ -15,22 +15,22 @@ __global__ void wait_for(const __grid_constant__ Lane lane, const std::uint64_t 
 
 }  // namespace
 
-void preload(int ranks) {
-  preload_float32(ranks);
-  preload_float16(ranks);
-  preload_bfloat16(ranks);
-  preload_moving(ranks);
+void preload_kernels(int ranks) {
+  preload_float32_kernels(ranks);
+  preload_float16_kernels(ranks);
+  preload_bfloat16_kernels(ranks);
+  preload_moving_kernels(ranks);
   cudaFuncAttributes attributes;
-  cudaFuncGetAttributes(&attributes, wait_for);
+  cudaFuncGetAttributes(&attributes, wait_for_tags);
 }
 
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream) {
   if (operation.collective != Collective::all_reduce && operation.collective != Collective::reduce_scatter)
-    return launch_moving(operation, lane, stream);
+    return launch_moving_kernel(operation, lane, stream);
   switch (operation.element) {
-    case ElementType::float16: return launch_float16(operation, lane, stream);
-    case ElementType::bfloat16: return launch_bfloat16(operation, lane, stream);
-    case ElementType::float32: return launch_float32(operation, lane, stream);
+    case ElementType::float16: return launch_float16_kernel(operation, lane, stream);
+    case ElementType::bfloat16: return launch_bfloat16_kernel(operation, lane, stream);
+    case ElementType::float32: return launch_float32_kernel(operation, lane, stream);
     case ElementType::bytes: break;
   }
   return cudaErrorInvalidValue;
@@ -42,7 +42,8 @@ cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream
   void* arguments[] = {&lane_argument, &tag_argument};
   // Return this call's own error, not CUDA's last error. An earlier error must not stop this rank, because its peers
   // would hang.
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&wait_for), dim3(1), dim3(kMaxBlocks), arguments, 0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&wait_for_tags), dim3(1), dim3(kMaxBlocks), arguments, 0,
+                          stream);
 }
 
 }  // namespace busbw::fastpath

@@ -27,7 +27,7 @@ constexpr std::size_t lane_bytes(int ranks, int cells) {
 /// Loads the kernels for this number of ranks onto the current device. Otherwise CUDA loads a kernel at its first
 /// launch and may then wait for the GPU. The GPU may wait for a peer's kernel that this thread launches only
 /// afterwards.
-void preload(int ranks);
+void preload_kernels(int ranks);
 
 /// Queues an operation on a stream of the current device.
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream);

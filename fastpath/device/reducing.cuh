@@ -7,30 +7,30 @@
 namespace busbw::fastpath {
 
 template <class Type>
-cudaError_t launch_reducing(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+cudaError_t launch_reducing_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream) {
   const int ranks = operation.method == Method::direct ? operation.transfer.ranks : operation.buffers.ranks;
-  const float factor = operation.reduce == Redop::avg ? 1.0f / static_cast<float>(ranks) : 1.0f;
-  const Float32Reduction<Type> reduction{operation.reduce, factor};
+  const float factor = operation.redop == Redop::avg ? 1.0f / static_cast<float>(ranks) : 1.0f;
+  const Float32Reduction<Type> reduction{operation.redop, factor};
   if (operation.method == Method::direct)
-    return launch_work<DirectReduction<Float32Reduction<Type>>, Method::direct>({operation.transfer, reduction},
-                                                                                operation.grid, lane, stream);
+    return launch_kernel<DirectReduction<Float32Reduction<Type>>, Method::direct>({operation.transfer, reduction},
+                                                                                  operation.grid, lane, stream);
   const Buffers& buffers = operation.buffers;
   if (operation.collective == Collective::reduce_scatter)
-    return launch_work<ReduceScatter<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid,
-                                                                                lane, stream);
+    return launch_kernel<ReduceScatter<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid,
+                                                                                  lane, stream);
   if (operation.method == Method::two_shot)
-    return launch_work<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>({buffers, reduction}, operation.grid,
+    return launch_kernel<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>({buffers, reduction},
+                                                                                     operation.grid, lane, stream);
+  return launch_kernel<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid,
                                                                                    lane, stream);
-  return launch_work<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid,
-                                                                                 lane, stream);
 }
 
 template <class Type>
-void preload_reducing(int ranks) {
-  preload_work<ReduceScatter<Float32Reduction<Type>>, Method::exchange>(ranks);
-  preload_work<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>(ranks);
-  preload_work<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>(ranks);
-  preload_work<DirectReduction<Float32Reduction<Type>>, Method::direct>(ranks);
+void preload_reducing_kernels(int ranks) {
+  preload_kernel<ReduceScatter<Float32Reduction<Type>>, Method::exchange>(ranks);
+  preload_kernel<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>(ranks);
+  preload_kernel<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>(ranks);
+  preload_kernel<DirectReduction<Float32Reduction<Type>>, Method::direct>(ranks);
 }
 
 }  // namespace busbw::fastpath

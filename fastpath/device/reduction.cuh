@@ -45,13 +45,13 @@ struct Bfloat16 {
 /// The Reduction of work.hpp for one element type and any operator.
 template <class Type>
 struct Float32Reduction {
-  Redop reduce;
+  Redop redop;
   float factor;  ///< factor for the result: 1 / ranks for an average, otherwise 1
 
   template <int kMax>
   __device__ __forceinline__ Cell of(const Cell (&cells)[kMax], int ranks) const {
     Cell result;
-    switch (reduce) {
+    switch (redop) {
       case Redop::sum:
       case Redop::avg: result = combine_all(cells, ranks, [](float a, float b) { return a + b; }); break;
       case Redop::prod: result = combine_all(cells, ranks, [](float a, float b) { return a * b; }); break;

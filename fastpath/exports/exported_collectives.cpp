@@ -80,9 +80,9 @@ std::optional<CollectiveCall> make_call(Collective collective, const void* send,
   call.element = element_type(type);
   call.root = root;
   if (op) {
-    const auto reduce = redop_from_nccl(*op);
-    if (!reduce) return std::nullopt;
-    call.reduce = *reduce;
+    const auto redop = redop_from_nccl(*op);
+    if (!redop) return std::nullopt;
+    call.redop = *redop;
   }
   return call;
 }
@@ -107,7 +107,7 @@ bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>&
     log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
                          is_in_place(*call, clique.rank()), config});
   if (config.method == Method::nccl) return record_delegated(communicator, stream);
-  fast->report_findings();
+  fast->report_mismatches();
   const PendingCall pending{communicator, fast->shared_from_this(), *call, config, stream};
   if (CallGroup::is_open()) {
     CallGroup::of_this_thread().add_fast_call(pending);

@@ -62,7 +62,7 @@ void remove_fast_path(ncclComm_t communicator) {
   const auto fast = CommunicatorRegistry::instance().remove(communicator);
   if (!fast) return;
   fast->clique->drain_windows();
-  fast->report_findings();
+  fast->report_mismatches();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// NCCL's operations without a fast path, so they are always delegated to NCCL. Their streams are recorded in the open
+// NCCL's operations that have no fast path and are always delegated to NCCL. Their streams are recorded in the open
 // group, because the group may also have fast-path calls, which must be ordered relative to these operations.
 #include <nccl.h>
 

@@ -70,7 +70,7 @@ void* open_required(const std::string& file) {
   return handle;
 }
 
-void* open_first(const LibrarySearch& search) {
+void* open_first_real(const LibrarySearch& search) {
   if (!search.required_file.empty()) return open_required(search.required_file);
   if (void* const handle = search.use_loaded ? open_loaded() : nullptr) return handle;
   std::vector<std::string> files;
@@ -151,7 +151,7 @@ LibrarySearch library_search(Environment environment) {
 
 RealLibrary open_real_library(const LibrarySearch& search) {
   RealLibrary library;
-  library.handle = open_first(search);
+  library.handle = open_first_real(search);
   void* const get_version = library.find("ncclGetVersion");
   library.path = file_containing(get_version);
   if (const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version); result != 0)

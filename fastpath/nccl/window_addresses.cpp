@@ -12,8 +12,8 @@
 namespace busbw::fastpath {
 namespace {
 
-/// True if the real NCCL has the same major and minor version as the NCCL header of the build. Only then is the layout
-/// of the structure known that a window's handle points to.
+/// True if the real NCCL has the same major and minor version as the NCCL header of the build. A window's handle points
+/// to a structure of NCCL, and that header declares the structure for its own version only.
 bool matches_header_version(const RealNccl& nccl) {
   int version = 0;
   return nccl.get_version != nullptr && nccl.get_version(&version) == ncclSuccess &&

@@ -31,7 +31,7 @@ std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
   const RankCapabilities& first = ranks.front();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankCapabilities& rank = ranks[r];
-    if (rank.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
+    if (rank.layout_version != kLayoutVersion) return fmt::format("rank {} has another version of this library", r);
     if (rank.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", r);
     if (rank.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
     if (rank.gpu != first.gpu || rank.capability_major != first.capability_major)

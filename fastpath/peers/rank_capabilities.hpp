@@ -11,13 +11,13 @@ namespace busbw::fastpath {
 
 /// Capabilities of one rank, as plain bytes. The byte layout is the same in all processes with the same library.
 struct RankCapabilities {
-  std::uint64_t layout = 0;                ///< kLayout of the rank's library
+  std::uint64_t layout_version = 0;        ///< kLayoutVersion of the rank's library
   std::uint64_t selector_hash = 0;         ///< MethodSelector::hash()
   std::array<std::uint64_t, 2> host{};     ///< boot id of the machine; all zero: unknown
   std::array<std::uint64_t, 2> process{};  ///< random, because process ids repeat in containers
   std::array<char, 16> bus_id{};           ///< PCI bus id of the GPU
   std::array<char, 56> gpu{};              ///< name of the GPU
-  std::int32_t capability_major = 0;
+  std::int32_t capability_major = 0;  ///< major compute capability of the GPU
   std::int32_t cells = 0;  ///< cells per step (schedule.hpp) for which there is memory; 0: too little memory
   std::int32_t is_ready = 0;  ///< round 2: the memory is allocated; round 3: all peers' memory is mapped
   std::int32_t needs_nccl = 0;  ///< a variable requests a feature that only NCCL has
@@ -31,7 +31,7 @@ static_assert(sizeof(RankCapabilities) == 216);
 
 /// Version number of everything that ranks must have in common: this struct, the slots, the kernels and the order of
 /// calls.
-inline constexpr std::uint64_t kLayout = 4;
+inline constexpr std::uint64_t kLayoutVersion = 4;
 
 /// Returns the reason why these ranks cannot have a fast path. Empty if they can. Every rank gets the same result.
 std::string refusal_reason(const std::vector<RankCapabilities>& ranks);

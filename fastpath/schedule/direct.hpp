@@ -1,6 +1,6 @@
 #pragma once
-// Works of the schedule `direct` (schedule.hpp): ranks read and write each other's buffers without slots or tags. The
-// buffers lie in symmetric windows, so peers can access them.
+// Works of the schedule `direct` (schedule.hpp): ranks read and write each other's buffers. Only its barriers use slots
+// and tags. The buffers lie in symmetric windows, so peers can access them.
 #include <cstdint>
 
 #include "fastpath/schedule/collective.hpp"
@@ -54,9 +54,9 @@ BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reductio
     for (int i = 0; i < kCellsInFlight; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
       BUSBW_UNROLL
-      for (int s = 0; s < kSources; ++s)
-        if (index < transfer.cells && s < transfer.source_count)
-          cells[i][s] = read_volatile(transfer.sources[s] + index * kCellBytes);
+      for (int source = 0; source < kSources; ++source)
+        if (index < transfer.cells && source < transfer.source_count)
+          cells[i][source] = read_volatile(transfer.sources[source] + index * kCellBytes);
     }
     BUSBW_UNROLL
     for (int i = 0; i < kCellsInFlight; ++i) {
@@ -64,8 +64,8 @@ BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reductio
       if (index >= transfer.cells) continue;
       const Cell result = reduction.of(cells[i], transfer.source_count);
       BUSBW_UNROLL
-      for (int t = 0; t < kTargets; ++t)
-        if (t < transfer.target_count) write_cell(transfer.targets[t] + index * kCellBytes, result);
+      for (int target = 0; target < kTargets; ++target)
+        if (target < transfer.target_count) write_cell(transfer.targets[target] + index * kCellBytes, result);
     }
   }
 }

@@ -19,10 +19,10 @@ struct GridLimits {
   std::int64_t max_block_count;
 };
 
-GridLimits grid_limits(int max_blocks, int threads_of_block, int max_cells) {
+GridLimits grid_limits(int max_blocks, int max_threads_per_block, int max_cells) {
   const std::int64_t warps_with_slots = std::max(1, max_cells / kWarpThreads);
-  const std::int64_t warps_per_block =
-      std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, warps_with_slots);
+  const std::int64_t warps_per_block = std::min<std::int64_t>(
+      std::clamp(max_threads_per_block, kWarpThreads, kMaxThreads) / kWarpThreads, warps_with_slots);
   const std::int64_t max_block_count =
       std::clamp<std::int64_t>(max_blocks, 1, std::min<std::int64_t>(kMaxBlocks, warps_with_slots / warps_per_block));
   return {warps_with_slots, warps_per_block, max_block_count};
@@ -30,26 +30,26 @@ GridLimits grid_limits(int max_blocks, int threads_of_block, int max_cells) {
 
 }  // namespace
 
-Grid grid_for(std::size_t bytes, int max_blocks, int threads_of_block, int max_cells) {
-  // All counts are in warps: a warp moves `warp_cells`, one cell per thread, at a time.
-  const std::int64_t warp_cells =
+Grid grid_for(std::size_t bytes, int max_blocks, int max_threads_per_block, int max_cells) {
+  // Cells are counted in groups of 32: one cell for each thread of a warp.
+  const std::int64_t cell_groups =
       divide_round_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
   const auto [warps_with_slots, warps_per_block, max_block_count] =
-      grid_limits(max_blocks, threads_of_block, max_cells);
+      grid_limits(max_blocks, max_threads_per_block, max_cells);
   const std::int64_t max_warps = max_block_count * warps_per_block;
-  // A step uses a whole multiple of `max_warps`, so that each thread has the same number of cells.
-  const std::int64_t steps = divide_round_up(warp_cells, warps_with_slots / max_warps * max_warps);
-  const std::int64_t batch = divide_round_up(warp_cells, steps * max_warps);
-  const std::int64_t warps = divide_round_up(warp_cells, steps * batch);
+  // A full step has a whole multiple of `max_warps` groups, so that each thread has the same number of cells.
+  const std::int64_t steps = divide_round_up(cell_groups, warps_with_slots / max_warps * max_warps);
+  const std::int64_t batch = divide_round_up(cell_groups, steps * max_warps);
+  const std::int64_t warps = divide_round_up(cell_groups, steps * batch);
   const std::int64_t blocks = divide_round_up(warps, warps_per_block);
   return {static_cast<int>(blocks), static_cast<int>(divide_round_up(warps, blocks)) * kWarpThreads,
           static_cast<int>(batch), static_cast<int>(steps)};
 }
 
-Grid direct_grid(std::int64_t cells, int max_blocks, int threads_of_block, int max_cells) {
-  // The first warp of a block uses the block's slots for the barrier. Slots are indexed by thread.
+Grid direct_grid(std::int64_t cells, int max_blocks, int max_threads_per_block, int max_cells) {
+  // Slots limit this grid too: the barriers use the slots of each block's first warp, which are indexed by thread.
   const auto [warps_with_slots, warps_per_block, max_block_count] =
-      grid_limits(max_blocks, threads_of_block, max_cells);
+      grid_limits(max_blocks, max_threads_per_block, max_cells);
   const std::int64_t blocks =
       std::clamp<std::int64_t>(divide_round_up(cells, warps_per_block * kWarpThreads), 1, max_block_count);
   return {static_cast<int>(blocks), static_cast<int>(warps_per_block) * kWarpThreads, 1, kDirectSteps};

@@ -19,14 +19,14 @@ BUSBW_HOST_DEVICE constexpr std::int64_t lines_of(std::size_t bytes) {
   return static_cast<std::int64_t>((bytes + kLineDataBytes - 1) / kLineDataBytes);
 }
 
-/// Returns the offset of a cell's data in its slice, in bytes. A cell has 16 bytes of data, or 8 if it is the last of a
-/// line.
+/// Returns the offset in bytes of a cell's data within the data that the lines carry. A cell has 16 bytes of data, or 8
+/// if it is the last of a line.
 BUSBW_HOST_DEVICE constexpr std::int64_t offset_of_cell(std::int64_t index) {
   return index / kCellsOfLine * kLineDataBytes + index % kCellsOfLine * kCellBytes;
 }
 
-/// Returns the length of a full slice if `bytes` are divided into one slice per rank. A full slice consists of whole
-/// lines. Later slices may be shorter or empty.
+/// Returns the length in bytes of a full slice if a buffer of `bytes` is divided into one slice per rank. A full slice
+/// consists of whole lines. Later slices may be shorter or empty.
 BUSBW_HOST_DEVICE constexpr std::size_t slice_bytes(std::size_t bytes, int ranks) {
   const auto slices = static_cast<std::int64_t>(ranks);
   return static_cast<std::size_t>((lines_of(bytes) + slices - 1) / slices * kLineDataBytes);

@@ -32,6 +32,7 @@
 //   barrier(tag)                                direct: waits until the same block of every rank has called it and has
 //                                               completed its earlier reads and writes; returns false if aborted
 // A Work has
+//   buffers                      has this rank and the number of ranks (device/kernel.cuh)
 //   load(index, cells)           sets cells[p] to the cell with this index for rank p
 //   load_own(index, cells)       sets cells[rank()] to this rank's own contribution
 //   store(index, cells)          exchange: stores the cells from all ranks, or their reduction

@@ -66,19 +66,19 @@ BUSBW_HOST_DEVICE std::int64_t length_of(const Slices& buffer, int slice) {
 
 }  // namespace slices
 
-/// Returns a cell of a slice, with zeros beyond the end of the slice.
+/// Returns a cell of a slice, with zeros beyond the end of the slice and in the place of the tag.
 BUSBW_HOST_DEVICE Cell load_cell(const Slices& buffer, int slice, std::int64_t index) {
   const char* data = buffer.data + slice * buffer.stride;
   const std::int64_t length = slices::length_of(buffer, slice);
   const std::int64_t offset = offset_of_cell(index);
-  const bool closes_line = index % kCellsOfLine == kCellsOfLine - 1;
+  const bool holds_tag = index % kCellsOfLine == kCellsOfLine - 1;
   Cell cell;
   if (buffer.granule == 8) {
     if (offset < length) cell.low = *reinterpret_cast<const std::uint64_t*>(data + offset);
-    if (offset + 8 < length && !closes_line) cell.high = *reinterpret_cast<const std::uint64_t*>(data + offset + 8);
+    if (offset + 8 < length && !holds_tag) cell.high = *reinterpret_cast<const std::uint64_t*>(data + offset + 8);
   } else {
     cell.low = slices::read_in_pieces(data, offset, length, buffer.granule);
-    if (!closes_line) cell.high = slices::read_in_pieces(data, offset + 8, length, buffer.granule);
+    if (!holds_tag) cell.high = slices::read_in_pieces(data, offset + 8, length, buffer.granule);
   }
   return cell;
 }
@@ -88,13 +88,13 @@ BUSBW_HOST_DEVICE void store_cell(const Slices& buffer, int slice, std::int64_t 
   char* data = buffer.data + slice * buffer.stride;
   const std::int64_t length = slices::length_of(buffer, slice);
   const std::int64_t offset = offset_of_cell(index);
-  const bool closes_line = index % kCellsOfLine == kCellsOfLine - 1;
+  const bool holds_tag = index % kCellsOfLine == kCellsOfLine - 1;
   if (buffer.granule == 8) {
     if (offset < length) *reinterpret_cast<std::uint64_t*>(data + offset) = cell.low;
-    if (offset + 8 < length && !closes_line) *reinterpret_cast<std::uint64_t*>(data + offset + 8) = cell.high;
+    if (offset + 8 < length && !holds_tag) *reinterpret_cast<std::uint64_t*>(data + offset + 8) = cell.high;
   } else {
     slices::write_in_pieces(data, offset, length, buffer.granule, cell.low);
-    if (!closes_line) slices::write_in_pieces(data, offset + 8, length, buffer.granule, cell.high);
+    if (!holds_tag) slices::write_in_pieces(data, offset + 8, length, buffer.granule, cell.high);
   }
 }
 

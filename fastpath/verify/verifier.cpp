@@ -22,11 +22,11 @@ std::size_t send_buffer_bytes(const CollectiveCall& call, int ranks) {
 Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
     : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
   const ScopedDevice current(device);
-  preload_checks();
+  preload_check_kernels();
   void* memory = nullptr;
-  fastpath::check(cudaHostAlloc(&memory, sizeof(CheckFindings), cudaHostAllocMapped | cudaHostAllocPortable),
+  fastpath::check(cudaHostAlloc(&memory, sizeof(MismatchCounts), cudaHostAllocMapped | cudaHostAllocPortable),
                   "allocating memory for findings");
-  findings_.reset(new (memory) CheckFindings{});
+  mismatches_.reset(new (memory) MismatchCounts{});
   fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "creating an event");
 }
 
@@ -34,7 +34,7 @@ Verifier::~Verifier() {
   const ScopedDevice device(device_);
   const ScopedRelaxedCapture relaxed_capture;
   for (void* buffer : buffers_) cudaFree(buffer);
-  findings_.reset();
+  mismatches_.reset();
   cudaEventDestroy(checked_);
 }
 
@@ -53,7 +53,7 @@ char* Verifier::reserve_inputs(std::size_t bytes, cudaStream_t stream) {
   return inputs_ = shared_buffer_;
 }
 
-ncclResult_t Verifier::gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {
+ncclResult_t Verifier::queue_gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
   const std::size_t bytes = send_buffer_bytes(call, ranks_);
   if (call.collective == Collective::broadcast)
@@ -62,14 +62,14 @@ ncclResult_t Verifier::gather(const RealNccl& nccl, const CollectiveCall& call, 
                          communicator_, stream);
 }
 
-cudaError_t Verifier::begin(cudaStream_t stream) {
+cudaError_t Verifier::queue_wait_for_previous_check(cudaStream_t stream) {
   const ScopedDevice device(device_);
   return is_captured(stream) ? cudaSuccess : cudaStreamWaitEvent(stream, checked_, 0);
 }
 
-cudaError_t Verifier::check(const CollectiveCall& call, cudaStream_t stream) {
+cudaError_t Verifier::queue_check(const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
-  const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, findings_.get(), stream);
+  const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, mismatches_.get(), stream);
   return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 
@@ -78,17 +78,17 @@ cudaError_t Verifier::wait() const noexcept {
   return cudaEventSynchronize(checked_);  // returns at once if the event was never recorded
 }
 
-bool Verifier::has_found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
+bool Verifier::has_found_wrong() const { return __atomic_load_n(&mismatches_->wrong, __ATOMIC_ACQUIRE) != 0; }
 
-std::string Verifier::take_findings_message() {
-  const unsigned long long wrong = __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE);
-  if (wrong == reported_) return {};
-  const unsigned long long new_wrong = wrong - reported_;
-  reported_ = wrong;
+std::string Verifier::take_mismatch_message() {
+  const unsigned long long wrong_count = __atomic_load_n(&mismatches_->wrong, __ATOMIC_ACQUIRE);
+  if (wrong_count == reported_count_) return {};
+  const unsigned long long new_count = wrong_count - reported_count_;
+  reported_count_ = wrong_count;
   return fmt::format(
       "rank {} of {}: {} elements of its results are wrong, the first one found is element {}; set BUSBW_FASTPATH=off "
       "and report this",
-      rank_, ranks_, new_wrong, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
+      rank_, ranks_, new_count, __atomic_load_n(&mismatches_->first_index_plus_1, __ATOMIC_ACQUIRE) - 1);
 }
 
 }  // namespace busbw::fastpath

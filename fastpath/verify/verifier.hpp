@@ -15,7 +15,7 @@
 
 namespace busbw::fastpath {
 
-/// Arguments of the check of one operation.
+/// The operation that is checked, as the kernels of the check get it.
 struct CheckArguments {
   CollectiveCall call;
   int rank = 0;
@@ -23,17 +23,17 @@ struct CheckArguments {
   const char* inputs = nullptr;  ///< inputs of all ranks in rank order; for a broadcast only the root's
 };
 
-/// Findings so far, in host memory: the number of wrong elements, and the index of the first one in its buffer plus 1.
-struct CheckFindings {
-  unsigned long long wrong = 0;
-  unsigned long long first = 0;
+/// Wrong elements so far, in host memory. The kernels write the values while the host reads them.
+struct MismatchCounts {
+  unsigned long long wrong = 0;  ///< number of wrong elements
+  unsigned long long first_index_plus_1 = 0;  ///< index of the first one in its buffer, plus 1; 0: not written yet
 };
 
-/// Loads the kernels of the checks onto the current device, for the same reason as preload() in launch.hpp.
-void preload_checks();
+/// Loads the kernels of the checks onto the current device, for the same reason as preload_kernels() in launch.hpp.
+void preload_check_kernels();
 
 /// Queues the check of a result.
-cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings, cudaStream_t stream);
+cudaError_t launch_check(const CheckArguments& arguments, MismatchCounts* mismatches, cudaStream_t stream);
 
 /// Verifier of one communicator on one rank.
 class Verifier {
@@ -46,24 +46,24 @@ class Verifier {
 
   /// Queues a wait for the check of the previous call. Call it before other work of a call, because calls on different
   /// streams share the buffer for inputs.
-  cudaError_t begin(cudaStream_t stream);
+  cudaError_t queue_wait_for_previous_check(cudaStream_t stream);
   /// Queues the gather of all ranks' inputs. Call it before the operation, because an operation in place overwrites its
   /// input, and inside of the NCCL group if there is one.
-  ncclResult_t gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream);
-  /// Queues the check of the operation for which gather() was called last. Call it after the operation.
-  cudaError_t check(const CollectiveCall& call, cudaStream_t stream);
+  ncclResult_t queue_gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream);
+  /// Queues the check of the operation for which queue_gather() was called last. Call it after the operation.
+  cudaError_t queue_check(const CollectiveCall& call, cudaStream_t stream);
 
   /// Waits until the checks of all calls outside of graphs have run. GraphOrder::wait() covers the checks in graphs.
   cudaError_t wait() const noexcept;
 
   /// Returns a message about wrong elements since the previous call. Empty if the finished checks have found none.
-  std::string take_findings_message();
+  std::string take_mismatch_message();
   /// True if a finished check has ever found a wrong element.
   bool has_found_wrong() const;
 
  private:
   struct HostMemoryDeleter {
-    void operator()(CheckFindings* memory) const { cudaFreeHost(memory); }
+    void operator()(MismatchCounts* memory) const { cudaFreeHost(memory); }
   };
 
   /// Allocates or reuses memory for the inputs of the next operation on this stream. Sets and returns `inputs_`.
@@ -74,12 +74,12 @@ class Verifier {
   int ranks_;
   int device_;
   cudaEvent_t checked_ = nullptr;  // recorded after each check of a call outside of graphs
-  std::unique_ptr<CheckFindings, HostMemoryDeleter> findings_;
-  unsigned long long reported_ = 0;  // number of wrong elements in earlier messages
+  std::unique_ptr<MismatchCounts, HostMemoryDeleter> mismatches_;
+  unsigned long long reported_count_ = 0;  // number of wrong elements in earlier messages
   // All buffers for inputs. A captured operation has its own buffer, because the time of its replay is unknown. Calls
   // outside of graphs share one buffer. If that is too small, it stays allocated, because it may be in use.
   std::vector<void*> buffers_;
-  char* inputs_ = nullptr;  // buffer of the operation for which gather() was called last
+  char* inputs_ = nullptr;  // buffer of the operation for which queue_gather() was called last
   char* shared_buffer_ = nullptr;  // of the calls outside of graphs
   std::size_t shared_buffer_bytes_ = 0;
 };

@@ -20,8 +20,8 @@ __device__ Type round_to(float value) {
   return static_cast<Type>(value);
 }
 
-__device__ float combine(Redop reduce, float a, float b) {
-  switch (reduce) {
+__device__ float combine(Redop redop, float a, float b) {
+  switch (redop) {
     case Redop::sum:
     case Redop::avg: return a + b;
     case Redop::prod: return a * b;
@@ -31,44 +31,44 @@ __device__ float combine(Redop reduce, float a, float b) {
   return a;
 }
 
-__device__ void record_mismatch(CheckFindings* findings, std::size_t element) {
-  if (atomicAdd_system(&findings->wrong, 1ull) == 0) findings->first = element + 1;
+__device__ void record_mismatch(MismatchCounts* mismatches, std::size_t element) {
+  if (atomicAdd_system(&mismatches->wrong, 1ull) == 0) mismatches->first_index_plus_1 = element + 1;
 }
 
 /// Computes the reduction of this rank's elements and compares them bit by bit. `Bits` is an unsigned type of the size
 /// of `Type`.
 template <class Type, class Bits>
-__global__ void check_reduced(const CheckArguments expected, CheckFindings* findings) {
-  const CollectiveCall& call = expected.call;
+__global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mismatches) {
+  const CollectiveCall& call = arguments.call;
   const std::size_t count = call.bytes / sizeof(Type);
   const bool is_scattered = call.collective == Collective::reduce_scatter;
-  const std::size_t input_count = is_scattered ? count * static_cast<std::size_t>(expected.ranks) : count;  // per rank
-  const std::size_t begin = is_scattered ? count * static_cast<std::size_t>(expected.rank) : 0;
-  const auto* inputs = reinterpret_cast<const Type*>(expected.inputs);
+  const std::size_t input_count = is_scattered ? count * static_cast<std::size_t>(arguments.ranks) : count;  // per rank
+  const std::size_t first_input = is_scattered ? count * static_cast<std::size_t>(arguments.rank) : 0;
+  const auto* inputs = reinterpret_cast<const Type*>(arguments.inputs);
   for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    float value = widen(inputs[begin + i]);
-    for (int r = 1; r < expected.ranks; ++r)
-      value = combine(call.reduce, value, widen(inputs[static_cast<std::size_t>(r) * input_count + begin + i]));
-    if (call.reduce == Redop::avg) value *= 1.0f / static_cast<float>(expected.ranks);
+    float value = widen(inputs[first_input + i]);
+    for (int r = 1; r < arguments.ranks; ++r)
+      value = combine(call.redop, value, widen(inputs[static_cast<std::size_t>(r) * input_count + first_input + i]));
+    if (call.redop == Redop::avg) value *= 1.0f / static_cast<float>(arguments.ranks);
     const Type result = round_to<Type>(value);
     if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result))
-      record_mismatch(findings, i);
+      record_mismatch(mismatches, i);
   }
 }
 
 /// Compares `bytes` bytes from each source. `stride` is the distance between the inputs of two sources, in bytes.
 __global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride,
-                            int sources, CheckFindings* findings) {
+                            int sources, MismatchCounts* mismatches) {
   for (int source = 0; source < sources; ++source)
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
       if (received[static_cast<std::size_t>(source) * bytes + i] !=
           inputs[static_cast<std::size_t>(source) * stride + i])
-        record_mismatch(findings, static_cast<std::size_t>(source) * bytes + i);
+        record_mismatch(mismatches, static_cast<std::size_t>(source) * bytes + i);
 }
 
 }  // namespace
 
-void preload_checks() {
+void preload_check_kernels() {
   cudaFuncAttributes attributes;
   cudaFuncGetAttributes(&attributes, check_reduced<__half, unsigned short>);
   cudaFuncGetAttributes(&attributes, check_reduced<__nv_bfloat16, unsigned short>);
@@ -76,32 +76,32 @@ void preload_checks() {
   cudaFuncGetAttributes(&attributes, check_moved);
 }
 
-cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings, cudaStream_t stream) {
+cudaError_t launch_check(const CheckArguments& arguments, MismatchCounts* mismatches, cudaStream_t stream) {
   cudaGetLastError();  // clears the error of an earlier call
-  const CollectiveCall& call = expected.call;
+  const CollectiveCall& call = arguments.call;
   const auto* received = static_cast<const char*>(call.receive);
-  const auto ranks = static_cast<std::size_t>(expected.ranks);
+  const auto ranks = static_cast<std::size_t>(arguments.ranks);
   switch (call.collective) {
     case Collective::all_reduce:
     case Collective::reduce_scatter:
       if (call.element == ElementType::float16)
-        check_reduced<__half, unsigned short><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
+        check_reduced<__half, unsigned short><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
       else if (call.element == ElementType::bfloat16)
-        check_reduced<__nv_bfloat16, unsigned short><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
+        check_reduced<__nv_bfloat16, unsigned short><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
       else
-        check_reduced<float, unsigned int><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
+        check_reduced<float, unsigned int><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
       break;
     case Collective::all_gather:
-      check_moved<<<kBlocks, kThreads, 0, stream>>>(expected.inputs, received, call.bytes, call.bytes, expected.ranks,
-                                                    findings);
+      check_moved<<<kBlocks, kThreads, 0, stream>>>(arguments.inputs, received, call.bytes, call.bytes, arguments.ranks,
+                                                    mismatches);
       break;
     case Collective::alltoall:
       check_moved<<<kBlocks, kThreads, 0, stream>>>(
-          expected.inputs + static_cast<std::size_t>(expected.rank) * call.bytes, received, call.bytes,
-          call.bytes * ranks, expected.ranks, findings);
+          arguments.inputs + static_cast<std::size_t>(arguments.rank) * call.bytes, received, call.bytes,
+          call.bytes * ranks, arguments.ranks, mismatches);
       break;
     case Collective::broadcast:
-      check_moved<<<kBlocks, kThreads, 0, stream>>>(expected.inputs, received, call.bytes, call.bytes, 1, findings);
+      check_moved<<<kBlocks, kThreads, 0, stream>>>(arguments.inputs, received, call.bytes, call.bytes, 1, mismatches);
       break;
   }
   return cudaGetLastError();

@@ -9,8 +9,8 @@ The search has three parts, all measured in CUDA graphs:
 3. The fastest configs of all sizes run once more together, with data checks. NCCL runs before part 1 and after part 3.
 
 Only the last part decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
-differently if calls are launched one by one. Its broadcasts of some MiB are then faster, because it registers the
-buffers of graphs only. So NCCL and the fastest configs are also measured launched one by one.
+differently if calls are launched one by one: its broadcasts of some MiB are then faster, because it registers buffers
+only in graphs. So NCCL and the fastest configs are also measured launched one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
 
 def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -> list[MethodConfig]:
     """Returns untried configs with half or twice the blocks or threads, at most MAX_NEIGHBORS."""
-    candidate_sizes = [
+    candidate_grids = [
         (config.blocks * 2, config.threads),
         (config.blocks, config.threads * 2),
         (config.blocks // 2, config.threads),
@@ -99,7 +99,7 @@ def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -
     ]
     candidates = [
         MethodConfig(blocks, threads, config.method)
-        for blocks, threads in candidate_sizes
+        for blocks, threads in candidate_grids
         if blocks >= 1 and WARP_THREADS <= threads <= MAX_THREADS
     ]
     untried = [candidate for candidate in candidates if candidate not in tried]

@@ -1,4 +1,4 @@
-"""Parser and writer for tables of the fast path, which have the method for each collective, number of ranks and size.
+"""Parses and writes tables of the fast path: the method for each collective, number of ranks and size.
 
 The library has the same parser in C++. fastpath/choice/table.hpp describes the text format.
 """
@@ -17,7 +17,7 @@ METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
 """Variable with one method config for every size, such as `exchange,32,512`. It replaces the table."""
 
 _NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
-"""NCCL's variable for NVLS, and the suffix of the name of a table that is used if the variable is 0."""
+"""NCCL's variable for NVLS (NVLink multicast), and the suffix of tables that are used if the variable is 0."""
 
 NCCL = "nccl"
 WINDOWS = "windows"
@@ -212,10 +212,10 @@ def merged(ranges: Iterable[TableRange]) -> list[TableRange]:
     Keeps a single `nccl` line for windows, because without it calls in windows would use the other lines.
     """
     all_lines: list[TableRange] = []
-    for (_, _, _, in_windows), neighbors in groupby(ranges, key=_range_key):
+    for (_, _, _, in_windows), successive in groupby(ranges, key=_range_key):
         min_lines = 1 if in_windows else 0
         lines: list[TableRange] = []
-        for line in neighbors:
+        for line in successive:
             if lines and _method_key(lines[-1]) == _method_key(line):
                 lines.pop()  # `line` has the same config and ends later
             lines.append(line)

@@ -67,9 +67,9 @@ class TuningTarget:
         """Name of the folder for its records."""
         return f"{self.ranks}-ranks" + ("-windows" if self.in_windows else "")
 
-    def title(self, name: str) -> str:
+    def title(self, collective: str) -> str:
         """Text for messages about one collective of this target."""
-        return f"{name}, {self.ranks} ranks" + (", in windows" if self.in_windows else "")
+        return f"{collective}, {self.ranks} ranks" + (", in windows" if self.in_windows else "")
 
 
 @dataclass
@@ -84,7 +84,7 @@ class TableTuner:
     skipped: list[str] = field(default_factory=list)
     """One sentence for each block that could not be measured."""
 
-    def tune_collective(self, name: str) -> list[Decision]:
+    def tune_collective(self, collective: str) -> list[Decision]:
         """Tunes every size of a collective and returns one decision per size. search.py describes the three parts.
 
         Raises:
@@ -94,39 +94,41 @@ class TableTuner:
             WrongDataError: The fast path computed wrong data.
         """
         sizes = self.target.sizes
-        first_nccl = self._measure_first_nccl(name)
+        first_nccl = self._measure_first_nccl(collective)
         # Part 1: every config at every size.
         measured: dict[MethodConfig, Times] = {}
-        for config in search.first_configs(name, in_windows=self.target.in_windows):
-            self._measure_configs(name, config.text, config, dict.fromkeys(sizes, config), measured)
+        for config in search.first_configs(collective, in_windows=self.target.in_windows):
+            self._measure_configs(collective, config.text, config, dict.fromkeys(sizes, config), measured)
         # Part 2: rounds with one config next to the fastest of part 1 at each size.
         measured_in_part_1 = dict(measured)
         for round_number in range(search.MAX_NEIGHBORS):
             configs = search.next_round(measured_in_part_1, sizes, round_number, self.target.ranks)
             if configs:
-                table = self._table_ranges(name, configs)
-                self._measure_configs(name, f"beside-{round_number + 1}", table, configs, measured)
+                table = self._table_ranges(collective, configs)
+                self._measure_configs(collective, f"beside-{round_number + 1}", table, configs, measured)
         # Part 3: the fastest configs of all sizes in one table.
-        fastest = {size: config for size in sizes if (config := search.find_fastest_config(measured, size))}
+        fastest = {size: best for size in sizes if (best := search.find_fastest_config(measured, size))}
         fast: Times = {}
         launched = FinalComparison({}, [])
         if fastest:
-            table = self._table_ranges(name, fastest)
-            fast = self._block_times(name, "chosen", table, checked=True)
+            table = self._table_ranges(collective, fastest)
+            fast = self._block_times(collective, "chosen", table, checked=True)
             launched = FinalComparison(
-                self._block_times(name, "chosen-launched", table, launched=True),
-                [self._block_times(name, "nccl-launched", None, launched=True)],
+                self._block_times(collective, "chosen-launched", table, launched=True),
+                [self._block_times(collective, "nccl-launched", None, launched=True)],
             )
-        in_graphs = FinalComparison(fast, [first_nccl, self._block_times(name, "nccl-2", None)])
+        in_graphs = FinalComparison(fast, [first_nccl, self._block_times(collective, "nccl-2", None)])
         return [search.decide_size(size, fastest.get(size), in_graphs, launched) for size in sizes]
 
-    def commands(self, name: str) -> list[str]:
+    def commands(self, collective: str) -> list[str]:
         """Shell commands of the first part of a collective's tuning. The later parts depend on their results."""
         settings: list[tuple[str, BlockSetting]] = [("nccl-1", None)]
-        settings += [(config.text, config) for config in search.first_configs(name, in_windows=self.target.in_windows)]
-        measurement = self._measurement(name)
+        settings += [
+            (config.text, config) for config in search.first_configs(collective, in_windows=self.target.in_windows)
+        ]
+        measurement = self._measurement(collective)
         return [
-            measurement.command(self._make_side(name, block, setting), f"{name}-{block}", *UNCHECKED)
+            measurement.command(self._make_side(collective, block, setting), f"{collective}-{block}", *UNCHECKED)
             for block, setting in settings
         ]
 
@@ -135,10 +137,10 @@ class TableTuner:
         first_record = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
         return records.read(first_record).header
 
-    def _measure_first_nccl(self, name: str) -> Times:
+    def _measure_first_nccl(self, collective: str) -> Times:
         """Measures NCCL before part 1. Raises NoWindowsError if NCCL cannot run with windows."""
         try:
-            return self._block_times(name, "nccl-1", None)
+            return self._block_times(collective, "nccl-1", None)
         except BlockEndedError as error:
             if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
                 raise
@@ -149,12 +151,12 @@ class TableTuner:
         problem = f"{self.target.ranks} ranks, in windows: skipped, because {reason}"
         return NoWindowsError(problem, remedy="exclude windows with --no-windows")
 
-    def _table_ranges(self, name: str, configs: Mapping[int, MethodConfig | None]) -> list[TableRange]:
-        return search.ranges(name, self.target.ranks, configs, {}, in_windows=self.target.in_windows)
+    def _table_ranges(self, collective: str, configs: Mapping[int, MethodConfig | None]) -> list[TableRange]:
+        return search.ranges(collective, self.target.ranks, configs, {}, in_windows=self.target.in_windows)
 
     def _measure_configs(
         self,
-        name: str,
+        collective: str,
         block: str,
         setting: BlockSetting,
         configs: dict[int, MethodConfig],
@@ -165,54 +167,54 @@ class TableTuner:
         `configs` has the config that `setting` uses at each size.
         """
         try:
-            times = self._block_times(name, block, setting)
+            times = self._block_times(collective, block, setting)
         except BlockEndedError as error:
             if error.was_interrupted or error.exit_code == ExitCode.OUTPUT_CLOSED:
                 raise
             where = " in windows" if self.target.in_windows else ""
-            self.skipped.append(f"{name}{where} {block} was skipped: {error.problem}")
+            self.skipped.append(f"{collective}{where} {block} was skipped: {error.problem}")
             return
         except NotAcceleratedError as error:
             if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):
                 raise
             # Lines for windows apply only if `direct` can run.
             raise self._no_windows_error(
-                f"the fast path did not use them; see {self.folder / name}-{block}.log for the reason"
+                f"the fast path did not use them; see {self.folder / collective}-{block}.log for the reason"
             ) from error
         for size, config in configs.items():
             if size in times:
                 measured[config] = {**measured.get(config, {}), size: times[size]}
 
     def _block_times(
-        self, name: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
+        self, collective: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
     ) -> Times:
         """Returns the device times of one block, from its record if an earlier start has measured it.
 
         Args:
-            name: The collective.
+            collective: Its name, such as all_reduce.
             block: Name of the block, unique in the collective.
             setting: The config, the table or NCCL.
             checked: True if data are checked. Wrong data are then an error.
             launched: True if operations are launched one by one, False if they are in graphs.
         """
-        label = f"{name}-{block}"
-        measurement = self._measurement(name, launched=launched)
+        label = f"{collective}-{block}"
+        measurement = self._measurement(collective, launched=launched)
         table = table_text(setting) if isinstance(setting, list) else None
         if self._has_complete_record(label, table):
             self.reused_blocks += 1
             figures = block_of(measurement.record(label))
-            return self._times_by_size(name, label, figures, checked=checked)
-        self.on_progress(f"{self.target.title(name)}: {block.replace('-', ' ')}")
+            return self._times_by_size(collective, label, figures, checked=checked)
+        self.on_progress(f"{self.target.title(collective)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if table is not None:
             replace_file(self.folder / f"{label}.table", table.encode())
-        side = self._make_side(name, block, setting)
+        side = self._make_side(collective, block, setting)
         figures = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
         if setting:
             methods = {setting.method} if isinstance(setting, MethodConfig) else {line.method for line in setting}
             self._require_fast_path(label, methods - {NCCL})
-        return self._times_by_size(name, label, figures, checked=checked)
+        return self._times_by_size(collective, label, figures, checked=checked)
 
     def _has_complete_record(self, label: str, table: str | None) -> bool:
         """True if an earlier start has measured this block to its end, with the same table if it has one."""
@@ -225,7 +227,7 @@ class TableTuner:
             return False
         return end is not None and end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA)
 
-    def _times_by_size(self, name: str, label: str, figures: Block, *, checked: bool) -> Times:
+    def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
         """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
 
         The engine rounds sizes down for collectives with one part per rank, so the next larger requested size is used.
@@ -235,7 +237,7 @@ class TableTuner:
             if checked and figure.wrong_elements:
                 where = f"{size_text(point.size_bytes)} {PLACEMENT_WORDS[point.placement]}"
                 raise WrongDataError(
-                    f"WRONG DATA: {name} with the fast path, first at {where} ({self.folder / label}.jsonl)",
+                    f"WRONG DATA: {collective} with the fast path, first at {where} ({self.folder / label}.jsonl)",
                     remedy="set BUSBW_FASTPATH=off and report it with that record and its .table file",
                     exit_code=ExitCode.WRONG_DATA,
                 )
@@ -262,18 +264,18 @@ class TableTuner:
                 remedy=f"see {log}; the fast path needs GPUs of one host with NVLink between all (docs/fastpath.md)",
             )
 
-    def _make_side(self, name: str, block: str, setting: BlockSetting) -> SideSpec:
+    def _make_side(self, collective: str, block: str, setting: BlockSetting) -> SideSpec:
         """Returns the side of a block: NCCL alone, or the fast path with one config or with the block's table."""
         if setting is None:
             return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
-        file_stem = (self.folder / f"{name}-{block}").absolute()
+        file_stem = (self.folder / f"{collective}-{block}").absolute()
         method_value = (
             f"{setting.method},{setting.blocks},{setting.threads}" if isinstance(setting, MethodConfig) else ""
         )
         table_value = "" if isinstance(setting, MethodConfig) else f"{file_stem}.table"
         variables = {
             "BUSBW_FASTPATH": "on",
-            f"BUSBW_FASTPATH_{name.upper()}": "on",
+            f"BUSBW_FASTPATH_{collective.upper()}": "on",
             "BUSBW_FASTPATH_LOG": f"{file_stem}.log",
             # An empty variable counts as unset.
             METHOD_VARIABLE: method_value,
@@ -281,10 +283,10 @@ class TableTuner:
         }
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 
-    def _measurement(self, name: str, *, launched: bool = False) -> Measurement:
-        dtype = ("-d", self.target.dtype) if name in REDUCING_COLLECTIVES else ()
+    def _measurement(self, collective: str, *, launched: bool = False) -> Measurement:
+        dtype = ("-d", self.target.dtype) if collective in REDUCING_COLLECTIVES else ()
         sizes = ",".join(map(str, self.target.sizes))
         windows = WINDOW_FLAGS if self.target.in_windows else ()
         graphs = () if launched else GRAPH_FLAGS
         flags = ("-t", str(self.target.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
-        return Measurement(engine.program(f"{name}_perf"), flags, self.folder)
+        return Measurement(engine.program(f"{collective}_perf"), flags, self.folder)

@@ -37,13 +37,13 @@ TEST_CASE("types are named as nccl-tests names them") {
 TEST_CASE("an operation has the type, reduction and root of its call, and the method of its config") {
   CollectiveCall call = call_of(Collective::all_reduce, 1000);
   call.element = ElementType::bfloat16;
-  call.reduce = Redop::max;
+  call.redop = Redop::max;
   call.root = 3;
   const Operation operation = make_operation(call, {Method::two_shot, 2, 64}, 1, 4, 1024);
   CHECK(operation.collective == Collective::all_reduce);
   CHECK(operation.method == Method::two_shot);
   CHECK(operation.element == ElementType::bfloat16);
-  CHECK(operation.reduce == Redop::max);
+  CHECK(operation.redop == Redop::max);
   CHECK(operation.buffers.root == 3);
   CHECK(operation.buffers.rank == 1);
   CHECK(operation.buffers.ranks == 4);

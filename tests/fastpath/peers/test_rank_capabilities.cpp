@@ -24,7 +24,7 @@ std::vector<RankCapabilities> ranks_of(std::size_t count) {
   std::vector<RankCapabilities> ranks(count);
   for (std::size_t r = 0; r < count; ++r) {
     RankCapabilities& one = ranks[r];
-    one.layout = kLayout;
+    one.layout_version = kLayoutVersion;
     one.selector_hash = 17;
     one.host = {1, 2};
     one.process = {r, 5};
@@ -58,7 +58,8 @@ TEST_CASE("two to eight equal ranks can have a fast path") {
 }
 
 TEST_CASE("the refusal reason names the rank") {
-  CHECK(said([](RankCapabilities& one) { one.layout = kLayout + 1; }) == "rank 2 has another version of this library");
+  CHECK(said([](RankCapabilities& one) { one.layout_version = kLayoutVersion + 1; }) ==
+        "rank 2 has another version of this library");
   CHECK(said([](RankCapabilities& one) { one.host = {1, 3}; }) == "ranks 0 and 2 are on different hosts");
   CHECK(said([](RankCapabilities& one) { set(one.gpu, "GPU B"); }) ==
         "the GPUs differ: GPU A on rank 0, GPU B on rank 2");
