@@ -8,21 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from busbw.collectives import collectives
 from busbw.errors import BusbwError, UsageError
 
-COLLECTIVES = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "alltoall",
-    "alltoallv",
-    "gather",
-    "scatter",
-    "sendrecv",
-    "hypercube",
-)
+COLLECTIVES = tuple(collectives())
 """Collectives that the engine measures. Each has a program with the suffix `_perf`."""
 
 WORLD_VARIABLES = (

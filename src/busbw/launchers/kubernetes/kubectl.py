@@ -62,6 +62,8 @@ _REMEDIES = (
 )
 
 # Beginning of an error message. It has no information for the user.
+_NOTICE = re.compile(r"Warning:|[IWEF]\d{4} \d\d:")
+"""Start of a line that is no error of the command: a warning, or a line of kubectl's log (level, month and day)."""
 _ERROR_PREFIX = re.compile(
     r"^(?:error: |Error from server(?: \(\w+\))?: )?(?:error validating .*failed to download openapi: )?"
 )
@@ -86,12 +88,7 @@ class KubectlResult:
     @property
     def error_line(self) -> str:
         """The last line of stderr without its prefix."""
-        lines = [
-            line
-            for line in self.err.splitlines()
-            # Lines of kubectl's log begin with a level and the date: E1121. Months before October are not recognized.
-            if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
-        ]
+        lines = [line for line in self.err.splitlines() if line.strip() and not _NOTICE.match(line)]
         text = lines[-1] if lines else f"kubectl ended with {self.code}"
         return _ERROR_PREFIX.sub("", text).partition("; if you choose to ignore")[0].strip()
 

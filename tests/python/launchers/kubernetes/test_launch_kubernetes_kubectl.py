@@ -1,4 +1,4 @@
-"""Calls of kubectl that never end, and what they have started."""
+"""Calls of kubectl: those that never end with what they have started, and the error of a failed one."""
 
 import os
 import sys
@@ -59,3 +59,10 @@ def test_the_limit_holds_with_inherited_pipes(
     finally:
         if child and lives(child):
             os.kill(child, 9)
+
+
+@pytest.mark.parametrize("day", ["0131", "1121"])
+def test_the_error_is_no_line_of_kubectls_log(day: str) -> None:
+    log = f'E{day} 12:00:00.000000  4711 memcache.go:265] "Unhandled Error" err="no route"'
+    result = kubectl.KubectlResult(1, b"", f"Error from server: no such namespace\nWarning: old API\n{log}\n")
+    assert result.error_line == "no such namespace"

@@ -1,0 +1,31 @@
+"""Compares src/busbw/collectives.toml with the engine's programs: both define what a collective is."""
+
+import pytest
+
+from busbw.collectives import collectives
+
+from .programs import Programs, of_kind, records_of, run_and_record
+
+RANKS = 4
+SIZE_BYTES = 4096
+ELEMENT_BYTES = 4
+SWEEP = ["--backend", "host", "-t", RANKS, "-b", SIZE_BYTES, "-e", SIZE_BYTES, "-n", 2, "-w", 1]
+
+
+def test_every_collective_has_a_program(programs: Programs) -> None:
+    installed = {path.name.removesuffix("_perf") for path in programs.installed_in.glob("*_perf")}
+    assert installed == set(collectives())
+
+
+@pytest.mark.parametrize("name", sorted(collectives()))
+def test_a_row_of_the_engine_agrees(programs: Programs, name: str) -> None:
+    collective = collectives()[name]
+    run_and_record(programs, name, *SWEEP, "--placement", "out")
+    (row,) = of_kind(records_of(programs), "row")
+    bytes_per_s = SIZE_BYTES / (row["time_us"] * 1e-6)
+    assert row["algbw_gbps"] * 1e9 == pytest.approx(collective.algbw_factor_of(RANKS) * bytes_per_s, rel=1e-6)
+    assert row["busbw_gbps"] * 1e9 == pytest.approx(collective.bus_factor_of(RANKS) * bytes_per_s, rel=1e-6)
+    shares = SIZE_BYTES // (row["count"] * ELEMENT_BYTES)
+    assert shares == (RANKS if collective.size == "shares" else 1)
+    assert (row["redop"] is not None) == (collective.operator != "never")
+    assert (row["root"] is not None) == collective.has_root
