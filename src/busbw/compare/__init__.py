@@ -32,7 +32,7 @@ def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: P
     """Compares B against A, row by row within each configuration.
 
     Raises:
-        UsageError: The logs have no row in common, or one lacks a property with several values in the other.
+        UsageError: The logs have no row in common, or one lacks a property for which the other has several values.
     """
     for side, log in (("A", a), ("B", b)):
         variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
@@ -61,12 +61,12 @@ def compare_variants(
 
     Args:
         log: The log.
-        names: Variants for A and B, or '#1' for the log's first table. None if the log has only two variants.
+        names: Variants for A and B; '#1' is the log's first table. None to compare the only two variants.
         resolution: Smallest relative change that matters.
         placement: Placement to compare; None for all.
 
     Raises:
-        UsageError: The log does not have exactly two variants, or has none of these names.
+        UsageError: `names` is None and the log does not have two variants, or a name is unknown or given twice.
     """
     tables_by_name = _tables_by_variant(log)
     variants = [name for name in tables_by_name if not name.startswith("#")]
@@ -98,9 +98,9 @@ def compare_variants(
 
 
 def _tables_by_variant(log: Log) -> dict[str, tuple[Table, ...]]:
-    """Returns the tables of each variant, reduced to its rows.
+    """Returns the tables of each variant, each with only the rows of that variant.
 
-    If the log has several tables, each is also a variant of its own: '#1', '#2'.
+    If the log has several tables, each is also a variant with a number as its name: '#1', '#2'.
     """
     names = dict.fromkeys(row.variant for row in log.rows if row.variant)
     tables_by_name = {name: _select_variant(log.tables, name) for name in names}
@@ -110,10 +110,10 @@ def _tables_by_variant(log: Log) -> dict[str, tuple[Table, ...]]:
 
 
 def _select_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
-    reduced = (
+    tables_of_variant = (
         msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.variant == name)) for table in tables
     )
-    return tuple(table for table in reduced if table.rows)
+    return tuple(table for table in tables_of_variant if table.rows)
 
 
 def _variant_count_text(names: Sequence[str]) -> str:
@@ -129,7 +129,7 @@ def _compare(
     placement: Placement | None,
     has_claims: bool = False,
 ) -> Comparison:
-    """Compares two sides, each with its tables. `has_claims`: True if B's rows state speed-ups relative to A."""
+    """Compares two sides, each with its tables. `has_claims`: True if B's rows state speed-ups over this A."""
     (a, tables_a), (b, tables_b) = side_a, side_b
     observations_a, observations_b = (
         _select_placement(observations(tables), placement) for tables in (tables_a, tables_b)
@@ -198,6 +198,7 @@ def _libraries_text(tables: Sequence[Table]) -> str | None:
 
 
 def _cycle_warnings(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
+    """Returns a warning if the cycles of a side are enough to be MIN_RUNS runs, but its runs are not."""
     if any(min(map(len, pair)) >= MIN_RUNS > min(map(run_count, pair)) for pair in pairs):
         return [
             "Cycles of one run do not count as runs: they share properties of the program's start (memory, placement "

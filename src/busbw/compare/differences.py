@@ -6,13 +6,13 @@ from busbw.compare.result import Difference
 from busbw.logs import Log, Row, Table
 from busbw.units import count_text, size_text
 
-# Settings that differ between any two runs and explain no change.
+# Settings that differ between any two runs, so that they cannot explain a change of speed.
 _SETTINGS_OF_ONE_RUN = {"run_id", "start_time", "output_file", "records"}
 
 
-def find_differences(a: Sequence[Table], b: Sequence[Table]) -> tuple[Difference, ...]:
+def find_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[Difference, ...]:
     """Returns settings, libraries, hosts and environment variables that differ between the sides."""
-    facts_a, facts_b = _facts_by_name(a), _facts_by_name(b)
+    facts_a, facts_b = _facts_by_name(tables_a), _facts_by_name(tables_b)
     names = [*facts_a, *(name for name in facts_b if name not in facts_a)]
     return tuple(
         Difference(what=name, a=facts_a.get(name), b=facts_b.get(name))
@@ -22,7 +22,7 @@ def find_differences(a: Sequence[Table], b: Sequence[Table]) -> tuple[Difference
 
 
 def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
-    """Returns the known facts of one side by name. Different values of its tables are joined with commas."""
+    """Returns what the tables of one side state, by name. Different values of one name are joined with commas."""
     facts: dict[str, list[str]] = {}
     for table in tables:
         table_facts = {

@@ -7,11 +7,11 @@ from busbw.compare.quantities import value_of
 from busbw.compare.result import SideFigures, TimeQuantity
 from busbw.logs import Figure
 
-_SHOWN_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
+_STATED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
 
 
 def time_us(figure: Figure) -> float | None:
-    """Median over iterations of the slowest rank. The log's own time if it has no samples."""
+    """Median over iterations of the slowest rank's time. Without samples, the time that the log states."""
     sampled_us = value_of(figure, "median_us")
     return figure.time_us if sampled_us is None else sampled_us
 
@@ -22,9 +22,9 @@ def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideF
     `runs`: number of runs that the figures come from; None if each figure is a run.
     """
     values = {}
-    for quantity in _SHOWN_QUANTITIES:
-        values_of_runs = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
-        values[quantity] = median(values_of_runs) if values_of_runs else None
+    for quantity in _STATED_QUANTITIES:
+        stated_values = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
+        values[quantity] = median(stated_values) if stated_values else None
     sampled_us = [value for figure in figures if (value := value_of(figure, "median_us")) is not None]
     wrong_counts = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
     return SideFigures(

@@ -49,7 +49,7 @@ _FIELD_NAMES = {
 def observations(tables: Iterable[Table]) -> Observations:
     """Groups all figures by point. Each table counts as a run.
 
-    If consecutive rows of one cycle have the same point, the first counts: sizes may be rounded down to 0 bytes.
+    If several rows of one cycle have the same point, the first counts: small sizes may all be rounded down to 0 bytes.
     """
     by_point: Observations = defaultdict(list)
     for run, table in enumerate(tables):
@@ -81,44 +81,52 @@ def _visible_launch_mode(table: Table) -> LaunchMode | None:
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:
-    """Fills in a field that one side does not state if the other side has only one value. Notes each assumption.
+    """Fills in a field of the points that one side does not state, if the other side has only one value for it.
+
+    Returns both sides and a note on each assumption.
 
     Raises:
         UsageError: A side does not state a field, and the other side has several values for it.
     """
     a, b, notes = _align_field(a, b, "collective", "A", "B")
     for collective in sorted(_field_values(a, "collective") & _field_values(b, "collective"), key=str):
-        aligned_a = {point: figures for point, figures in a.items() if point.collective == collective}
-        aligned_b = {point: figures for point, figures in b.items() if point.collective == collective}
-        others_a = {point: figures for point, figures in a.items() if point not in aligned_a}
-        others_b = {point: figures for point, figures in b.items() if point not in aligned_b}
+        of_collective_a, others_a = _split_by_collective(a, collective)
+        of_collective_b, others_b = _split_by_collective(b, collective)
         scope = f" for {collective}" if others_a or others_b else ""
         for field in ("dtype", "redop", "root", "ranks", "placement"):
-            aligned_a, aligned_b, new_notes = _align_field(aligned_a, aligned_b, field, f"A{scope}", f"B{scope}")
+            of_collective_a, of_collective_b, new_notes = _align_field(
+                of_collective_a, of_collective_b, field, f"A{scope}", f"B{scope}"
+            )
             notes += new_notes
-        a, b = {**others_a, **aligned_a}, {**others_b, **aligned_b}
+        a, b = {**others_a, **of_collective_a}, {**others_b, **of_collective_b}
     return a, b, notes
+
+
+def _split_by_collective(side: Observations, collective: object) -> tuple[Observations, Observations]:
+    """Returns the observations of a collective, and the others."""
+    of_collective = {point: observed for point, observed in side.items() if point.collective == collective}
+    return of_collective, {point: observed for point, observed in side.items() if point not in of_collective}
 
 
 def _align_field(
     a: Observations, b: Observations, field: str, name_a: str, name_b: str
 ) -> tuple[Observations, Observations, list[str]]:
     """Aligns one field of both sides; see `align`. Returns both sides and at most one note."""
-    stated_a, stated_b, name = _field_values(a, field), _field_values(b, field), _FIELD_NAMES[field]
-    unstated = {"unstated" if field == "placement" else None}
-    if stated_a == stated_b or not a or not b:
+    values_a, values_b, field_name = _field_values(a, field), _field_values(b, field), _FIELD_NAMES[field]
+    only_unstated = {"unstated" if field == "placement" else None}
+    if values_a == values_b or not a or not b:
         return a, b, []
-    if stated_a == unstated:
+    if values_a == only_unstated:
         return (
-            _fill_field(a, field, _require_single_value(stated_b, name, name_a, name_b, field)),
+            _fill_field(a, field, _require_single_value(values_b, field_name, name_a, name_b, field)),
             b,
-            [_assumption_note(name_a, name, stated_b)],
+            [_assumption_note(name_a, field_name, values_b)],
         )
-    if stated_b == unstated:
+    if values_b == only_unstated:
         return (
             a,
-            _fill_field(b, field, _require_single_value(stated_a, name, name_b, name_a, field)),
-            [_assumption_note(name_b, name, stated_a)],
+            _fill_field(b, field, _require_single_value(values_a, field_name, name_b, name_a, field)),
+            [_assumption_note(name_b, field_name, values_a)],
         )
     return a, b, []
 
@@ -154,7 +162,7 @@ def by_configuration(point: PointKey) -> tuple[object, ...]:
 
 
 def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:
-    """Returns pairs of points that differ only in their size, with no other size between."""
+    """Returns the index pairs of points that differ only in their size, with no other size between them."""
     sweeps: dict[PointKey, list[tuple[int, int]]] = defaultdict(list)
     for index, point in enumerate(points):
         sweeps[msgspec.structs.replace(point, size_bytes=0)].append((point.size_bytes, index))
@@ -162,11 +170,11 @@ def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:
 
 
 def both_placements(points: Sequence[PointKey]) -> list[tuple[int, int]]:
-    """Returns pairs of points that differ only in their placement."""
-    sizes: dict[PointKey, list[int]] = defaultdict(list)
+    """Returns the index pairs of points that differ only in their placement."""
+    indices_by_point: dict[PointKey, list[int]] = defaultdict(list)
     for index, point in enumerate(points):
-        sizes[msgspec.structs.replace(point, placement="unstated")].append(index)
-    return [pair for placements in sizes.values() for pair in pairwise(placements)]
+        indices_by_point[msgspec.structs.replace(point, placement="unstated")].append(index)
+    return [pair for indices in indices_by_point.values() for pair in pairwise(indices)]
 
 
 def _field_values(side: Observations, field: str) -> set[object]:
@@ -180,18 +188,20 @@ def _fill_field(side: Observations, field: str, value: object) -> Observations:
     return dict(filled)
 
 
-def _require_single_value(values: set[object], name: str, unstated_side: str, stated_side: str, field: str) -> object:
-    """Returns the single value. Raises UsageError if there are several."""
+def _require_single_value(
+    values: set[object], field_name: str, unstated_side: str, stated_side: str, field: str
+) -> object:
+    """Returns the only value of the side that states the field. Raises UsageError if there are several."""
     if len(values) == 1:
         return next(iter(values))
-    remedy = "choose one with --placement" if field == "placement" else f"compare with a log of one {name}"
+    remedy = "choose one with --placement" if field == "placement" else f"compare with a log of one {field_name}"
     raise UsageError(
-        f"{unstated_side} does not state its {name}, and {stated_side} has {_values_text(values)}", remedy=remedy
+        f"{unstated_side} does not state its {field_name}, and {stated_side} has {_values_text(values)}", remedy=remedy
     )
 
 
-def _assumption_note(side: str, name: str, values: set[object]) -> str:
-    return f"{side} does not state its {name}; the other side's is assumed: {_values_text(values)}."
+def _assumption_note(side: str, field_name: str, values: set[object]) -> str:
+    return f"{side} does not state its {field_name}; the other side's is assumed: {_values_text(values)}."
 
 
 def _values_text(values: set[object]) -> str:

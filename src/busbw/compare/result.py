@@ -27,11 +27,11 @@ class ChangeVerdict(str, Enum):
 
 Basis = Literal["blocks", "runs", "iterations", "means"]
 """Unit that counts as one independent observation, from the strongest evidence to the weakest: quadruples of
-interleaved blocks (`busbw ab`), whole runs, stretches of iterations within few runs, single figures."""
+interleaved blocks (`busbw ab`), whole runs, stretches of consecutive iterations within few runs, single figures."""
 
 
 TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
-"""Name of a field of `SideFigures`."""
+"""Field of `SideFigures` that is compared. Bandwidths stand for the time that they are computed from."""
 
 
 class PointKey(Struct, kw_only=True, frozen=True, order=True):
@@ -66,8 +66,8 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     median_us: float | None = None
-    """Median over iterations of the slowest rank. None without samples. On GPUs samples may be by the device's clock
-    and exclude launch time, so this field is not compared if device times are known."""
+    """Median over iterations of the slowest rank's time. None without samples. On GPUs samples may be by the device's
+    clock and exclude launch time, so this field is not compared if device times are known."""
     device_time_us: float | None = None
     """Median of the device times over the runs. None if unknown."""
     samples: int = 0
@@ -120,7 +120,7 @@ class Comparison(Struct, kw_only=True, frozen=True):
     resolution: float
     """Smallest relative change that matters: 0.05 is 5 %."""
     method: tuple[str, ...]
-    """Descriptions of the intervals' computation and assumptions."""
+    """Sentences on how the intervals are computed and on their assumptions."""
     level_text: str
     """Confidence level of the intervals: '99 % for all sizes together'."""
     wrong_data: tuple[str, ...] = ()

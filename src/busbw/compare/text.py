@@ -51,13 +51,13 @@ def summary(comparison: Comparison) -> list[str]:
     """Returns one sentence for each verdict and configuration, and one on the speed-ups that the log states."""
     sentences = []
     for verdict in ChangeVerdict:
-        for title, results in groupby(comparison.results, key=_table_title):
-            table = list(results)
-            indices = [index for index, result in enumerate(table) if result.verdict is verdict]
+        for title, results_of_title in groupby(comparison.results, key=_table_title):
+            results = list(results_of_title)
+            indices = [index for index, result in enumerate(results) if result.verdict is verdict]
             if indices:
                 sentences.append(
-                    f"{verdict.value} at {len(indices)} of {count_text(len(table), 'size')}, {title}: "
-                    + "; ".join(_sizes_text(table[first : last + 1]) for first, last in _find_stretches(indices))
+                    f"{verdict.value} at {len(indices)} of {count_text(len(results), 'size')}, {title}: "
+                    + "; ".join(_sizes_text(results[first : last + 1]) for first, last in _consecutive_ranges(indices))
                 )
     sentences += _claims_sentence(comparison)
     return [f"{sentence}." for sentence in sentences]
@@ -88,8 +88,8 @@ def _point_text(point: PointKey) -> str:
     return f"{point.collective or 'unknown collective'} {size_text(point.size_bytes)}"
 
 
-def _find_stretches(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yields the first and last index of each stretch of consecutive indices."""
+def _consecutive_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yields the first and last index of each range of consecutive indices."""
     first = last = indices[0]
     for index in indices[1:]:
         if index != last + 1:
@@ -195,16 +195,16 @@ def _note_lines(comparison: Comparison) -> list[Text]:
 
 
 def _points_text(points: Sequence[PointKey]) -> str:
-    """Lists configurations, each with its first and last size and the number of sizes."""
+    """Text of the configurations of these points, each with its first and last size and the number of sizes."""
     points_by_configuration: dict[str, list[PointKey]] = {}
     for point in points:
         configuration = _configuration_text(msgspec.structs.replace(point, size_bytes=0))
         points_by_configuration.setdefault(configuration, []).append(point)
     texts = []
-    for configuration, members in points_by_configuration.items():
-        text = f"{configuration} {size_text(members[0].size_bytes)}"
-        if len(members) > 1:
-            text += f" to {size_text(members[-1].size_bytes)} ({len(members)})"
+    for configuration, sizes in points_by_configuration.items():
+        text = f"{configuration} {size_text(sizes[0].size_bytes)}"
+        if len(sizes) > 1:
+            text += f" to {size_text(sizes[-1].size_bytes)} ({len(sizes)})"
         texts.append(text)
     return "; ".join(texts)
 

@@ -1,13 +1,14 @@
-"""Decides FASTER, SLOWER, SAME or UNCLEAR for each point that two logs have in common (`_decide_verdict`).
+"""Decides FASTER, SLOWER, SAME or UNCLEAR for each point that two logs have in common.
 
-A point is one size of one configuration. For each of its times `judge_points` finds
+A point is one size of one configuration, with one or two times: device time and program time. For each time,
+`judge_points` finds these facts, from which `_decide_verdict` decides:
 
 1. the evidence (`_find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
 2. the threshold (`_change_threshold`): the smallest relative change that counts,
 3. the direction of a change beyond the threshold (`_find_direction`), which a neighboring size must confirm.
 
-Run-to-run variation is the chance difference between two runs of the same command. Few runs cannot show it, so the
-threshold then includes a known value.
+Run-to-run variation is the chance difference between two runs of the same command. If a side has few runs, they cannot
+show it, so the threshold includes a value from earlier measurements.
 """
 
 import math
@@ -28,12 +29,12 @@ from busbw.statistics.run_variation import VARIATIONS
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
-"""Probability that any point is called changed if none is."""
+"""Probability that at least one time is called changed although none is. It is shared equally by all times."""
 MIN_RUNS = 4
 """Minimum number of runs per side for a verdict from the runs' own variation. Cycles of one run count as one run.
 
-A run can start in one of two states. With three runs per side it happens too often that all runs of A are in one state
-and all of B in the other (docs/comparison.md)."""
+A run can start in a fast or a slow state. With three runs per side it happens too often that all runs of A are in one
+state and all runs of B in the other (docs/comparison.md)."""
 _MIN_RUNS_FOR_INTERVAL = 3
 """Minimum number of runs per side for an interval over runs. An interval from two runs is too wide to decide."""
 
@@ -71,10 +72,10 @@ class _ComparedTime:
         launch_modes = {observation.launch_mode for observation in (*self.a, *self.b) if observation.launch_mode}
         if self.is_device or not launch_modes:
             return _VARIATION_WITHOUT_LAUNCHING
-        factor, up_to_bytes = max(
+        largest_factor, up_to_bytes = max(
             (VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in launch_modes
         )
-        return ((up_to_bytes, round(factor - 1, 9)),)
+        return ((up_to_bytes, round(largest_factor - 1, 9)),)
 
     @property
     def figures(self) -> list[Figure]:
@@ -84,12 +85,12 @@ class _ComparedTime:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """Speed-up of one compared time, without its neighbors."""
+    """Speed-up of one compared time and its uncertainty, without regard to the neighboring sizes."""
 
     basis: Basis
     speedup: float | None
     interval: stats.Interval | None
-    """Of the logarithm of the speed-up. None for single figures, or if it is too wide."""
+    """Interval of the logarithm of the speed-up. None for single figures, or if it is too wide."""
     rounding: tuple[float, float] | None
     """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
@@ -125,7 +126,7 @@ def judge_points(
     directions = [
         _find_direction(evidence, threshold) for evidence, threshold in zip(all_evidence, thresholds, strict=True)
     ]
-    agreeing, without_neighbors = _compare_neighbors(times, directions)
+    confirmed, without_neighbors = _compare_neighbors(times, directions)
     claims = [_claimed_speedup(time.b) if has_claims else None for time in times]
     decimals = max((_decimal_count(claim) for claim in claims if claim is not None), default=0)
     results = []
@@ -135,7 +136,7 @@ def judge_points(
             directions[index],
             resolution,
             thresholds[index],
-            agrees=index in agreeing,
+            is_confirmed=index in confirmed,
             has_neighbors=index not in without_neighbors,
         )
         claim = claims[index]
@@ -213,7 +214,7 @@ def _find_evidence(time: _ComparedTime, alpha: float) -> _Evidence:
     """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
     quantity: TimeQuantity = "device_time_us" if time.is_device else program_time(time.figures)
     evidence = _evidence_from_runs(time, quantity, alpha)
-    if evidence is None and quantity != "time_us":
+    if evidence is None and quantity != "time_us":  # samples do not describe `time_us`, see `program_time`
         evidence = _evidence_from_iterations(time, quantity, alpha)
     if evidence is None:
         quantities = (quantity,) if have_device_times(time.figures) else _PRINTED_QUANTITIES
@@ -383,12 +384,12 @@ def _compare_neighbors(times: Sequence[_ComparedTime], directions: Sequence[int]
             for smaller, larger in adjacent_sizes([times[index].point for index in indices])
         ]
     # The product of two directions is 1 if both are faster or both are slower.
-    agreeing = {index for pair in neighbors if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
-    return agreeing, set(range(len(times))) - {index for pair in neighbors for index in pair}
+    confirmed = {index for pair in neighbors if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
+    return confirmed, set(range(len(times))) - {index for pair in neighbors for index in pair}
 
 
 def _decide_verdict(
-    evidence: _Evidence, direction: int, resolution: float, threshold: float, *, agrees: bool, has_neighbors: bool
+    evidence: _Evidence, direction: int, resolution: float, threshold: float, *, is_confirmed: bool, has_neighbors: bool
 ) -> tuple[ChangeVerdict, str]:
     """Decides the verdict on one time and its reason.
 
@@ -397,7 +398,7 @@ def _decide_verdict(
         direction: Change beyond the threshold: 1 faster, -1 slower, 0 neither.
         resolution: Smallest relative change that matters.
         threshold: Smallest relative change that counts, at least the resolution.
-        agrees: True if a neighboring size changes in the same direction.
+        is_confirmed: True if a neighboring size changes in the same direction.
         has_neighbors: True if there is a neighboring size.
     """
     resolution_text, threshold_text = f"{resolution * 100:.3g} %", f"{threshold * 100:.3g} %"
@@ -406,7 +407,7 @@ def _decide_verdict(
     if direction:
         verdict = ChangeVerdict.FASTER if direction > 0 else ChangeVerdict.SLOWER
         finding = f"beyond {threshold_text}" if evidence.must_exceed_variation else "the interval excludes 1"
-        if agrees:
+        if is_confirmed:
             return verdict, f"{finding}, and a neighbor agrees."
         if not has_neighbors:
             return verdict, f"{finding}; there is no neighboring size to confirm it."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.expect.limits import COLLECTIVES, node_count
+from busbw.expect.limits import COLLECTIVES, domain_count
 from busbw.expect.predict import expect
 from busbw.expect.types import Estimate, Scenario
 from busbw.logs import Row, Table
@@ -27,7 +27,7 @@ def system_of(table: Table) -> System | None:
         return find("host")
     systems = {system.name: system for device in table.devices if (system := find_in_text(device))}
     if len(systems) > 1:
-        return None  # no description fits several GPU types
+        return None  # a system description has one GPU type
     title = table.title or ""
     system = next(iter(systems.values()), None) or find_in_text(title)
     if system is None:
@@ -55,17 +55,21 @@ def _text_after_device(title: str, system: System) -> str:
 
 
 def hosts_of(table: Table, row: Row) -> Counter[str]:
-    """Counts the ranks of a row's group on each host of the device list, in its order."""
+    """Counts the ranks of a row's group on each host. The order is that of the device list."""
     return Counter(rank.host for rank in table.rank_list if rank.group == row.group and rank.host)
 
 
 def _max_groups_per_host(table: Table, hosts: Counter[str]) -> int:
-    """Returns how many groups share a node's NICs: those that span several hosts, maximum over `hosts`, at least 1."""
+    """Returns the largest number of groups that share the NICs of one of these hosts, at least 1.
+
+    Only groups on several hosts use NICs.
+    """
     hosts_by_group: dict[int, set[str | None]] = {}
     for rank in table.rank_list:
         hosts_by_group.setdefault(rank.group, set()).add(rank.host)
     groups_across_hosts = [group_hosts for group_hosts in hosts_by_group.values() if len(group_hosts) > 1]
-    return max((sum(host in group_hosts for group_hosts in groups_across_hosts) for host in hosts), default=0) or 1
+    group_counts = (sum(host in group_hosts for group_hosts in groups_across_hosts) for host in hosts)
+    return max(group_counts, default=0) or 1
 
 
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
@@ -136,7 +140,7 @@ def network_nics_finder(table: Table, system: System | None = None) -> Callable[
 
     def find_nics(row: Row) -> NetworkNics | None:
         scenario = scenario_of_row(row)
-        return nics if effective_system and scenario and node_count(scenario, effective_system) > 1 else None
+        return nics if effective_system and scenario and domain_count(scenario, effective_system) > 1 else None
 
     return find_nics
 

@@ -1,6 +1,7 @@
 """Computes the limits of busbw on each type of link: its capacity and the traffic of a collective on it.
 
 A domain is a node, or a rack whose nodes are joined by NVLink. A fabric is the links that join the ranks of a domain.
+NICs join the domains. Traffic is the GB/s on a link for each GB/s of busbw.
 """
 
 from busbw.expect.types import Limit, Scenario
@@ -22,8 +23,8 @@ def domain_ranks(scenario: Scenario, system: System) -> int:
     return min(scenario.ranks, system.rack_ranks or scenario.ranks_per_node)
 
 
-def node_count(scenario: Scenario, system: System) -> int:
-    """Number of domains that the ranks occupy."""
+def domain_count(scenario: Scenario, system: System) -> int:
+    """Number of domains that the ranks occupy; `nodes` in an expectation."""
     return -(-scenario.ranks // domain_ranks(scenario, system))  # rounded up
 
 
@@ -72,8 +73,8 @@ def intra_domain_limit(scenario: Scenario, system: System, fabric: Fabric, traff
     )
 
 
-def inter_node_limit(scenario: Scenario, system: System, nics: Nics, traffic: float, reason: str) -> Limit:
-    """Makes the limit of all NICs of one node together. Arguments as in `intra_domain_limit`, per node."""
+def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: float, reason: str) -> Limit:
+    """Makes the limit of all NICs of one domain together. `traffic`: GB/s on these NICs for each GB/s of busbw."""
     return Limit(
         wire="NIC",
         per="node",

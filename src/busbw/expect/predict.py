@@ -1,13 +1,14 @@
 """Predicts time and busbw of a scenario on a system: for each size the fastest route, with healthy ranges.
 
-A route is an algorithm of NCCL with the links it uses (`routes.py`). A protocol is NCCL's way to signal data on it.
+A route is an algorithm of NCCL with the links it uses (`routes.py`). A protocol is LL, LL128 or Simple.
+A domain is a node, or a rack whose nodes are joined by NVLink.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-from busbw.expect.limits import bus_factor, node_count
+from busbw.expect.limits import bus_factor, domain_count
 from busbw.expect.routes import bandwidth_correction, list_routes
 from busbw.expect.types import Estimate, Expectation, ExpectedRange, Protocol, Route, Scenario
 from busbw.system import Nics, System
@@ -29,37 +30,37 @@ def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Ex
 
     If the system or the model does not cover the scenario, `Expectation.unknown` has the reason.
     """
-    nodes = node_count(scenario, system)
+    domains = domain_count(scenario, system)
     if scenario.ranks == 1:
         return _unknown_expectation(
-            scenario, system, nodes, "one rank: nothing crosses a link, so busbw is 0 on any system"
+            scenario, system, domains, "one rank: nothing crosses a link, so busbw is 0 on any system"
         )
-    candidates = list_routes(scenario, system)
-    if not candidates:
-        return _unknown_expectation(scenario, system, nodes, _unknown_reason(scenario, system, nodes))
+    routes = list_routes(scenario, system)
+    if not routes:
+        return _unknown_expectation(scenario, system, domains, _unknown_reason(scenario, system, domains))
     min_ranks, max_ranks = min(scenario.node_ranks, default=0), max(scenario.node_ranks, default=0)
-    if nodes > 1 and not system.rack_ranks and min_ranks != max_ranks:
+    if domains > 1 and not system.rack_ranks and min_ranks != max_ranks:
         reason = f"the nodes have unequal numbers of ranks, {min_ranks} to {max_ranks}: the model does not cover this"
         return _unknown_expectation(scenario, system, len(scenario.node_ranks), reason)
-    best = max(candidates, key=_plateau_gbps)
+    best = max(routes, key=_plateau_gbps)
     return Expectation(
         job=scenario,
         system=system,
-        nodes=nodes,
-        routes=candidates,
+        nodes=domains,
+        routes=routes,
         best=best,
-        floor_us=min(min(route.latency_us.values()) for route in candidates),
-        estimates=tuple(_estimate_size(scenario, candidates, size) for size in sizes_bytes if size > 0),
+        floor_us=min(min(route.latency_us.values()) for route in routes),
+        estimates=tuple(_estimate_size(scenario, routes, size) for size in sizes_bytes if size > 0),
         notes=tuple(system.notes),
     )
 
 
-def _unknown_expectation(scenario: Scenario, system: System, nodes: int, reason: str) -> Expectation:
-    return Expectation(job=scenario, system=system, nodes=nodes, unknown=reason, notes=tuple(system.notes))
+def _unknown_expectation(scenario: Scenario, system: System, domains: int, reason: str) -> Expectation:
+    return Expectation(job=scenario, system=system, nodes=domains, unknown=reason, notes=tuple(system.notes))
 
 
-def _unknown_reason(scenario: Scenario, system: System, nodes: int) -> str:
-    if system.fabrics and nodes > 1 and system.nics is None:
+def _unknown_reason(scenario: Scenario, system: System, domains: int) -> str:
+    if system.fabrics and domains > 1 and system.nics is None:
         return f"the NICs of {system.name} are not known: state them with --nics 8x400"
     if system.generation == "host":
         return "the memory's copy rate is not known: compare with a run on the same machine (--reference FILE)"
@@ -70,24 +71,26 @@ def _plateau_gbps(route: Route) -> float:
     return route.limit_gbps * route.efficiency.typical
 
 
-def _estimate_size(scenario: Scenario, candidates: tuple[Route, ...], size_bytes: int) -> Estimate:
+def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: int) -> Estimate:
     """Estimates one size with the fastest route and protocol, as NCCL chooses them.
 
-    Time = launches + latency + bytes of busbw / busbw. Bytes are in kB, because 1 GB/s is 1 kB/us.
+    Time = launches + latency + busbw bytes / busbw. Busbw bytes are the size times the bus factor; they are in kB,
+    because 1 GB/s is 1 kB/us.
     """
-    kilobytes = size_bytes * bus_factor(scenario.collective, scenario.ranks) / 1e3
-    # One launch per GPU of a thread; the first is part of the latency. Unknown: one GPU, at most all of a node.
+    busbw_kilobytes = size_bytes * bus_factor(scenario.collective, scenario.ranks) / 1e3
+    # One launch per GPU of a thread; the first is part of the latency. If the number of GPUs per thread is unknown, the
+    # typical time assumes one GPU and the upper end all GPUs of a node.
     launches_us = _LAUNCH_US * ((scenario.gpus_per_thread or 1) - 1)
     max_gpus_per_thread = scenario.gpus_per_thread or min(scenario.ranks, scenario.ranks_per_node)
     max_launches_us = _LAUNCH_US * (max_gpus_per_thread - 1)
 
     def transfer_us(route: Route, protocol: Protocol, efficiency: float) -> float:
-        return kilobytes / _busbw_gbps(route, protocol, size_bytes, efficiency)
+        return busbw_kilobytes / _busbw_gbps(route, protocol, size_bytes, efficiency)
 
     time_us, route, protocol = min(
         (
             (launches_us + latency_us + transfer_us(route, protocol, route.efficiency.typical), route, protocol)
-            for route in candidates
+            for route in routes
             for protocol, latency_us in route.latency_us.items()
         ),
         key=lambda candidate: candidate[0],
@@ -95,11 +98,11 @@ def _estimate_size(scenario: Scenario, candidates: tuple[Route, ...], size_bytes
     latency_us = route.latency_us[protocol]
     min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
     max_us = LATENCY_HIGH * (latency_us + max_launches_us) + transfer_us(route, protocol, route.efficiency.low)
-    typical_gbps = kilobytes / time_us
+    typical_gbps = busbw_kilobytes / time_us
     return Estimate(
         size_bytes=size_bytes,
         time_us=ExpectedRange(low=min_us, typical=time_us, high=max_us),
-        busbw_gbps=ExpectedRange(low=kilobytes / max_us, typical=typical_gbps, high=kilobytes / min_us),
+        busbw_gbps=ExpectedRange(low=busbw_kilobytes / max_us, typical=typical_gbps, high=busbw_kilobytes / min_us),
         route=route.name,
         protocol=protocol,
         wire=route.binding.wire,

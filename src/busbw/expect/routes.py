@@ -11,13 +11,13 @@ import math
 from busbw.expect.limits import (
     RING_COLLECTIVES,
     bus_factor,
+    domain_count,
     domain_ranks,
     fastest_fabric,
-    inter_node_limit,
+    inter_domain_limit,
     intra_domain_limit,
     nics_gbps,
     nics_text,
-    node_count,
     one_nic_gbps,
 )
 from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
@@ -25,7 +25,8 @@ from busbw.system import Fabric, Nics, System
 
 _TUNING_SOURCE = "NCCL src/graph/tuning.cc"
 
-# Fractions of their limits that routes reach, with sources. A plateau is the busbw of large messages.
+# Fractions of their limits that routes reach, with sources. "it" in a source is the limit, a plateau is the busbw of
+# large messages.
 RING = Efficiency(
     low=0.92,
     typical=0.97,
@@ -83,9 +84,9 @@ _STEP_US: dict[str, dict[str, dict[Protocol, float]]] = {
         "Ring": {"LL": 2.7, "LL128": 4.0, "Simple": 14.0},
     },
 }
-_NVLS_US, _NVLS_NET_US = 23.0, 14.0  # latency of NVLS within a node, and of each step between nodes
+_NVLS_US, _NVLS_NET_US = 23.0, 14.0  # latency of NVLS within a domain, and of each step between domains
 _POST_US = 1.0  # CPU time for each message that is posted to a NIC
-# Maximum busbw of LL on one node, on two, and on more, by GPU generation.
+# Maximum busbw of LL on one domain, on two, and on more, by GPU generation.
 _LL_CAP_GBPS = {
     "volta": (39.0, 39.0, 20.4),
     "ampere": (87.7, 22.5, 19.0),
@@ -106,20 +107,23 @@ _MAX_NODE_GPUS = 8
 
 
 def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
-    """Returns all routes that NCCL may choose. Empty if the links are unknown."""
+    """Returns all routes that NCCL may choose. Empty if the links are unknown.
+
+    NCCL_ALGO restricts the routes, unless no route has its algorithm.
+    """
     domain_size = domain_ranks(scenario, system)
-    fabric = fastest_fabric(domain_size, system) if domain_size > 1 else None  # a single rank on a node uses no links
-    nodes = node_count(scenario, system)
+    fabric = fastest_fabric(domain_size, system) if domain_size > 1 else None  # a single rank uses no fabric
+    domains = domain_count(scenario, system)
     if domain_size > 1 and fabric is None:
         return ()
-    if nodes > 1 and system.nics is None:
+    if domains > 1 and system.nics is None:
         return ()
     if scenario.collective not in RING_COLLECTIVES:
-        return (_pairwise_route(scenario, system, fabric, nodes),)
-    available = [_ring_route(scenario, system, fabric, nodes)]
+        return (_pairwise_route(scenario, system, fabric, domains),)
+    available = [_ring_route(scenario, system, fabric, domains)]
     if scenario.collective == "all_reduce":
-        available.append(_tree_route(scenario, system, fabric, nodes))
-        available += _nvls_routes(scenario, system, fabric, nodes)
+        available.append(_tree_route(scenario, system, fabric, domains))
+        available += _nvls_routes(scenario, system, fabric, domains)
     allowed = [route for route in available if scenario.algorithm in (None, route.name.lower())]
     return tuple(allowed or available)
 
@@ -146,34 +150,34 @@ def _step_between_domains_us(algorithm: str, protocol: Protocol, system: System)
     return _STEP_US["NIC"][algorithm][protocol] + nic_latency_us
 
 
-def _ll_cap_gbps(system: System, nodes: int) -> dict[Protocol, float]:
+def _ll_cap_gbps(system: System, domains: int) -> dict[Protocol, float]:
     """Returns the maximum busbw of LL. Empty if NCCL knows none for the GPU generation."""
     caps_gbps = _LL_CAP_GBPS.get(system.generation)
-    return {"LL": caps_gbps[min(nodes, 3) - 1]} if caps_gbps else {}
+    return {"LL": caps_gbps[min(domains, 3) - 1]} if caps_gbps else {}
 
 
-def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
+def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
     limits: list[Limit] = []
     if fabric is not None:
         limits.append(
             intra_domain_limit(scenario, system, fabric, 1.0, "a ring sends every byte of busbw over each GPU's links")
         )
-    if nodes > 1 and system.nics is not None:
+    if domains > 1 and system.nics is not None:
         limits.append(
-            inter_node_limit(scenario, system, system.nics, 1.0, "each ring leaves and enters every node once")
+            inter_domain_limit(scenario, system, system.nics, 1.0, "each ring leaves and enters every node once")
         )
-    # Steps by NCCL's model, and the number of them that go to another node. A broadcast is one pipeline.
+    # Steps by NCCL's model, and the number of steps that go to another domain. A broadcast is one pipeline.
     steps_around = scenario.ranks - 1
     step_count = {"all_reduce": 2 * steps_around, "broadcast": 1, "reduce": 1}.get(scenario.collective, steps_around)
     crossing_count = 0
-    if nodes > 1:
-        crossing_count = {"all_reduce": 2 * nodes, "broadcast": nodes, "reduce": nodes}.get(
-            scenario.collective, nodes - 1
+    if domains > 1:
+        crossing_count = {"all_reduce": 2 * domains, "broadcast": domains, "reduce": domains}.get(
+            scenario.collective, domains - 1
         )
     return Route(
         name="Ring",
         limits=tuple(limits),
-        efficiency=_ring_efficiency(limits, nodes),
+        efficiency=_ring_efficiency(limits, domains),
         latency_us={
             protocol: _BASE_US["Ring"][protocol]
             + max(0, step_count - crossing_count) * _step_within_domain_us("Ring", protocol, fabric)
@@ -181,19 +185,19 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, nodes
             for protocol in _usable_protocols(system, fabric)
         },
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
-        cap_gbps=_ll_cap_gbps(system, nodes),
+        cap_gbps=_ll_cap_gbps(system, domains),
         source=_TUNING_SOURCE,
     )
 
 
-def _ring_efficiency(limits: list[Limit], nodes: int) -> Efficiency:
-    """Returns the efficiency of the limiting link. Across nodes all links wait for the network."""
+def _ring_efficiency(limits: list[Limit], domains: int) -> Efficiency:
+    """Returns the efficiency of the limiting link. Across domains all links wait for the network."""
     if min(limits, key=lambda limit: limit.busbw_gbps).wire == "PCIe":
         return PCIE
-    return NET_RING if nodes > 1 else RING
+    return NET_RING if domains > 1 else RING
 
 
-def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
+def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
     domain_size = domain_ranks(scenario, system)
     limits: list[Limit] = []
     if fabric is not None:
@@ -202,36 +206,39 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, nodes
                 scenario, system, fabric, 1.0, "a chain up and down sends twice the data, as a ring does"
             )
         )
-    if nodes > 1 and system.nics is not None:
-        limits.append(_tree_nic_limit(scenario, system, nodes))
+    if domains > 1 and system.nics is not None:
+        limits.append(_tree_nic_limit(scenario, system, domains))
     latency_us: dict[Protocol, float] = {}
     for protocol in _usable_protocols(system, fabric):
         # Along the chain of a domain, then up the tree of domains; the result takes the same steps back.
         chain_us = (domain_size - 1) * _step_within_domain_us("Tree", protocol, fabric)
-        tree_us = int(math.log2(nodes)) * _step_between_domains_us("Tree", protocol, system)
+        tree_us = int(math.log2(domains)) * _step_between_domains_us("Tree", protocol, system)
         latency_us[protocol] = _BASE_US["Tree"][protocol] + 2 * (chain_us + tree_us)
-    is_pcie_only = nodes == 1 and fabric is not None and fabric.kind == "PCIe"
+    is_pcie_only = domains == 1 and fabric is not None and fabric.kind == "PCIe"
     return Route(
         name="Tree",
         limits=tuple(limits),
         efficiency=PCIE if is_pcie_only else TREE_NET,
         latency_us=latency_us,
-        share={"LL": 1 / 3.8, "LL128": 7 / 9 if nodes == 1 else 120 / 128, "Simple": 1.0},
-        cap_gbps=_ll_cap_gbps(system, nodes),
+        share={"LL": 1 / 3.8, "LL128": 7 / 9 if domains == 1 else 120 / 128, "Simple": 1.0},
+        cap_gbps=_ll_cap_gbps(system, domains),
         source=_TUNING_SOURCE,
     )
 
 
-def _tree_nic_limit(scenario: Scenario, system: System, nodes: int) -> Limit:
+def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
     assert system.nics is not None
-    if nodes == 2:
+    if domains == 2:
         reason = "between two nodes a tree sends the data once each way; busbw counts them up to twice"
-        return inter_node_limit(scenario, system, system.nics, 1 / bus_factor("all_reduce", scenario.ranks), reason)
-    return inter_node_limit(scenario, system, system.nics, 1.0, "a node inside the tree sends up and down")
+        return inter_domain_limit(scenario, system, system.nics, 1 / bus_factor("all_reduce", scenario.ranks), reason)
+    return inter_domain_limit(scenario, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 
-def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, nodes: int) -> list[Route]:
-    """Makes the route in which the NVLink switch reduces: NVLS on one node, NVLSTree on several. Empty if it cannot."""
+def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> list[Route]:
+    """Makes the route on which the NVLink switch reduces: NVLS on one domain, NVLSTree on several.
+
+    Empty if the switch cannot reduce.
+    """
     domain_size = domain_ranks(scenario, system)
     if system.nvls is None or not scenario.nvls or domain_size < system.nvls.from_ranks.value:
         return []
@@ -252,14 +259,14 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, node
         why=f"{link_limit.why[:-1]} x {system.nvls.efficiency.value:g})",
         source=f"{link_limit.source}; {system.nvls.efficiency.source}",
     )
-    if nodes == 1:
+    if domains == 1:
         efficiency = NVLS if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
         return [_nvls_route("NVLS", (limit,), efficiency, _NVLS_US)]
-    node_efficiency = TREE_PAIR if nodes == 2 else TREE_NET
+    node_efficiency = TREE_PAIR if domains == 2 else TREE_NET
     efficiency = node_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
     step_us = _NVLS_NET_US + (_step_between_domains_us("Tree", "Simple", system) - _STEP_US["NIC"]["Tree"]["Simple"])
-    latency_us = _NVLS_US + 2 * int(math.log2(nodes)) * step_us
-    return [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, nodes)), efficiency, latency_us)]
+    latency_us = _NVLS_US + 2 * int(math.log2(domains)) * step_us
+    return [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
 
 
 def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, latency_us: float) -> Route:
@@ -274,10 +281,11 @@ def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, la
 
 
 def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
-    """Returns the traffic on a GPU's NICs, in GB per GB of busbw, and the seconds per GB of the steps within a node.
+    """Returns the traffic on a GPU's NICs, in GB per GB of busbw, and the seconds per GB of the steps within a domain.
 
-    Step k swaps 2^k of the n - 1 parts between ranks that differ in bit k of their number. These ranks are on one node
-    if 2^(k+1) divides the ranks of a node. So n - b parts cross NICs; b is the largest power of two that divides them.
+    Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
+    These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
+    that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
     """
     aligned_ranks = domain_size & -domain_size
     traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
@@ -285,26 +293,26 @@ def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[
     return traffic, (1 - traffic) / links_gbps
 
 
-def _pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
+def _pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
     """Makes the route of collectives that consist of point-to-point transfers. Each GPU uses its share of the NICs."""
     limits: list[Limit] = []
     if fabric is not None:
         limits.append(intra_domain_limit(scenario, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
-    if nodes > 1 and system.nics is not None:
+    if domains > 1 and system.nics is not None:
         limits.append(_pairwise_nic_limit(scenario, system, system.nics, limits))
     return Route(
         name="Pairwise",
         limits=tuple(limits),
-        efficiency=_pairwise_efficiency(scenario, fabric, nodes),
-        latency_us=_pairwise_latency_us(scenario, system, fabric, nodes),
+        efficiency=_pairwise_efficiency(scenario, fabric, domains),
+        latency_us=_pairwise_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "Simple": 1.0},
-        cap_gbps=_ll_cap_gbps(system, nodes),
+        cap_gbps=_ll_cap_gbps(system, domains),
         source=_TUNING_SOURCE,
     )
 
 
 def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_within: list[Limit]) -> Limit:
-    """Makes the limit of one GPU's part of the NICs. `links_within`: limits of the links within a domain."""
+    """Makes the limit of one GPU's share of the NICs. `links_within`: limits of the links within a domain."""
     domain_size = domain_ranks(scenario, system)
     capacity_gbps = nics_gbps(scenario, system, nics) / domain_size
     reason = "each GPU's share of the NICs carries its data for other nodes"
@@ -323,24 +331,24 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
         traffic=traffic,
         outside_s_per_gb=outside_s_per_gb,
         why=f"{reason} ({nics_text(scenario, system, nics)})",
-        source=inter_node_limit(scenario, system, nics, 1.0, "").source,
+        source=inter_domain_limit(scenario, system, nics, 1.0, "").source,
     )
 
 
-def _pairwise_efficiency(scenario: Scenario, fabric: Fabric | None, nodes: int) -> Efficiency:
-    if nodes == 1 and fabric is not None and fabric.kind == "PCIe":
+def _pairwise_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int) -> Efficiency:
+    if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
     if scenario.collective == "hypercube":
         return HYPERCUBE
-    return PAIRWISE if nodes == 1 else NET_RING
+    return PAIRWISE if domains == 1 else NET_RING
 
 
 def _pairwise_latency_us(
-    scenario: Scenario, system: System, fabric: Fabric | None, nodes: int
+    scenario: Scenario, system: System, fabric: Fabric | None, domains: int
 ) -> dict[Protocol, float]:
-    """Returns the latency of one step, plus the CPU time to post messages to ranks on other nodes."""
+    """Returns the latency of one step, plus the CPU time to post messages to ranks in other domains."""
     remote_peers = 0
-    if nodes > 1:
+    if domains > 1:
         remote_peers = 1 if scenario.collective == "sendrecv" else scenario.ranks - domain_ranks(scenario, system)
     posts_per_peer: dict[Protocol, int] = {"LL": 1, "Simple": 3}
     latency_us: dict[Protocol, float] = {}

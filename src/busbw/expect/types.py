@@ -49,12 +49,13 @@ class Limit(Struct, kw_only=True, frozen=True):
     wire: str
     """Link type: 'NVLink', 'PCIe', 'NIC', ..."""
     per: Literal["GPU", "node"]
+    """The links that `capacity_gbps` and `traffic` refer to: those of one GPU, or those of one node."""
     capacity_gbps: float
-    """Bandwidth of one GPU's or one node's links in each direction."""
+    """Bandwidth of these links together, in each direction."""
     traffic: float
-    """GB/s on the link for each GB/s of busbw. If it is below 1, busbw can exceed the capacity."""
+    """GB/s on these links for each GB/s of busbw. If it is below 1, busbw can exceed the capacity."""
     outside_s_per_gb: float = 0.0
-    """Seconds per GB of busbw in which this link is idle during steps over other links."""
+    """Seconds per GB of busbw during which these links are idle, because a step uses only other links."""
     why: str
     """Explanation of the traffic, with the capacity."""
     source: str

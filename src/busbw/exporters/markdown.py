@@ -9,13 +9,13 @@ from busbw.units import count_text, size_text
 SUFFIX = ".md"
 
 _CONFIGURATION_FIELDS = ("collective", "dtype", "redop", "root", "ranks", "group", "cycle", "variant")
-"""Fields of a row that are columns if they vary, and otherwise are in the heading."""
+"""Fields of a row that are columns if their values vary. Otherwise the heading has the value."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
     """Writes a heading and the table. Values that all rows share are in the heading instead of a column."""
-    parts = [part for log in logs for table in log.tables for part in (_heading(log, table), _table_text(table))]
-    out.write(("\n\n".join(filter(None, parts)) + "\n").encode("utf-8", errors="replace"))
+    blocks = [block for log in logs for table in log.tables for block in (_heading(log, table), _table_text(table))]
+    out.write(("\n\n".join(filter(None, blocks)) + "\n").encode("utf-8", errors="replace"))
 
 
 def _heading(log: Log, table: Table) -> str:

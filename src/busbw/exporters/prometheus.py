@@ -1,6 +1,7 @@
-"""Prometheus text format, for the textfile collector of the node exporter: the last figure of each measurement.
+"""Prometheus text format, for the textfile collector of the node exporter.
 
-Units are seconds and bytes, by Prometheus' conventions. An unknown figure has no sample.
+A sample is the last value of one figure with these labels. Units are seconds and bytes, by Prometheus' conventions. An
+unknown figure has no sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ _HELP_BY_METRIC = {
     "busbw_run_complete": "1 if the run completed, otherwise 0.",
     "busbw_run_start_time_seconds": "Start of the run in seconds since 1970.",
 }
-_FIELDS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
+_LABELS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
 """Fields of a flat row that are labels."""
 
 _Labels = tuple[tuple[str, str], ...]
@@ -76,7 +77,7 @@ def _measurement_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, fl
 
 
 def _row_labels(row: FlatRow) -> _Labels:
-    values = [(name, getattr(row, name)) for name in _FIELDS]
+    values = [(name, getattr(row, name)) for name in _LABELS]
     return (
         ("run", row.log),
         ("table", str(row.table)),

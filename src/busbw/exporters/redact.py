@@ -14,7 +14,7 @@ from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
 
 _REDACTED = "(redacted)"
 
-# Paths with a slash at the beginning or at least two within, and paths of Windows.
+# Paths that begin with a slash or contain at least two, and paths of Windows.
 _PATH = re.compile(
     r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
     r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
@@ -28,10 +28,10 @@ _UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)
 
 _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JOB_NAME|MASTER")
-"""Variables with names of users or hosts as values. These values are also replaced in all other texts."""
+"""Environment variables with values that name users or hosts. These names are also replaced in all other texts."""
 
 _KEPT_VARIABLE = re.compile(r"(?:NCCL|RCCL|UCX|FI|CUDA|HSA|HIP|OMPI_MCA|MSCCL|BUSBW)_")
-"""Variables that keep their name, with a replaced value. All other variables are removed."""
+"""Environment variables that keep their name; their value is replaced. All other variables are removed."""
 
 _KNOWN_PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf(?:_mpi)?)$")
 _SAFE_ARGUMENT = re.compile(
@@ -43,7 +43,7 @@ _SAFE_ARGUMENT = re.compile(
 _SETTING_WITH_NAME = re.compile(
     r"host|node_?name|user|path|dir|file|pid|address|kernel|uuid|serial|job|_id$", re.IGNORECASE
 )
-"""Settings that identify a place or a person. `nodes` alone is a number and does not match."""
+"""Settings that identify a machine, a file or a person. `nodes` is only a number and does not match."""
 
 
 def redact(log: Log) -> Log:
@@ -67,7 +67,7 @@ class _Replacements:
         self._add_hosts([rank.host for table in tables for rank in table.rank_list if rank.host])
         for table in tables:
             self._add_variables(table.environment)
-        # The longest first, because a regular expression takes the first alternative that matches.
+        # The longest name first, because a regular expression takes the first alternative that matches.
         longest_first = sorted(self._replacement_by_name, key=len, reverse=True)
         alternatives = "|".join(re.escape(name) for name in longest_first)
         self._names_pattern = (
@@ -142,8 +142,8 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
         title=_REDACTED if table.title else None,
         program=_redact_program(table.program),
         command=_redact_command(table.command),
-        library=_change_unless_none(table.library, replacements.replace_in_text),
-        program_version=_change_unless_none(table.program_version, replacements.replace_in_text),
+        library=_replace_unless_none(table.library, replacements.replace_in_text),
+        program_version=_replace_unless_none(table.program_version, replacements.replace_in_text),
         rank_list=tuple(_redact_rank(rank, replacements) for rank in table.rank_list),
         settings={
             replacements.replace_in_text(key): _redact_setting(key, value, replacements)
@@ -155,13 +155,13 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
             if _KEPT_VARIABLE.match(key)
         },
         rows=tuple(_redact_row(row, replacements) for row in table.rows),
-        end_reason=_change_unless_none(table.end_reason, replacements.replace_in_text),
+        end_reason=_replace_unless_none(table.end_reason, replacements.replace_in_text),
         warnings=tuple(map(replacements.replace_in_text, table.warnings)),
     )
 
 
-def _change_unless_none(text: str | None, change: Callable[[str], str]) -> str | None:
-    return None if text is None else change(text)
+def _replace_unless_none(text: str | None, replace_text: Callable[[str], str]) -> str | None:
+    return None if text is None else replace_text(text)
 
 
 def _redact_program(program: str | None) -> str | None:
@@ -173,7 +173,7 @@ def _redact_program(program: str | None) -> str | None:
 
 
 def _redact_command(command: str | None) -> str | None:
-    """Returns the program and its safe arguments. The launcher's options before them may name hosts and are removed."""
+    """Returns the program and its safe arguments. The launcher and its options before the program are removed."""
     if command is None:
         return None
     arguments = command.split()
@@ -195,12 +195,12 @@ def _redact_setting(key: str, value: str, replacements: _Replacements) -> str:
 def _redact_rank(rank: Rank, replacements: _Replacements) -> Rank:
     return replace(
         rank,
-        host=_change_unless_none(rank.host, lambda host: replacements.replace_name("host", host)),
+        host=_replace_unless_none(rank.host, lambda host: replacements.replace_name("host", host)),
         pid=None if rank.pid is None else replacements.replace_number("pid", rank.pid),
-        bus_id=_change_unless_none(
+        bus_id=_replace_unless_none(
             rank.bus_id, lambda bus_id: bus_id if bus_id == "cpu" else replacements.replace_name("bus", bus_id)
         ),
-        device_name=_change_unless_none(rank.device_name, replacements.replace_in_text),
+        device_name=_replace_unless_none(rank.device_name, replacements.replace_in_text),
     )
 
 
@@ -209,7 +209,7 @@ def _redact_row(row: Row, replacements: _Replacements) -> Row:
         return row
     return replace(
         row,
-        variant=_change_unless_none(row.variant, replacements.replace_in_text),
+        variant=_replace_unless_none(row.variant, replacements.replace_in_text),
         figures={placement: _redact_figure(figure, replacements) for placement, figure in row.figures.items()},
     )
 

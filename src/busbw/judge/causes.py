@@ -9,10 +9,10 @@ from busbw.expect import Expectation
 from busbw.judge.types import BandVerdict
 
 _MAX_PLATEAU_DIFFERENCE = 0.08
-"""Maximum relative difference of two plateaus that count as equal."""
+"""Maximum relative difference of two plateaus that count as equal. Twice as much for PCIe, with typical values only."""
 
 _MAX_SIMILAR_RATIO = 1.6
-"""Maximum ratio between the figures of several sizes that count as equal."""
+"""Maximum ratio of the largest to the smallest extra time, or time ratio, of several sizes that count as equal."""
 
 _PCIE_BUSBW_GBPS = {"PCIe 3 x16": 12.0, "PCIe 4 x16": 24.0, "PCIe 5 x16": 48.0}
 """Typical busbw over one x16 slot of each PCIe generation."""
@@ -41,7 +41,7 @@ def _explain_latency(verdict: BandVerdict) -> str:
 
 
 def _explain_middle(verdict: BandVerdict) -> list[str]:
-    """Explains slow middle sizes. A constant extra time is start-up time; a proportional one is less bandwidth."""
+    """Explains slow middle sizes: a constant extra time is start-up time, a proportional one is low bandwidth."""
     slow_figures = [figure for figure in verdict.judged if figure.outcome == "slower"]
     extra_us = [figure.time_us - figure.range_us.typical for figure in slow_figures]
     ratios = [figure.ratio for figure in slow_figures]

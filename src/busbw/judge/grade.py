@@ -21,7 +21,7 @@ _MAX_QUIET_DIFFERENCE = 0.30
 _MIN_DROP = 0.15
 """Minimum relative decrease of the time from one size to the next larger one that counts as a drop."""
 _MIN_NOISY_DROPS = 2
-"""Number of drops that indicate a busy machine. A single drop may be a switch of protocol."""
+"""Number of drops that indicate a busy machine. The library's switch to another protocol may cause a single drop."""
 _MIN_SINGLE_SIZE_FACTOR = 1.2
 """A band with a single size is slow only beyond the range by this factor, because no neighbor can confirm it."""
 _MAX_NAMED_SIZES = 3
@@ -32,35 +32,37 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     """Returns a verdict for each band in which run and yardstick have a common size."""
     by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {}
     for point in series.points:
-        limits = yardstick.range_us(point.size_bytes, point.placement)
-        if limits is not None:
-            by_band.setdefault(yardstick.band(point.size_bytes), []).append((point, _compare_with_range(point, limits)))
+        range_us = yardstick.range_us(point.size_bytes, point.placement)
+        if range_us is not None:
+            by_band.setdefault(yardstick.band(point.size_bytes), []).append(
+                (point, _compare_with_range(point, range_us))
+            )
     return tuple(_grade_band(band, by_band[band]) for band in BANDS if band in by_band)
 
 
-def _compare_with_range(point: SeriesPoint, limits: ExpectedRange) -> JudgedFigure:
+def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange) -> JudgedFigure:
     """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known."""
     outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
-    if low_us > limits.high:
+    if low_us > range_us.high:
         # A spread of the iterations that exceeds the excess time indicates a busy machine.
-        outcome = "slower" if point.time_us / (1 + (point.spread or 0.0)) > limits.high else "unclear"
-    elif high_us < limits.low:
+        outcome = "slower" if point.time_us / (1 + (point.spread or 0.0)) > range_us.high else "unclear"
+    elif high_us < range_us.low:
         outcome = "faster"
-    elif high_us > limits.high and point.interval_us is not None:
+    elif high_us > range_us.high and point.interval_us is not None:
         outcome = "unclear"
     return JudgedFigure(
         size_bytes=point.size_bytes,
         placement=point.placement,
         time_us=point.time_us,
         busbw_gbps=point.busbw_gbps,
-        range_us=limits,
+        range_us=range_us,
         outcome=outcome,
     )
 
 
 def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
-    """Sorts the sizes of a band by their outcomes and grades the band."""
+    """Collects the slow, unclear and noisy sizes of a band and grades the band."""
     figures = [figure for _, figure in points_and_figures]
     sizes = sorted({figure.size_bytes for figure in figures})
     slow_sizes = [size_bytes for size_bytes in sizes if _all_have_outcome(figures, size_bytes, "slower")]
@@ -91,7 +93,7 @@ def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
 
 
 def _count_drops(points: Sequence[SeriesPoint]) -> int:
-    """Counts sizes that took much less time than the next smaller size, which no link explains."""
+    """Counts the sizes that took much less time than the next smaller size. No link explains that."""
     drops = 0
     for placement in {point.placement for point in points}:
         times_us = [point.time_us for point in points if point.placement == placement]
@@ -126,17 +128,20 @@ def _decide_band_grade(
         return "SLOW", f"{len(slow_sizes)} of {count_text(len(sizes), 'size')} slower than the range"
     if slow_sizes and is_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
-    if 2 * len(unclear_sizes) >= len(sizes):
+    is_half_unclear = 2 * len(unclear_sizes) >= len(sizes)
+    if is_half_unclear:
         return (
             "UNSURE",
             f"too noisy at {count_text(len(unclear_sizes), 'size')}: measure longer (-n 200, --target-ci 2%)",
         )
-    if 2 * len(noisy_sizes) > len(sizes):
+    are_most_noisy = 2 * len(noisy_sizes) > len(sizes)
+    if are_most_noisy:
         return (
             "UNSURE",
             f"the placements of {count_text(len(noisy_sizes), 'size')} disagree: measure longer on a quiet machine",
         )
-    if len(slow_sizes) > 1 or 3 * len(slow_sizes) > len(sizes):
+    is_third_slow = 3 * len(slow_sizes) > len(sizes)
+    if len(slow_sizes) > 1 or is_third_slow:
         more = f" and {len(slow_sizes) - _MAX_NAMED_SIZES} more" if len(slow_sizes) > _MAX_NAMED_SIZES else ""
         named_sizes = f"{', '.join(map(size_text, slow_sizes[:_MAX_NAMED_SIZES]))}{more}"
         slow_count = f"{len(slow_sizes)} of {count_text(len(sizes), 'size')}"

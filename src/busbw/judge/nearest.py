@@ -1,6 +1,6 @@
 """Searches for the published figures that are most similar to a run.
 
-A sweep is a series of published figures over message sizes, a yardstick the ranges of time made from it.
+A sweep is a series of published figures over message sizes. A yardstick is the ranges of time made from a sweep.
 """
 
 import math
@@ -57,8 +57,8 @@ def _make_candidate(run: Series, name: str, reference: Reference, sweep: Sweep) 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
     """Sort key of a reference's similarity to a run; the smallest is the most similar.
 
-    In this order: another GPU, differences that forbid a comparison, ratio of ranks, no common size, other differences,
-    another placement, number of common sizes.
+    In this order: another GPU, number of differences that forbid a comparison, ratio of ranks, no common size,
+    number of other differences, another placement, number of common sizes.
     """
     run_sizes = {point.size_bytes for point in run.points}
     common_sizes = len(run_sizes & {point.size_bytes for point in sweep.points})

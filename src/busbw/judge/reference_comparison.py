@@ -1,4 +1,7 @@
-"""Compares an expectation with a reference, for `busbw expect --reference`. No run is judged."""
+"""Compares an expectation with a reference, for `busbw expect --reference`. No run is judged.
+
+A reference is published or own earlier figures. A yardstick is the ranges of time by size that are made from it.
+"""
 
 from msgspec import Struct
 
@@ -28,7 +31,7 @@ class ReferenceComparison(Struct, kw_only=True, frozen=True):
 
     name: str
     how_near: str
-    """Clause on the similarity, or the reason for missing figures."""
+    """Clause on the similarity of reference and expectation, or the reason for missing figures."""
     is_comparable: bool
     figures: tuple[ReferenceFigure, ...] = ()
     """Figures of the expectation's sizes that the reference covers."""
@@ -79,9 +82,9 @@ def _series_from_expectation(expectation: Expectation) -> Series:
 
 
 def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | None:
-    """Makes the yardstick of the selected reference that is most similar to a run, or of the most similar shipped one.
+    """Makes the yardstick of the figures that are most similar to a run.
 
-    None without a candidate.
+    They come from the selected log or reference, otherwise from all shipped references. None if there are no figures.
     """
     if selection.log is not None:
         yardsticks = [

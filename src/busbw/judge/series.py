@@ -13,7 +13,7 @@ from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
 _MAX_CONTRADICTION = 0.03
-"""Maximum relative difference between bandwidth and bytes / time. `_are_close` adds an allowance for rounding."""
+"""Relative difference between bandwidth and bytes / time up to which both agree. Rounding is allowed in addition."""
 
 _ROUNDING_GBPS = 0.006
 """Maximum difference that rounding to two decimals explains."""
@@ -31,14 +31,15 @@ class SeriesPoint(Struct, kw_only=True, frozen=True):
     time_us: float
     busbw_gbps: float | None
     median_us: float | None = None
-    """Median over iterations of the slowest rank; `time_us` if the samples exclude launch time. None without statistics
-    or with several passes."""
+    """Median over iterations of the slowest rank's time; `time_us` if the samples exclude launch time. None without
+    statistics or with several passes."""
     median_interval_us: tuple[float, float] | None = None
     """95 % confidence interval of the median. None if the log does not have it."""
     interval_us: tuple[float, float] | None = None
     """`median_interval_us`, widened to include `time_us`."""
     spread: float | None = None
-    """Relative distance of the 95th percentile from the median, or the range over passes. None if neither is known."""
+    """Larger of two: relative distance of the 95th percentile from the median, and relative range over the passes. None
+    if neither is known."""
 
 
 class Series(Struct, kw_only=True, frozen=True):
@@ -86,8 +87,8 @@ class Series(Struct, kw_only=True, frozen=True):
         ranks = count_text(self.ranks, "rank") if self.ranks else "unknown number of ranks"
         root = f"root {self.row.root}" if self.row.root is not None else None
         group = f"group {self.row.group}" if self.row.group else None
-        words = " ".join(word for word in names if word and word != "none")
-        return ", ".join(filter(None, [words, ranks, root, group, self.row.variant]))
+        known_names = " ".join(name for name in names if name and name != "none")
+        return ", ".join(filter(None, [known_names, ranks, root, group, self.row.variant]))
 
 
 def series_of(log: Log) -> tuple[Series, ...]:
@@ -170,11 +171,12 @@ def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
 
 
 def _make_point(table: Table, size_bytes: int, placement: Placement, figures: list[tuple[Row, Figure]]) -> SeriesPoint:
-    """Combines the figures of all passes over one size. Each has a time; several are represented by their median."""
+    """Combines the figures of all passes over one size. Every figure has a time; the medians represent them."""
     times_us = [time_us for row, figure in figures if (time_us := _time_us(table, row, figure))]
     busbws_gbps = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
     is_single_pass = len(figures) == 1
     has_stats = any(figure.stats for _, figure in figures)
+    # Statistics of samples that include launch time, as `time_us` does.
     stats_with_launching = [figure.stats for _, figure in figures if figure.stats and not _has_device_samples(figure)]
     median_intervals_us = [stats.median_ci95_us for stats in stats_with_launching if stats.median_ci95_us]
     # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
@@ -206,7 +208,10 @@ def _has_device_samples(figure: Figure) -> bool:
 
 
 def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:
-    """Describes a contradiction of size, time, algbw and busbw, without derived figures. None if consistent."""
+    """Describes a contradiction between the stated size, time, algbw and busbw. None if they are consistent.
+
+    Figures that busbw derived from others are ignored.
+    """
     stated = {
         name: value
         for name in ("time_us", "algbw_gbps", "busbw_gbps")

@@ -1,9 +1,9 @@
 """Judges a log: one verdict per configuration, GOOD, SLOW, BROKEN or UNSURE, with reasons and advice.
 
-A series is all figures of one configuration, a yardstick the ranges of time that it is judged by.
+A series is all figures of one configuration. A yardstick is the ranges of time by which a series is judged.
 - `_judge_series` selects the yardstick. It decides BROKEN for wrong data, and UNSURE if figures cannot be judged.
 - `_grade_series` decides GOOD, SLOW or UNSURE: the worst grade of the bands, from `grade.py`.
-- `_withdraw_...` turn a grade into UNSURE afterwards.
+- `_withdraw_...` turn GOOD or SLOW into UNSURE afterwards, if a fact is missing.
 """
 
 from collections import Counter
@@ -111,6 +111,7 @@ def _judge_empty_table(table: Table) -> Verdict:
 def _judge_series(series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection) -> Verdict:
     """Judges one configuration: BROKEN for wrong data, UNSURE without a usable yardstick, otherwise `_grade_series`."""
     expectation = _expect_series(series, system, nics)
+    # The system with the NICs that the user states. None if the user states neither; the log then decides.
     stated_system = expectation.system if expectation and (system or nics) else None
     network_nics = network_nics_finder(series.table, stated_system)(series.row)
     assumes_nics = network_nics is not None and not network_nics.is_stated
@@ -132,8 +133,8 @@ def _judge_series(series: Series, system: System | None, nics: Nics | None, sele
     )
     if wrong_data := _wrong_data_reason(series):
         return replace(verdict, grade="BROKEN", reasons=(wrong_data,), advice=(_BROKEN_ADVICE,))
-    if blocking := _blocking_reason(series):
-        reason, remedy = blocking
+    if reason_and_remedy := _blocking_reason(series):
+        reason, remedy = reason_and_remedy
         return replace(verdict, reasons=(reason,), advice=(remedy,))
     if yardstick is None:
         advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
@@ -211,7 +212,7 @@ def _select_yardstick(
     if selection.nearest:
         if nearest_reference is None:
             return None, [f"no published figures of {series.collective}"], []
-        return _reject_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), [], notes
+        return _block_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), [], notes
     if expectation is None:
         return None, [_missing_expectation_reason(series)], notes
     if expectation.unknown:
@@ -219,8 +220,8 @@ def _select_yardstick(
     return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], notes
 
 
-def _reject_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
-    """Adds a blocker to an automatically chosen yardstick if the log states no GPU, or no NICs that its data cross.
+def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
+    """Adds a blocker to an automatically chosen yardstick if the log does not state the GPU or the NICs that it uses.
 
     With a named reference the user vouches for the similarity.
     """
@@ -286,7 +287,7 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
 
 
 def _blocking_reason(series: Series) -> tuple[str, str] | None:
-    """Returns the reason that prevents any verdict, and a remedy. None if the figures can be judged."""
+    """Returns a reason why the figures cannot be judged, and a remedy. None if they can be judged."""
     if series.ranks == 1:
         return (
             "one rank: nothing crosses a link, so busbw is 0 and times are at most those of a copy",
@@ -365,9 +366,9 @@ def _grade_series(verdict: Verdict, series: Series, yardstick: Yardstick, expect
     causes: tuple[str, ...] = ()
     if grade == "SLOW" and expectation is not None and expectation.best is not None:
         causes = likely_causes(expectation, bands)
-    if expectation is not None and (impossible := _reject_impossible_busbw(bands, expectation)):
+    if expectation is not None and (impossible_busbw := _impossible_busbw_reason(bands, expectation)):
         grade = "UNSURE" if grade == "GOOD" else grade
-        reasons.append(impossible)
+        reasons.append(impossible_busbw)
         advice.append("state the system (--system), and check ranks and hosts in the log")
     if series.table.complete is False:
         grade = "UNSURE" if grade == "GOOD" else grade
@@ -387,8 +388,8 @@ def _grade_series(verdict: Verdict, series: Series, yardstick: Yardstick, expect
     )
 
 
-def _reject_impossible_busbw(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
-    """Returns a reason if the busbw is above all limits of the system. None if it is credible."""
+def _impossible_busbw_reason(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
+    """Returns a sentence if the busbw is above all limits of the system. None if it is credible."""
     if not expectation.routes:
         return None
     max_limit_gbps = max(route.limit_gbps for route in expectation.routes)

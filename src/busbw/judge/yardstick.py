@@ -1,6 +1,6 @@
 """Makes yardsticks: the ranges of time by size that a series is judged by.
 
-They come from an expectation, or from a reference: the figures of another run or published ones.
+The ranges come from an expectation or from a reference. A reference is another run or published figures.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from busbw.system import find_in_text
 _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
 
-Two runs of one sweep on 4 x H200, an hour apart, differed by up to 16 % (at one size) up to 8 KiB, by 9 % above that
-and by 0.3 % on the plateau. The variation from launching (`statistics.run_variation`) or a reference's spread counts
-instead if it is larger.
+Two runs of one sweep on 4 x H200, an hour apart, differed by up to 16 % at one size up to 8 KiB, by up to 9 % at larger
+sizes, and by 0.3 % on the plateau. If the variation from launching (`statistics.run_variation`) or the spread of a
+reference is larger, it counts instead.
 """
 
 _MAX_INTERPOLATION_RATIO = 4.0
-"""Maximum ratio of two sizes of a reference between which its time is interpolated (log-log)."""
+"""Maximum ratio of two adjacent sizes of a reference for interpolation of the time between them (log-log)."""
 
 
 class _ReferencePoint(NamedTuple):
@@ -61,7 +61,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     @property
     def similarity_text(self) -> str:
-        """Clause on what the yardstick shares with the run, and the differences."""
+        """Clause on the common properties of yardstick and run, and on their differences."""
         if self.blockers:
             return "not comparable: " + "; ".join([*self.blockers, *self.differences])
         if self.differences:
@@ -92,7 +92,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
 
 
 def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstick:
-    """Makes a yardstick of another run. It uses the other placement if the same one is missing."""
+    """Makes a yardstick of another run. A placement that it lacks has the range of its other placement."""
     points = [
         _ReferencePoint(point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
         for point in reference.points
@@ -169,7 +169,10 @@ def _known_gpu_name(text: str) -> str | None:
 
 
 def _find_differences(run: Series, reference_facts: dict[str, object]) -> tuple[list[str], list[str]]:
-    """Returns the differences that forbid a comparison, and the others. Both include properties that one side lacks."""
+    """Returns the differences that forbid a comparison, and the others.
+
+    Properties that one side does not state are differences too, in one list or the other.
+    """
     run_facts: dict[str, object] = {
         "collective": run.collective,
         "ranks": run.ranks,
@@ -249,7 +252,10 @@ def _yardstick_from_points(
 
 
 def _interpolate(size_bytes: int, times_and_spreads: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
-    """Returns time in us and spread at a size, log-log between its neighbors. None beyond them or too far from them."""
+    """Returns time in us and spread at a size, interpolated log-log between its neighbors.
+
+    None if the size has no neighbor on one side, or if the neighbors are too far apart.
+    """
     if size_bytes in times_and_spreads:
         return times_and_spreads[size_bytes]
     below_bytes = max((known_bytes for known_bytes in times_and_spreads if known_bytes < size_bytes), default=None)
@@ -258,7 +264,8 @@ def _interpolate(size_bytes: int, times_and_spreads: dict[int, tuple[float, floa
         return None
     time_below, spread_below = times_and_spreads[below_bytes]
     time_above, spread_above = times_and_spreads[above_bytes]
-    share = math.log(size_bytes / below_bytes) / math.log(above_bytes / below_bytes)
-    # The curve may have a step between the two sizes; the range is widened by a quarter of their logarithmic distance.
+    position = math.log(size_bytes / below_bytes) / math.log(above_bytes / below_bytes)
+    # The curve may have a step between the two sizes, so a quarter of the logarithmic distance of their times counts as
+    # spread.
     step = abs(math.log(time_above / time_below)) / 4
-    return time_below * (time_above / time_below) ** share, max(spread_below, spread_above, step)
+    return time_below * (time_above / time_below) ** position, max(spread_below, spread_above, step)

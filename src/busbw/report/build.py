@@ -42,16 +42,16 @@ _MAX_HOSTS = 64
 
 @dataclass(frozen=True)
 class ReportInput:
-    """A log to report on, with what the user said about it."""
+    """A log to report on, with the systems that the user named."""
 
     log: Log
     systems: tuple[System | None, ...]
-    """System of each table if the user named one."""
+    """System that the user named, for each table. None to derive it from the log."""
     judged: tuple[Table, ...] = ()
-    """Original tables of a redacted log; empty for the log's own tables.
+    """The tables before redaction if the log is redacted; empty otherwise.
 
-    Verdicts and expectations use them, because redaction removes headings and variables that affect both. Their texts
-    are not shown.
+    Verdicts and expectations use them, because redaction removes headings and variables that affect both. The page
+    shows only texts of the redacted tables.
     """
 
 
@@ -70,13 +70,13 @@ def build(
         selection: Reference to judge by instead of the expectation.
         warnings: Warnings about the whole page, such as files of a folder that could not be read.
         title: Heading. None for the log's name or the number of logs.
-        is_redacted: True if names were removed before. The page then says so.
+        is_redacted: True if the logs are redacted. A note on the page says so.
     """
-    remaining_pictures = MAX_PICTURED
+    remaining_pictured = MAX_PICTURED
     sections = []
     for log_number, report_input in enumerate(inputs, start=1):
-        section = _log_section(report_input, f"log-{log_number}", selection, remaining_pictures)
-        remaining_pictures -= sum(len(table.configurations) for table in section.tables)
+        section = _log_section(report_input, f"log-{log_number}", selection, remaining_pictured)
+        remaining_pictured -= sum(len(table.configurations) for table in section.tables)
         sections.append(section)
     all_configurations = [
         configuration for section in sections for table in section.tables for configuration in table.configurations
@@ -135,18 +135,18 @@ def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
 
 
 def _log_section(
-    report_input: ReportInput, anchor: str, selection: ReferenceSelection | None, remaining_pictures: int
+    report_input: ReportInput, anchor: str, selection: ReferenceSelection | None, remaining_pictured: int
 ) -> LogSection:
-    """Makes the section of a log. `remaining_pictures`: number of configurations that the page may still picture."""
+    """Makes the section of a log. `remaining_pictured`: configurations that the page may still picture."""
     log = report_input.log
     tables = []
     judged_tables = report_input.judged or log.tables
     for table_number, (table, judged_table, system) in enumerate(
         zip(log.tables, judged_tables, report_input.systems, strict=True), start=1
     ):
-        context = TableContext(judged_table, system, selection, is_pictured=remaining_pictures > 0)
+        context = TableContext(judged_table, system, selection, is_pictured=remaining_pictured > 0)
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
-        remaining_pictures -= len(section.configurations)
+        remaining_pictured -= len(section.configurations)
         tables.append(section)
     return LogSection(
         anchor=anchor,

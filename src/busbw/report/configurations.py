@@ -20,7 +20,7 @@ from busbw.system import System
 from busbw.units import count_text
 
 _MAX_COARSE_GBPS = 1.0
-"""Busbw below which two printed decimals are less precise than the time, so that it is computed from the time."""
+"""Busbw below which two decimals are less precise than the time. It is then computed from the time."""
 _MAX_ROUNDING_GBPS = 0.0051
 """Maximum difference of printed and computed busbw that counts as rounding."""
 _MIN_VISIBLE_SHARE = 0.002
@@ -34,7 +34,7 @@ class TableExpectation(NamedTuple):
     network_nics: Callable[[Row], NetworkNics | None]
 
     def remark(self, row: Row) -> str:
-        """Text on an unstated assumption. Empty without an assumption."""
+        """Text on the NICs if they are assumed. Empty if they are stated or not used."""
         nics = self.network_nics(row)
         return nics.assumption if nics else ""
 
@@ -49,7 +49,7 @@ class TableContext:
     selection: ReferenceSelection | None
     """Reference to judge by instead of the expectation."""
     is_pictured: bool
-    """True if the page has capacity for pictures."""
+    """True if the page may have pictures of these configurations."""
 
     @property
     def known_system(self) -> System | None:
@@ -72,8 +72,8 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         view = verdict_view(verdict, _sparkline(context.table, series, expected))
         pairs_by_configuration.setdefault(tuple(without_variant), []).append((series, view))
     return [
-        _configuration_section(context, f"{anchor}-{section_number}", pairs, expected)
-        for section_number, pairs in enumerate(pairs_by_configuration.values(), start=1)
+        _configuration_section(context, f"{anchor}-{section_number}", series_and_verdicts, expected)
+        for section_number, series_and_verdicts in enumerate(pairs_by_configuration.values(), start=1)
     ]
 
 
@@ -83,7 +83,7 @@ def _empty_section(anchor: str, verdicts: Sequence[VerdictView]) -> Configuratio
 
 
 def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
-    """Draws the curve of the first placement, because several cannot be distinguished at that size."""
+    """Draws the curve of the first placement. Several curves cannot be distinguished in such a small picture."""
     busbw, _ = _measured_curves([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
     healthy_range = _healthy_range(
@@ -93,23 +93,26 @@ def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Spar
 
 
 def _configuration_section(
-    context: TableContext, anchor: str, pairs: Sequence[tuple[Series, VerdictView]], expected: TableExpectation
+    context: TableContext,
+    anchor: str,
+    series_and_verdicts: Sequence[tuple[Series, VerdictView]],
+    expected: TableExpectation,
 ) -> ConfigurationSection:
-    row_configurations = {series.row.configuration for series, _ in pairs}
+    row_configurations = {series.row.configuration for series, _ in series_and_verdicts}
     rows = [row for row in context.table.rows if row.configuration in row_configurations]
-    first_series = pairs[0][0]
+    first_series = series_and_verdicts[0][0]
     title = _title(first_series)
     pictures: list[Picture] = []
     omissions: list[str] = []
     if context.is_pictured:
-        pictures = _pictures(context, pairs, rows, expected)
+        pictures = _pictures(context, series_and_verdicts, rows, expected)
         omissions = _omissions(rows)
     else:
         omissions.append("No pictures here: the report has too many configurations; make one of this log alone.")
     return ConfigurationSection(
         anchor=anchor,
         title=title,
-        verdicts=tuple(verdict for _, verdict in pairs),
+        verdicts=tuple(verdict for _, verdict in series_and_verdicts),
         pictures=tuple(pictures),
         grid=row_table(f"Rows of {title}", rows, expected.estimate, expected.remark(first_series.row)),
         omissions=tuple(omissions),
@@ -123,17 +126,17 @@ def _title(series: Series) -> str:
 
 def _pictures(
     context: TableContext,
-    pairs: Sequence[tuple[Series, VerdictView]],
+    series_and_verdicts: Sequence[tuple[Series, VerdictView]],
     rows: Sequence[Row],
     expected: TableExpectation,
 ) -> list[Picture]:
-    first_series = pairs[0][0]
+    first_series = series_and_verdicts[0][0]
     estimates = {row.size_bytes: estimate for row in rows if (estimate := expected.estimate(row)) is not None}
     nics = expected.network_nics(first_series.row)
     reference = _comparable_reference(first_series.with_stated_nics(nics), context.selection)
     remark = expected.remark(first_series.row)
     assumption = f" {remark}" if remark else ""
-    busbw_curves, time_curves = _measured_curves([series for series, _ in pairs])
+    busbw_curves, time_curves = _measured_curves([series for series, _ in series_and_verdicts])
     note = ""
     if _is_refined(first_series):
         note = "Busbw below 1 GB/s is computed from the time, because two decimals are too coarse."
@@ -187,7 +190,7 @@ def _bus_factor(series: Series) -> float | None:
 
 
 def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
-    """Returns the printed busbw. If it is small, busbw from size and time, if both agree within rounding."""
+    """Returns the printed busbw. If it is small and agrees with the time, returns the busbw computed from the time."""
     factor = _bus_factor(series)
     if printed is None or printed >= _MAX_COARSE_GBPS or not factor:
         return printed

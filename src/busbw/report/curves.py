@@ -1,6 +1,6 @@
 """Draws curves over message size on logarithmic axes, with the range of a healthy system and a reference.
 
-A style is the number of a line style: color, mark and dashes.
+A style is a number that selects color, mark and dashes of a line. A mark is the symbol at each point.
 """
 
 import json
@@ -16,7 +16,7 @@ from busbw.svg import element, group
 from busbw.units import size_text
 
 STYLES = 6
-"""Number of line styles. Each has its own color, mark and dashes; further lines repeat them."""
+"""Number of styles. Further lines repeat them."""
 
 _SAMPLE_WIDTH = 34.0
 """Width of a legend sample, in SVG units."""
@@ -59,7 +59,7 @@ def picture(plot: CurvePlot) -> Picture | None:
     sizes = sorted({size for line in lines for size in line.points})
     x = axes.size_scale(sizes)
     expected = _restrict_range(plot.expected, sizes)
-    reference = Curve(plot.reference.label, _restrict(plot.reference.points, sizes)) if plot.reference else None
+    reference = Curve(plot.reference.label, _restrict_points(plot.reference.points, sizes)) if plot.reference else None
     reference = reference if reference and reference.points else None
     y = axes.value_scale(_all_values(lines, expected, reference))
     elements = [
@@ -82,7 +82,7 @@ def picture(plot: CurvePlot) -> Picture | None:
 
 
 def mark(style: int, x: float, y: float) -> Markup:
-    """Returns the path of a line's mark. Each style has its own shape."""
+    """Returns the SVG path of the mark at (x, y). Each style has its own shape."""
     r = 3.2  # half of the width
     shapes = (
         f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r:g} 0a{r} {r} 0 1 0 {-2 * r:g} 0z",
@@ -102,8 +102,8 @@ def _restrict_range(expected: RangeCurve | None, sizes: Sequence[int]) -> RangeC
     return RangeCurve(expected.label, points) if points else None
 
 
-def _restrict(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
-    """Returns the points at sizes of the run, so that a reference does not stretch the axes."""
+def _restrict_points(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
+    """Returns only the points at measured sizes, so that a reference does not extend the axes."""
     return {size: points[size] for size in sizes if size in points}
 
 

@@ -1,4 +1,7 @@
-"""Types of a page, independent of HTML: texts, tables and finished pictures. `build` makes them for `render`."""
+"""Types of a page, independent of HTML: texts, tables and finished pictures. `build` makes them for `render`.
+
+An anchor is the id of an HTML element that links refer to. A badge shows a grade.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,10 +20,11 @@ MARKS: dict[Grade, str] = {
 
 @dataclass(frozen=True)
 class Badge:
-    """Badge with the word of a verdict."""
+    """A grade as a colored word with a mark."""
 
     word: str
     kind: Literal["good", "slow", "broken", "unsure"]
+    """CSS class."""
     mark: str
 
     @classmethod
@@ -66,6 +70,7 @@ class LegendEntry:
     """One entry of a legend."""
 
     sample: Markup
+    """Small drawing of the line or mark."""
     label: str
 
 
@@ -74,11 +79,10 @@ class Picture:
     """A drawing with title, alternative text, legend and note."""
 
     title: str
-    text: str
+    alt_text: str
     """Alternative text that describes the drawing."""
     svg: Markup
-    keys: tuple[LegendEntry, ...] = ()
-    """Legend."""
+    legend: tuple[LegendEntry, ...] = ()
     note: str = ""
 
 
@@ -183,12 +187,13 @@ class LogSection:
 
 @dataclass(frozen=True)
 class SummaryLine:
-    """Line of the summary: one configuration, or several of one log with the same result. `bands`: name and badge."""
+    """Line of the summary: one configuration, or several of one log with the same result."""
 
     badge: Badge
     title: str
     anchor: str
     bands: tuple[tuple[str, Badge], ...]
+    """Name and badge of each band."""
     reason: str
     sparkline: Sparkline | None = None
     also: tuple[str, ...] = ()

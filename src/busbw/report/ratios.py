@@ -1,6 +1,6 @@
 """Makes the section of a comparison: speed-ups by size with intervals and verdicts, and differences of settings.
 
-A ratio is the speed of B over the speed of A.
+A speed-up is the ratio of B's speed to A's speed at one point. A point is one size of one configuration.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _UNITS: dict[TimeQuantity, str] = {
     "busbw_gbps": "busbw GB/s",
 }
 _MAX_UNPAIRED_POINTS = 20
-"""Maximum number of points of only one side that are listed."""
+"""Maximum number of listed points that only one side has."""
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -45,7 +45,7 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
         has_curves: True to draw the curves of both sides in addition to their ratio.
     """
     results_by_configuration = [
-        (title, list(members)) for title, members in groupby(comparison.results, key=_configuration_title)
+        (title, list(results)) for title, results in groupby(comparison.results, key=_configuration_title)
     ]
     pictures = []
     for title, results in results_by_configuration:
@@ -70,7 +70,7 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
             *comparison.method,
             *_claims_sentence(comparison),
             *comparison.warnings,
-            *_only_sentences(comparison),
+            *_unpaired_points_sentences(comparison),
         ),
         differences=_differences_table(comparison),
     )
@@ -268,7 +268,7 @@ def _claims_sentence(comparison: Comparison) -> list[str]:
     return [f"{summary} and {len(wrong_claims)} do not: {wrong_texts}." if wrong_claims else f"{summary}."]
 
 
-def _only_sentences(comparison: Comparison) -> list[str]:
+def _unpaired_points_sentences(comparison: Comparison) -> list[str]:
     return [
         f"Only in {label}: {_points_text(points)}."
         for label, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b))

@@ -79,8 +79,8 @@ def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | N
             median_us=stats.median_us,
             p99_us=stats.p99_us,
         )
-    statistics_us = figure.per_iteration
-    low_us, high_us = statistics_us.get("min_us"), statistics_us.get("max_us")
+    printed_statistics = figure.per_iteration
+    low_us, high_us = printed_statistics.get("min_us"), printed_statistics.get("max_us")
     if not low_us or not high_us:
         return None
     return SampleSpread(
@@ -89,7 +89,7 @@ def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | N
         low_us=low_us,
         high_us=high_us,
         median_us=figure.time_us,
-        p99_us=statistics_us.get("p99_us"),
+        p99_us=printed_statistics.get("p99_us"),
     )
 
 
@@ -112,11 +112,11 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
         element("text", axes.short_size(spread.size_bytes), x=center_x, y=axes.BOTTOM + 18, class_="tick mid")
         for spread, center_x in list(zip(spreads, column_centers, strict=True))[::label_step]
     ]
-    bottom = element(
+    size_axis_title = element(
         "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
     )
     alt_text = _alt_text(title, spreads)
-    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=alt_text)
+    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, size_axis_title, axes.frame(), label=alt_text)
     note = "" if dot_count <= _MAX_DOTS else f"{dot_count:,} iterations: too many for single dots."
     return Picture(title, alt_text, svg, _legend(spreads, has_dots=has_dots), note)
 

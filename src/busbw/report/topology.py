@@ -34,10 +34,10 @@ class ClusterLayout:
     """Known facts about the nodes and links of a run. Texts are empty if unknown."""
 
     nodes: tuple[HostRanks, ...]
-    more_nodes: int
+    omitted_nodes: int
     """Number of nodes beyond `MAX_NODES`, which are not drawn."""
     is_stated: bool
-    """True if the log lists its ranks. Otherwise the nodes are assumed from the system description."""
+    """True if the log states the nodes. Otherwise they are assumed from the system description."""
     device: str
     fabric: str
     """Links between the devices of a node."""
@@ -54,7 +54,7 @@ def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLay
     nics = system.nics if system and len(nodes) > 1 else None
     return ClusterLayout(
         nodes=tuple(nodes[:MAX_NODES]),
-        more_nodes=max(0, len(nodes) - MAX_NODES),
+        omitted_nodes=max(0, len(nodes) - MAX_NODES),
         is_stated=is_stated,
         device=", ".join(table.devices) or (system.title if system else ""),
         fabric=_fabric_text(system),
@@ -90,7 +90,7 @@ def _list_unknown_facts(table: Table, ranks: int | None, system: System | None, 
 
 
 def _list_nodes(table: Table, ranks: int | None, system: System | None) -> tuple[list[HostRanks], bool]:
-    """Returns the nodes, and true if the log states them. Otherwise they are filled by the system description."""
+    """Returns the nodes, and true if the log states them. Otherwise ranks fill nodes of the system's usual size."""
     rank_list = table.rank_list
     if rank_list and (ranks is None or len(rank_list) >= ranks):
         by_host: dict[str, list[Rank]] = {}
@@ -125,14 +125,14 @@ def picture(cluster: ClusterLayout, ranks: int | None) -> Picture:
     elements, y = [], 1.0
     columns = 2 if len(cluster.nodes) > 1 else 1
     for index in range(0, len(cluster.nodes), columns):
-        pair = cluster.nodes[index : index + columns]
-        height = max(_node_height(node, cluster) for node in pair)
+        nodes_in_line = cluster.nodes[index : index + columns]
+        height = max(_node_height(node, cluster) for node in nodes_in_line)
         left = 1.0 if columns == 2 else (_WIDTH - _NODE_WIDTH) / 2
-        for column, node in enumerate(pair):
+        for column, node in enumerate(nodes_in_line):
             elements.append(_draw_node(node, cluster, left + column * (_NODE_WIDTH + _GAP - 2), y, height))
         y += height + _GAP
-    if cluster.more_nodes:
-        more = f"and {count_text(cluster.more_nodes, 'more node')}"
+    if cluster.omitted_nodes:
+        more = f"and {count_text(cluster.omitted_nodes, 'more node')}"
         elements.append(element("text", more, x=_WIDTH / 2, y=y + 6, class_="label mid"))
         y += 22
     if cluster.network:
@@ -223,7 +223,7 @@ def _legend(cluster: ClusterLayout) -> tuple[LegendEntry, ...]:
 
 def _alt_text(cluster: ClusterLayout, ranks: int | None) -> str:
     ranks_text = count_text(ranks, "rank") if ranks else "An unknown number of ranks"
-    node_count = len(cluster.nodes) + cluster.more_nodes
+    node_count = len(cluster.nodes) + cluster.omitted_nodes
     nodes_text = f" on {count_text(node_count, 'node')}" if node_count else ""
     assumed = "" if cluster.is_stated or not node_count else " (assumed)"
     sentences = [f"{ranks_text}{nodes_text}{assumed}"]

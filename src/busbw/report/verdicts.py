@@ -68,7 +68,7 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share lines by reason."""
+    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share a line by reason."""
     lines: list[SummaryLine] = []
     index_by_result: dict[tuple[str, str], int] = {}
     for anchor, title, verdict in entries:
@@ -89,13 +89,13 @@ def headline(grades: list[judge.Grade], logs: int) -> str:
     configuration_count = len(grades)
     subject = f"{count_text(configuration_count, 'configuration')} in {count_text(logs, 'log')}"
     parts = [
-        f"{number} {plural if number != 1 else singular}"
+        f"{count} {plural if count != 1 else singular}"
         for grade, plural, singular in (
             ("BROKEN", "have wrong data", "has wrong data"),
             ("SLOW", "are slower than expected", "is slower than expected"),
             ("GOOD", "are as fast as expected", "is as fast as expected"),
             ("UNSURE", "cannot be judged", "cannot be judged"),
         )
-        if (number := grades.count(grade))  # type: ignore[arg-type]
+        if (count := grades.count(grade))  # type: ignore[arg-type]
     ]
     return f"{subject}: {', '.join(parts)}."

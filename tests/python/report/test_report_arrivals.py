@@ -32,7 +32,7 @@ def test_the_latest_rank_on_four_gpus_is_that_of_the_record() -> None:
     (read,) = readers.read(RECORD).tables
     (shown,) = configurations(TableContext(read, None, None, is_pictured=True), "x")
     (made,) = (one for one in shown.pictures if one.title.startswith("Late ranks"))
-    assert "The latest is rank 3 at 1 MiB: it began 297" in made.text
+    assert "The latest is rank 3 at 1 MiB: it began 297" in made.alt_text
 
 
 def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
@@ -40,7 +40,7 @@ def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
     rows = (row(group=1, ranks=2, figures={"out_of_place": figure(arrivals_us=(0.0, 50.0))}),)
     (shown,) = configurations(TableContext(table(rank_list=ranks, rows=rows), None, None, is_pictured=True), "x")
     (made,) = (one for one in shown.pictures if one.title.startswith("Late ranks"))
-    assert "rank 3 at 8 B" in made.text
+    assert "rank 3 at 8 B" in made.alt_text
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
     assert names == ["rank 1", "rank 3"]
 
@@ -48,7 +48,7 @@ def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
 def test_the_picture_names_the_latest_rank_and_each_cell_has_a_tooltip() -> None:
     made = heat_map("Late ranks", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
     assert made is not None
-    assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.text
+    assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.alt_text
     assert made.note.startswith("The latest is rank 1 at 8 B: it began 20 us after the first rank. ")
     titles = [one.text for one in svg_root(made.svg).iter("title")]
     assert titles == [f"{late} us after the first" for late in ("0", "0.5", "20", "0")]

@@ -44,7 +44,7 @@ def test_types_and_operators_stand_apart_and_variants_together() -> None:
         "all_reduce float max, 4 ranks",
     ]
     assert [len(one.verdicts) for one in found] == [2, 1, 1]
-    assert [key.label for key in found[0].pictures[0].keys][:2] == ["old, out of place", "new, out of place"]
+    assert [entry.label for entry in found[0].pictures[0].legend][:2] == ["old, out of place", "new, out of place"]
     assert found[0].grid is not None
     assert len(found[0].grid.rows) == 54
     assert len({one.anchor for one in found}) == 3
@@ -59,8 +59,8 @@ def test_the_range_and_a_reference_are_drawn_when_they_are_known() -> None:
         ReferenceSelection(name="good run", log=log(table(rows=sweep()))),
     )[0]
     for picture in known.pictures[:2]:
-        assert picture.keys[-2].label.startswith("range of a healthy system")
-        assert picture.keys[-1].label == "reference: good run"
+        assert picture.legend[-2].label.startswith("range of a healthy system")
+        assert picture.legend[-1].label == "reference: good run"
 
 
 def test_a_log_as_reference_is_drawn_through_its_own_figures() -> None:

@@ -64,8 +64,8 @@ def test_the_text_of_each_size_has_all_figures() -> None:
 def test_the_picture_has_a_text_alternative_and_a_legend() -> None:
     made = picture(sight())
     assert made is not None
-    assert svg_root(made.svg).get("aria-label") == made.text
-    assert [key.label for key in made.keys] == ["out of place", "in <place>", "healthy", "reference: there"]
+    assert svg_root(made.svg).get("aria-label") == made.alt_text
+    assert [entry.label for entry in made.legend] == ["out of place", "in <place>", "healthy", "reference: there"]
 
 
 def test_lines_differ_in_more_than_color() -> None:

@@ -58,8 +58,8 @@ def test_the_picture() -> None:
     made = picture("Scatter, in place", spreads)
     assert made is not None
     root = svg_root(made.svg)
-    assert root.get("aria-label") == made.text
-    assert "1 to 8 us" in made.text
+    assert root.get("aria-label") == made.alt_text
+    assert "1 to 8 us" in made.alt_text
     assert len([one for one in root.iter("rect") if one.get("class") == "box"]) == 2
     dots = [one.get("d") or "" for one in root.iter("path") if one.get("class") == "dots"]
     assert [path.count("M") for path in dots] == [3, 3]

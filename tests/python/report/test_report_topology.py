@@ -21,8 +21,8 @@ def test_hosts_and_ranks_of_a_log_are_drawn_as_they_are() -> None:
     assert known.device == "NVIDIA H200"
     made = picture(known, 4)
     assert "supposed" not in made.svg
-    assert "4 ranks on 2 nodes; NVIDIA H200" in made.text
-    assert "typical of such systems" in made.text  # no log says what its links and NICs are
+    assert "4 ranks on 2 nodes; NVIDIA H200" in made.alt_text
+    assert "typical of such systems" in made.alt_text  # no log says what its links and NICs are
 
 
 def test_without_a_rank_list_nodes_are_assumed_and_marked() -> None:
@@ -30,8 +30,8 @@ def test_without_a_rank_list_nodes_are_assumed_and_marked() -> None:
     assert not known.is_stated
     assert [len(node.ranks) for node in known.nodes] == [8, 8, 4]
     made = picture(known, 20)
-    assert "3 nodes (assumed)" in made.text
-    assert any("assumed" in key.label for key in made.keys)
+    assert "3 nodes (assumed)" in made.alt_text
+    assert any("assumed" in entry.label for entry in made.legend)
     assert "the host and device of each rank" in made.note
 
 
