@@ -24,7 +24,7 @@ Block: TypeAlias = dict[PointKey, Figure]
 """Result of a block. A point is a size in one placement of one configuration."""
 
 UNCHECKED = ("-c", "0")
-"""Additional flags of a timed block: without data checks."""
+"""Additional flags of a timed block: no data checks."""
 PREFLIGHT_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
 """Additional flags of a short block that tests if a side runs and computes correct data."""
 
@@ -41,7 +41,7 @@ class BlockEndedError(BusbwError):
 def _documented_exit_code(code: int) -> int:
     """Maps the engine's exit code to a documented one. Unknown codes become ENVIRONMENT.
 
-    SIGHUP before the engine handles signals gives 129. It counts as SIGTERM, as in the engine.
+    129 means that SIGHUP came before the engine handled signals. It becomes the code of SIGTERM, as in the engine.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
@@ -59,22 +59,23 @@ class Measurement:
     """Folder for the blocks' records."""
 
     def block(self, side: SideSpec, name: str, *extra_flags: str) -> Block:
-        """Runs a block and returns its figures. Its record stays in the folder, under this name.
+        """Runs a block and returns its figures. The record stays in the folder as NAME.jsonl.
 
         Raises:
             BlockEndedError: The block ended early. The error has the engine's exit code.
         """
-        path = self.record(name)
+        record_path = self.record(name)
         code = local.submit(
-            local.render(self._job(side, path, extra_flags)), LaunchCallbacks(lambda _line: None, lambda: None)
+            local.render(self._job(side, record_path, extra_flags)), LaunchCallbacks(lambda _line: None, lambda: None)
         )
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",
-                remedy="see its messages above" + (f" and its record {os.path.relpath(path)}" if path.exists() else ""),
+                remedy="see its messages above"
+                + (f" and its record {os.path.relpath(record_path)}" if record_path.exists() else ""),
                 exit_code=_documented_exit_code(code),
             )
-        return block_of(path)
+        return block_of(record_path)
 
     def command(self, side: SideSpec, name: str, *extra_flags: str) -> str:
         """Returns the shell command of a block."""
@@ -110,5 +111,5 @@ def first_figures(by_point: Observations) -> Block:
 
 
 def median_us(figure: Figure) -> float:
-    """Median over iterations of the slowest rank. NaN if the figure has no time."""
+    """Median time of the iterations; the slowest rank determines each. NaN if the figure has no time."""
     return time_us(figure) or math.nan

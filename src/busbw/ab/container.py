@@ -8,7 +8,7 @@ from pathlib import Path
 
 from busbw.errors import BusbwError
 
-VARIABLE = "BUSBW_CONTAINER"
+CONTAINER_VARIABLE = "BUSBW_CONTAINER"
 """Variable with the command that runs a container, such as `podman --runtime=runc run --rm --network=host`."""
 
 _RUNTIMES = {"podman": ("--device", "nvidia.com/gpu=all"), "docker": ("--gpus", "all")}
@@ -21,14 +21,14 @@ def runner(*, has_gpus: bool) -> list[str]:
     Raises:
         BusbwError: No container program is installed.
     """
-    if user_command := os.environ.get(VARIABLE):
+    if user_command := os.environ.get(CONTAINER_VARIABLE):
         return shlex.split(user_command)
     for name, gpu_arguments in _RUNTIMES.items():
         if shutil.which(name):
             return [name, "run", "--rm", "--network=host", "--ipc=host", *(gpu_arguments if has_gpus else ())]
     raise BusbwError(
         f"--image needs one of {', '.join(_RUNTIMES)}, and none is installed",
-        remedy=f"install one, or set {VARIABLE} to a command that runs containers",
+        remedy=f"install one, or set {CONTAINER_VARIABLE} to a command that runs containers",
     )
 
 

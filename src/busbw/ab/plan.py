@@ -11,11 +11,11 @@ FIRST_LOOK = 12
 MAX_QUADRUPLES = 192
 """Default maximum: the last look."""
 RUN_ALPHA = 0.005
-"""Probability that a run without a difference reports one, over all its sizes and looks together."""
+"""Probability that a measurement of two equal sides reports a difference, over all its sizes and looks."""
 
 
 def looks(max_quadruples: int) -> list[int]:
-    """Returns the number of quadruples at each look: doubled each time, and the maximum at the end."""
+    """Returns the number of quadruples at each look: twice that of the look before, and the maximum at the last."""
     counts = []
     count = FIRST_LOOK
     while count < max_quadruples:
@@ -30,5 +30,5 @@ def alpha_per_look(max_quadruples: int) -> float:
 
 
 def choose_order(coin: Callable[[], bool]) -> str:
-    """Returns the sides of a quadruple's four blocks. A linear drift cancels in both orders; the coin chooses one."""
+    """Chooses the sides of a quadruple's four blocks by the coin. In both orders a linear drift cancels."""
     return "ABBA" if coin() else "BAAB"

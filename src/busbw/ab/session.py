@@ -1,6 +1,7 @@
 """An A/B session: check of both sides, noise measurement, then quadruples until all sizes have a verdict.
 
-`plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates.
+`plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates. A point is a size in one
+placement of one configuration.
 """
 
 import random
@@ -34,14 +35,14 @@ class SessionRules:
     """True if the user requested data checks (-c). Otherwise only one short block of each side is checked."""
 
     @property
-    def noise_quadruples(self) -> int:
+    def noise_quadruple_count(self) -> int:
         """Number of quadruples of A against A."""
         return plan.FIRST_LOOK if self.measures_noise else 0
 
     @property
     def blocks_to_first_look(self) -> int:
         """Number of blocks up to the first look, without the two check blocks. A verdict needs at least these."""
-        return 4 * (self.noise_quadruples + plan.FIRST_LOOK)
+        return 4 * (self.noise_quadruple_count + plan.FIRST_LOOK)
 
 
 @dataclass
@@ -54,7 +55,7 @@ class SessionState:
     """Sentences about points that only one side has."""
     wrong_data: list[str] = field(default_factory=list)
     """Sentences about wrong data in the check blocks."""
-    calibration: list[Quadruple] = field(default_factory=list)
+    noise_quadruples: list[Quadruple] = field(default_factory=list)
     """Quadruples of A against A."""
     quadruples: list[Quadruple] = field(default_factory=list)
     """Quadruples of A against B."""
@@ -64,7 +65,7 @@ class SessionState:
     interrupted_by: KeyboardInterrupt | None = None
     """Interrupt between two blocks, or too late to end one."""
     stopped_because: str = ""
-    """Clause with the reason of a regular end. Empty after an early end."""
+    """Reason of a regular end, as a clause. Empty after an early end."""
 
     @property
     def exit_code(self) -> int:
@@ -110,10 +111,10 @@ class Session:
             BusbwError: A side failed in its first block, so there is no comparison.
         """
         self._check_sides()
-        self._require_time()
+        self._require_sufficient_budget()
         try:
-            self._calibrate()
-            self._measure()
+            self._measure_noise()
+            self._measure_difference()
         except BlockEndedError as error:
             self._on_end()
             self.state.ended_by = error
@@ -144,11 +145,11 @@ class Session:
         if unpaired := len(a.keys() ^ b.keys()):
             self.state.unpaired_warnings.append(f"{count_text(unpaired, 'measurement')} of one side only are left out.")
 
-    def _require_time(self) -> None:
-        """Raises UsageError if the time budget does not suffice for the first look."""
+    def _require_sufficient_budget(self) -> None:
+        """Raises UsageError if the time budget is too short for the first look."""
         if self._rules.max_time_s is None:
             return
-        # The two check blocks were shorter than any timed block, so this is a lower bound.
+        # Each of the two check blocks was shorter than any timed block, so this is a lower bound.
         blocks = self._rules.blocks_to_first_look
         min_s = (monotonic() - self._start_s) / 2 * blocks
         if min_s > self._rules.max_time_s:
@@ -158,15 +159,15 @@ class Session:
                 remedy=f"set --budget to {2 * min_s:.0f} or more, or measure fewer sizes",
             )
 
-    def _calibrate(self) -> None:
+    def _measure_noise(self) -> None:
         """Measures the quadruples of A against A."""
         self.state.phase = "measuring the noise (A against A)"
-        while len(self.state.calibration) < self._rules.noise_quadruples and not self._is_out_of_time():
-            number = len(self.state.calibration) + 1
+        while len(self.state.noise_quadruples) < self._rules.noise_quadruple_count and not self._is_out_of_time():
+            number = len(self.state.noise_quadruples) + 1
             self._on_progress(self.state)
-            self.state.calibration.append(self._measure_quadruple(f"noise-{number:03}", a="A", b="A"))
+            self.state.noise_quadruples.append(self._measure_quadruple(f"noise-{number:03}", a="A", b="A"))
 
-    def _measure(self) -> None:
+    def _measure_difference(self) -> None:
         """Measures quadruples of A against B, and evaluates them at each look."""
         self.state.phase = "measuring A against B"
         max_quadruples = self._rules.max_quadruples
@@ -202,11 +203,11 @@ class Session:
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds until the limits are reached, from the speed so far. None before the first quadruple."""
-        done = len(self.state.calibration) + len(self.state.quadruples)
+        done = len(self.state.noise_quadruples) + len(self.state.quadruples)
         if not done:
             return None
         elapsed_s = monotonic() - self._start_s
-        remaining = self._rules.noise_quadruples + self._rules.max_quadruples - done
+        remaining = self._rules.noise_quadruple_count + self._rules.max_quadruples - done
         left_s = elapsed_s / done * remaining
         if self._rules.max_time_s is None:
             return left_s
@@ -225,7 +226,7 @@ class Session:
         """Points at which A differed from itself in the noise measurement."""
         judged = verdicts.judge(
             self.state.points,
-            self.state.calibration,
+            self.state.noise_quadruples,
             alpha=plan.alpha_per_look(self._rules.max_quadruples),
             resolution=self._rules.resolution,
         )
@@ -251,7 +252,7 @@ class Session:
 
     def _method_sentences(self, results: Sequence[SizeResult]) -> list[str]:
         quadruples = count_text(len(self.state.quadruples), "quadruple")
-        noise = verdicts.noise(self.state.points, self.state.calibration)
+        noise = verdicts.noise(self.state.points, self.state.noise_quadruples)
         method = [
             f"{quadruples} of interleaved blocks (ABBA or BAAB at random). Each block is one "
             "start of the engine. A size counts as changed if its interval and that of a neighbor (the next size or "
@@ -265,7 +266,8 @@ class Session:
             worst = max(noise, key=lambda point: noise[point])
             method.append(
                 f"Noise: A against A differed by {min(noise.values()) * 100:.1f} % to {noise[worst] * 100:.1f} % per "
-                f"quadruple (most at {size_text(worst.size_bytes)}), over {len(self.state.calibration)} quadruples."
+                f"quadruple (most at {size_text(worst.size_bytes)}), over "
+                f"{len(self.state.noise_quadruples)} quadruples."
             )
         elif not self._rules.measures_noise:
             method.append(
@@ -286,17 +288,17 @@ class Session:
         return warnings
 
 
-def _wrong_timed_blocks(results: Sequence[SizeResult], known: Sequence[str]) -> list[str]:
+def _wrong_timed_blocks(results: Sequence[SizeResult], check_sentences: Sequence[str]) -> list[str]:
     """Describes wrong data of timed blocks for sides that were correct in the check at the start.
 
     Args:
         results: Results of all points.
-        known: Sentences about the check at the start. Each begins with the name of its side.
+        check_sentences: Sentences about wrong data in the check at the start. Each begins with the name of its side.
     """
     sentences = []
     for name, figures in (("A", [result.a for result in results]), ("B", [result.b for result in results])):
         wrong = sum(bool(figure.wrong_elements) for figure in figures)
-        if wrong and not any(sentence.startswith(f"{name} ") for sentence in known):
+        if wrong and not any(sentence.startswith(f"{name} ") for sentence in check_sentences):
             sentences.append(
                 f"{name} has wrong data in {wrong} of {count_text(len(figures), 'measurement')}, in some blocks."
             )

@@ -16,7 +16,7 @@ class SideSpec:
     """Settings of one side."""
 
     text: str
-    """Text as given by the user. Empty if the side changes nothing."""
+    """The settings as one line. Empty if the side changes nothing."""
     environment: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
     """Engine flags of this side. They follow the flags of both sides."""
@@ -69,7 +69,7 @@ def parse_side(option: str, text: str) -> SideSpec:
                 f'{option}: "{word}" is neither KEY=VALUE nor a flag',
                 remedy="give KEY=VALUE, --preload PATH, --library PATH or an engine flag",
             )
-    if preloads and image:  # these are paths in the image, so they cannot be checked here
+    if preloads and image:  # paths in the image cannot be checked here
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
     elif preloads:
         environment |= engine.preload_variables(option, preloads, environment)

@@ -53,22 +53,22 @@ class AbVerdicts:
 def select_quantity(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> TimeQuantity:
     """Selects the compared time: the device time if every block has it at every point, otherwise the median.
 
-    The device time is measured over many operations. A sample of a single operation includes about a microsecond for
-    an event on both sides, which hides differences of short operations.
+    The device time is measured over many operations. The time of a single operation includes about 1 us for its CUDA
+    event, for A and for B, which hides differences between short operations.
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]
     return "device_time_us" if have_device_times(figures) else "median_us"
 
 
-def speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> stats.Matrix:
-    """Logarithm of B's speed over A's. One row per quadruple, one column per point."""
+def log_speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> stats.Matrix:
+    """Returns log(speed of B / speed of A), with one row per quadruple and one column per point."""
     quantity = select_quantity(points, quadruples)
     rows = []
     for quadruple in quadruples:
         times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
-        difference = stats.quadruple_difference(*times)
-        rows.append(-difference if quadruple.order == "ABBA" else difference)
+        log_time_difference = stats.quadruple_difference(*times)  # middle blocks minus outer blocks
+        rows.append(-log_time_difference if quadruple.order == "ABBA" else log_time_difference)
     return np.array(rows).reshape(len(quadruples), len(points))
 
 
@@ -91,18 +91,18 @@ def judge(
 
     Args:
         points: Points to compare.
-        quadruples: All of them so far.
+        quadruples: All quadruples of A and B so far.
         alpha: Maximum probability that any point is called changed if none is.
         resolution: Smallest relative change that matters.
         noisy: Points at which A differed from itself in the noise measurement. They stay UNCLEAR.
     """
-    matrix = speedups(points, quadruples)
+    matrix = log_speedups(points, quadruples)
     quantity = select_quantity(points, quadruples)
     measured_columns = _measured_columns(matrix)
     measured = [points[column] for column in measured_columns]
     neighbors = [*adjacent_sizes(measured), *both_placements(measured)]  # pairs of indexes
     judged = stats.judge_quadruples(matrix[:, measured_columns], neighbors, alpha=alpha)
-    with_neighbor = {index for pair in neighbors for index in pair}
+    indexes_with_neighbor = {index for pair in neighbors for index in pair}
     results = []
     for point in points:
         verdict, reason = ChangeVerdict.UNCLEAR, "not every block has a time for this point."
@@ -113,7 +113,7 @@ def judge(
             verdict, reason = _decide_verdict(
                 interval,
                 is_changed=judged.changed[index],
-                has_neighbor=index in with_neighbor,
+                has_neighbor=index in indexes_with_neighbor,
                 resolution=resolution,
             )
         if point in noisy:
@@ -131,7 +131,7 @@ def judge(
                 reason=reason,
             )
         )
-    # A point without a time in one quadruple is never decided, because all quadruples are used.
+    # More quadruples do not help a point that lacks a time in one of them, because the test uses all quadruples.
     incomplete = frozenset(points) - frozenset(measured) if quadruples else frozenset()
     return AbVerdicts(tuple(results), judged.level, noisy | incomplete)
 
@@ -166,5 +166,5 @@ def _figures(point: PointKey, quadruples: Sequence[Quadruple], side: str) -> Sid
 
 def noise(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> dict[PointKey, float]:
     """Median relative difference of A against itself over the quadruples, for each point with a time in all blocks."""
-    matrix = np.abs(speedups(points, quadruples))
+    matrix = np.abs(log_speedups(points, quadruples))
     return {points[column]: math.expm1(float(np.median(matrix[:, column]))) for column in _measured_columns(matrix)}

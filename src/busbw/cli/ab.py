@@ -8,16 +8,16 @@ import msgspec
 from busbw import engine
 from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec, parse_side
 from busbw.ab.plan import FIRST_LOOK
-from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
+from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
 from busbw.cli.interrupts import InterruptGuard, termination_as_interrupt
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
-from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
+from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
 from busbw.cli.options.param_types import Seconds
 from busbw.compare import Comparison
 from busbw.terminal import live_line
 
-_SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
-"""Default sizes. They are few, because each block measures all of them."""
+_DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
+"""Flags for the default sizes. They are few, because each block measures all of them."""
 
 
 @click.command(
@@ -57,27 +57,27 @@ def ab(
     words: tuple[str, ...],
 ) -> int:
     """Measures two variants of COLLECTIVE, interleaved on the same ranks, and shows the sizes at which they differ."""
-    collective = named_collective(words)
+    collective = parse_collective(words)
     sides = (parse_side("--a", text_a), parse_side("--b", text_b))
     flags = words[1:]
-    flags_set = used_flags(flags)
+    flag_names = used_flags(flags)
     rules = SessionRules(
         resolution=resolution,
         max_quadruples=max_quadruples,
         max_time_s=budget_s,
         measures_noise=noise,
-        checks_every_block="-c" in flags_set,
+        checks_every_block="-c" in flag_names,
     )
     program = engine.program(f"{collective}_perf")
     with termination_as_interrupt() as guard:
         with new_folder(folder, f"{collective}-ab") as records_folder:
-            measurement = Measurement(program, (*default_flags(flags_set), *flags), records_folder)
+            measurement = Measurement(program, (*default_flags(flag_names), *flags), records_folder)
             comparison, state = run_session(measurement, sides, rules, guard)
         (records_folder / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
         if as_json:
             click.echo(msgspec.json.encode(comparison))
         else:
-            show(comparison)
+            print_comparison(comparison)
         click.echo(f"Records: {records_folder}", err=True)
     return state.exit_code or exit_code(comparison, not_slower=not_slower)
 
@@ -85,7 +85,7 @@ def ab(
 def run_session(
     measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: SessionRules, guard: InterruptGuard
 ) -> tuple[Comparison, SessionState]:
-    """Runs an A/B measurement with its progress on stderr."""
+    """Runs an A/B session, with its progress on stderr, and returns its comparison and final state."""
     with live_line() as draw:
         session = Session(
             measurement,
@@ -100,15 +100,15 @@ def run_session(
 def _progress_text(state: SessionState, session: Session) -> str:
     remaining_s = session.seconds_left
     time_left = "" if remaining_s is None else f", at most {remaining_s:.0f} s left"
-    is_calibrating = not state.quadruples and len(state.calibration) < FIRST_LOOK
-    done = len(state.calibration if is_calibrating else state.quadruples)
-    return f"{state.phase}: quadruple {done + 1}{time_left}"
+    is_measuring_noise = not state.quadruples and len(state.noise_quadruples) < FIRST_LOOK
+    finished_count = len(state.noise_quadruples if is_measuring_noise else state.quadruples)
+    return f"{state.phase}: quadruple {finished_count + 1}{time_left}"
 
 
-def default_flags(flags_set: set[str]) -> tuple[str, ...]:
-    """Returns engine flags for the ranks and sizes that the user does not set."""
-    size_flags = flags_set & {"-b", "-e", "-f", "-i", "--sizes"}
+def default_flags(flag_names: set[str]) -> tuple[str, ...]:
+    """Returns engine flags for the ranks and sizes, if the flags of the user do not set them."""
+    size_flags = flag_names & {"-b", "-e", "-f", "-i", "--sizes"}
     if not size_flags:
-        return (*rank_flags(flags_set), *_SWEEP)
-    factor = () if flags_set & {"-f", "-i", "--sizes"} else ("-f", "2")
-    return (*rank_flags(flags_set), *factor)
+        return (*rank_flags(flag_names), *_DEFAULT_SIZE_FLAGS)
+    factor = () if flag_names & {"-f", "-i", "--sizes"} else ("-f", "2")
+    return (*rank_flags(flag_names), *factor)

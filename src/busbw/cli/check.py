@@ -15,7 +15,7 @@ from rich.text import Text
 
 from busbw import readers, system
 from busbw.cli.options.nics_option import nics_option, parse_nics
-from busbw.cli.options.reference_option import selected_reference
+from busbw.cli.options.reference_option import select_reference
 from busbw.errors import ExitCode
 from busbw.judge import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, judge, worst
 from busbw.store import find
@@ -31,7 +31,7 @@ _GRADE_STYLES: dict[Grade, str] = {
     "UNSURE": "bold cyan",
 }
 _MAX_FEATURES = 3
-"""Maximum number of shown features, such as a dip in the curve."""
+"""Maximum number of shown features of the curve, such as a dip."""
 
 
 @click.command()
@@ -63,9 +63,9 @@ def check(
     with activity(f"reading {run}"):
         log = readers.read(find(run))
     run_system = _find_system(system_name)
-    nics_option_value = parse_nics(nics) if nics is not None else None
+    replacement_nics = parse_nics(nics) if nics is not None else None
     with activity(f"judging {run}"):
-        verdicts = judge(log, system=run_system, nics=nics_option_value, selection=selected_reference(reference_name))
+        verdicts = judge(log, system=run_system, nics=replacement_nics, selection=select_reference(reference_name))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
@@ -90,7 +90,7 @@ def check(
 
 
 def _find_system(system_name: str) -> system.System | None:
-    """Returns the system of `--system`. None: `judge` infers it from the log."""
+    """Returns the system of `--system`. None for auto: `judge` infers it from the log."""
     if system_name == "auto":
         return None
     if system_name == "here":
@@ -174,6 +174,6 @@ def _figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
     limits = figure.range_us
     if as_time or not figure.busbw_gbps:
         return f"{figure.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"
-    # Busbw is inversely proportional to the time.
-    busbw_times_us = figure.busbw_gbps * figure.time_us
-    return f"{figure.busbw_gbps:.4g} GB/s", f"{busbw_times_us / limits.high:.3g} - {busbw_times_us / limits.low:.3g}"
+    # At one size the product of busbw and time is constant.
+    product = figure.busbw_gbps * figure.time_us
+    return f"{figure.busbw_gbps:.4g} GB/s", f"{product / limits.high:.3g} - {product / limits.low:.3g}"

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from busbw import readers
-from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
+from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
@@ -53,7 +53,7 @@ def compare(
     if as_json:
         click.echo(msgspec.json.encode(comparison))
     else:
-        show(comparison)
+        print_comparison(comparison)
     return exit_code(comparison, not_slower=not_slower)
 
 

@@ -47,20 +47,20 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 not_slower_option = click.option("--not-slower", is_flag=True, help="Exit with 5 if any size is SLOWER.")
 
 
-def show(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison) -> None:
     """Prints a comparison at the width of the terminal."""
     width = terminal_width()
     out = console()
     for line in render(comparison, width=width):
         # Table lines fit; sentences are wrapped between words.
-        screen_lines = line.wrap(out, width) if len(line) > width else [line]
-        for screen_line in screen_lines:
-            screen_line.rstrip()
-            out.print(screen_line)
+        wrapped_lines = line.wrap(out, width) if len(line) > width else [line]
+        for wrapped_line in wrapped_lines:
+            wrapped_line.rstrip()  # in place
+            out.print(wrapped_line)
 
 
 def exit_code(comparison: Comparison, *, not_slower: bool) -> ExitCode:
-    """Returns the exit code: wrong data first, slower only with `--not-slower`."""
+    """Returns the exit code. Wrong data has priority; a slower size matters only with `--not-slower`."""
     if comparison.wrong_data:
         return ExitCode.WRONG_DATA
     if not_slower and comparison.count(ChangeVerdict.SLOWER):

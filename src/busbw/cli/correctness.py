@@ -1,19 +1,20 @@
 """Sentence about the correctness of a run's data, which `busbw run` and `busbw launch` print at the end."""
 
+from busbw.errors import ExitCode
 from busbw.logs import PLACEMENT_WORDS
 from busbw.records import RowRecord, RunRecords
 from busbw.units import count_text, size_text
 
-_MAX_NAMED = 3
+_MAX_NAMED_ROWS = 3
 """Maximum number of wrong rows that the sentence names."""
 
 
-def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> str:
+def correctness_sentence(run: RunRecords, *, ending_words: str = "was killed") -> str:
     """Returns the sentence. It counts rows as the table shows them: both placements of a size are one row.
 
     Args:
         run: The records of the run.
-        cut_short: Predicate for a run without an end record, such as "was killed".
+        ending_words: Verb phrase for a run without an end record, such as "was killed".
     """
     measurements = run.rows  # one for each placement
     if not measurements:
@@ -24,10 +25,10 @@ def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> s
     undefined = [row for row in measurements if row.check.state == "not_applicable"]
 
     if wrong:
-        named = "; ".join(_wrong_text(row) for row in wrong[:_MAX_NAMED])
-        more = f"; and {len(wrong) - _MAX_NAMED} more" if len(wrong) > _MAX_NAMED else ""
+        named_rows = "; ".join(_wrong_text(row) for row in wrong[:_MAX_NAMED_ROWS])
+        more = f"; and {len(wrong) - _MAX_NAMED_ROWS} more" if len(wrong) > _MAX_NAMED_ROWS else ""
         wrong_rows = len({_row_key(row) for row in wrong})
-        text = f"WRONG DATA in {wrong_rows} of {rows_text}: {named}{more}."
+        text = f"WRONG DATA in {wrong_rows} of {rows_text}: {named_rows}{more}."
     elif len(unchecked) == len(measurements):
         text = f"not checked: {rows_text} measured without a data check (-c 0)."
     elif len(unchecked) + len(undefined) == len(measurements):
@@ -42,7 +43,7 @@ def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> s
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
         text += f" {count_text(len(undefined), 'measurement')} without a defined result (N/A)."
-    return f"Verdict: {_ending_sentence(run, cut_short)}{text}"
+    return f"Verdict: {_ending_clause(run, ending_words)}{text}"
 
 
 def _row_key(row: RowRecord) -> tuple[object, ...]:
@@ -57,10 +58,10 @@ def _wrong_text(row: RowRecord) -> str:
     return f"{row_text} ({count_text(row.check.wrong_elements or 0, 'element')}{location})"
 
 
-def _ending_sentence(run: RunRecords, cut_short: str) -> str:
+def _ending_clause(run: RunRecords, ending_words: str) -> str:
     """Returns a clause about an early end, which means missing rows. Empty for a complete run."""
     if run.end is None:
-        return f"the run {cut_short}; until then "
-    if run.end.exit_code in (0, 1, 5):
+        return f"the run {ending_words}; until then "
+    if run.end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMANDED):
         return ""
     return f"the run ended early ({run.end.reason}); until then "

@@ -13,9 +13,9 @@ import msgspec
 
 from busbw import system
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
-from busbw.cli.options.engine_flags import named_collective
+from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.nics_option import nics_option, with_parsed_nics
-from busbw.cli.options.reference_option import selected_reference
+from busbw.cli.options.reference_option import select_reference
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario
 from busbw.expect import expect as expectation_of
@@ -42,8 +42,8 @@ _MAX_RANKS = 1 << 32
     help="Element type, for display only; it does not change the prediction.",
 )
 @click.option("--sizes", metavar="LIST", help="List of sizes such as 8,1M,8G, instead of a sweep.")
-@click.option("-b", "--minbytes", "smallest", metavar="SIZE", help="Smallest size.  [default: 8]")
-@click.option("-e", "--maxbytes", "largest", metavar="SIZE", help="Largest size.  [default: 8G]")
+@click.option("-b", "--minbytes", "min_text", metavar="SIZE", help="Smallest size.  [default: 8]")
+@click.option("-e", "--maxbytes", "max_text", metavar="SIZE", help="Largest size.  [default: 8G]")
 @click.option(
     "-f", "--stepfactor", "factor", type=click.IntRange(min=2), help="Ratio of successive sizes.  [default: 8]"
 )
@@ -86,8 +86,8 @@ def expect(
     collective: str | None,
     dtype: str | None,
     sizes: str | None,
-    smallest: str | None,
-    largest: str | None,
+    min_text: str | None,
+    max_text: str | None,
     factor: int | None,
     ranks: int | None,
     ranks_per_node: int | None,
@@ -106,7 +106,7 @@ def expect(
         for line in _system_lines():
             out.print(line)
         return
-    name = named_collective((collective,) if collective else ())
+    collective_name = parse_collective((collective,) if collective else ())
     if system_name == "auto":
         warn_deprecated("--system auto", "--system here")
         system_name = "here"
@@ -119,21 +119,21 @@ def expect(
     # A host without GPUs runs any number of ranks.
     max_per_node = rank_count if node_system.generation == "host" else node_system.ranks_per_node
     scenario = Scenario(
-        collective=name,
+        collective=collective_name,
         ranks=rank_count,
         ranks_per_node=ranks_per_node or min(rank_count, max_per_node),
         dtype=_check_dtype(dtype),
         nvls=nvls,
         algorithm=_parse_algorithm(algorithm),
     )
-    expectation = expectation_of(scenario, node_system, _parse_sizes(sizes, smallest, largest, factor))
-    selected = selected_reference(reference_name)
+    expectation = expectation_of(scenario, node_system, _parse_sizes(sizes, min_text, max_text, factor))
+    selected = select_reference(reference_name)
     reference = compare_with_reference(expectation, selected) if selected else None
     if as_json:
         prediction = msgspec.to_builtins(expectation)
         out.print(msgspec.json.encode({**prediction, "reference": reference} if reference else prediction).decode())
         return
-    for line in _lines(expectation, machine, description, reference, explain=explain):
+    for line in _prediction_lines(expectation, machine, description, reference, explain=explain):
         out.print(line)
 
 
@@ -167,20 +167,20 @@ def _parse_size(text: str, option: str) -> int:
     return size_bytes
 
 
-def _parse_sizes(size_list: str | None, smallest: str | None, largest: str | None, factor: int | None) -> list[int]:
+def _parse_sizes(size_list: str | None, min_text: str | None, max_text: str | None, factor: int | None) -> list[int]:
     """Returns the sizes of `--sizes`, or those of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
     if size_list is not None:
-        if (smallest, largest, factor) != (None, None, None):
+        if (min_text, max_text, factor) != (None, None, None):
             raise UsageError("--sizes excludes -b, -e and -f", remedy="use either form")
         return sorted({_parse_size(word, "--sizes") for word in size_list.split(",")})
-    if (smallest, largest, factor) == (None, None, None):
+    if (min_text, max_text, factor) == (None, None, None):
         return list(_DEFAULT_SIZES)
-    smallest = "8" if smallest is None else smallest
-    largest = "8G" if largest is None else largest
-    first, last = _parse_size(smallest, "-b"), _parse_size(largest, "-e")
+    min_text = "8" if min_text is None else min_text
+    max_text = "8G" if max_text is None else max_text
+    first, last = _parse_size(min_text, "-b"), _parse_size(max_text, "-e")
     ratio = factor or 8
     if first > last:
-        raise UsageError(f"-b {smallest} is larger than -e {largest}", remedy="swap them")
+        raise UsageError(f"-b {min_text} is larger than -e {max_text}", remedy="swap them")
     sizes = [first]
     while sizes[-1] * ratio <= last and len(sizes) < _MAX_SIZES:
         sizes.append(sizes[-1] * ratio)
@@ -196,7 +196,7 @@ def _system_lines() -> Iterator[str]:
         yield f"{'':<15} {links}"
 
 
-def _lines(
+def _prediction_lines(
     expectation: Expectation,
     machine: DetectedMachine | None,
     description: str,
@@ -208,17 +208,17 @@ def _lines(
     nodes = -(-scenario.ranks // min(scenario.ranks, scenario.ranks_per_node))  # rounded up
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
     yield f"{collective_text}, {scenario.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
-    yield from _wrapped(
+    yield from _labelled_lines(
         "system", node_system.title + (f"; NICs {node_system.nics.text} per node" if node_system.nics else "")
     )
     if machine is not None:
-        yield from _wrapped("this machine", f"{description}; {_machine_text(machine)}")
+        yield from _labelled_lines("this machine", f"{description}; {_machine_text(machine)}")
     for note in expectation.notes:
-        yield from _wrapped("note", note)
+        yield from _labelled_lines("note", note)
     if reference:
-        yield from _wrapped("reference", f"{reference.name}: {reference.how_near}")
+        yield from _labelled_lines("reference", f"{reference.name}: {reference.how_near}")
     if expectation.unknown:
-        yield from _wrapped("unknown", expectation.unknown)
+        yield from _labelled_lines("unknown", expectation.unknown)
         return
     best = expectation.best
     assert best is not None
@@ -226,17 +226,19 @@ def _lines(
     yield ""
     yield from _route_lines(expectation.routes, best)
     yield ""
-    yield from _wrapped(
+    yield from _labelled_lines(
         "limited by", f"{best.binding.wire}, on the route {best.name}, for large messages: {best.binding.why}"
     )
     if best.binding.traffic < 1:
         load = f"{best.binding.traffic:.2f} GB/s cross it for each GB/s of busbw"
-        yield from _wrapped("", f"busbw exceeds the load of that wire: {load}")
-    yield from _wrapped("latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route")
+        yield from _labelled_lines("", f"busbw exceeds the load of that wire: {load}")
+    yield from _labelled_lines(
+        "latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route"
+    )
     yield ""
     yield from _estimate_lines(expectation.estimates)
     legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: load of the wire that saturates first"
-    yield from _wrapped("", legend, indent=0)
+    yield from _labelled_lines("", legend, indent=0)
     if reference and reference.figures:
         yield ""
         yield from _reference_lines(expectation, reference)
@@ -252,7 +254,7 @@ def _machine_text(machine: DetectedMachine) -> str:
     return f"{processors}, {memory}, NICs: {ports or 'none found'}"
 
 
-def _wrapped(label: str, text: str, indent: int = 14) -> Iterator[str]:
+def _labelled_lines(label: str, text: str, indent: int = 14) -> Iterator[str]:
     """Yields a label and a text beside it, wrapped to the width of the terminal."""
     lines = textwrap.wrap(text, max(40, terminal_width() - indent), break_long_words=False)
     for number, line in enumerate(lines):
@@ -275,8 +277,8 @@ def _route_lines(routes: Iterable[Route], best: Route) -> Iterator[str]:
 
 def _healthy_busbw_text(route: Route) -> str:
     """Returns the typical busbw of a healthy system, with its range."""
-    share = route.efficiency
-    low, typical, high = (route.limit_gbps * fraction for fraction in (share.low, share.typical, share.high))
+    efficiency = route.efficiency
+    low, typical, high = (route.limit_gbps * share for share in (efficiency.low, efficiency.typical, efficiency.high))
     return f"{typical:.4g} ({low:.3g}-{high:.3g})"
 
 
@@ -308,7 +310,7 @@ def _reference_lines(expectation: Expectation, reference: ReferenceComparison) -
         )
     has_interpolated = any(figure.is_interpolated for figure in reference.figures)
     explanation = "; ~ interpolated between two sizes of the reference" if has_interpolated else ""
-    yield from _wrapped("", f"busbw in GB/s{explanation}", indent=0)
+    yield from _labelled_lines("", f"busbw in GB/s{explanation}", indent=0)
 
 
 def _number_text(value: float) -> str:
@@ -329,10 +331,10 @@ def _source_lines(routes: Iterable[Route]) -> Iterator[str]:
         for limit in route.limits:
             route_names.setdefault(f"{limit.wire}: {limit.source}", []).append(route.name)
             route_names.setdefault(f"{limit.wire}: {limit.why}", []).append(route.name)
-        share = route.efficiency
-        shares = f"{share.low:g} to {share.high:g} of the limit, {share.typical:g} typical"
-        route_names.setdefault(f"{shares}: {share.source}", []).append(route.name)
+        efficiency = route.efficiency
+        efficiency_text = f"{efficiency.low:g} to {efficiency.high:g} of the limit, {efficiency.typical:g} typical"
+        route_names.setdefault(f"{efficiency_text}: {efficiency.source}", []).append(route.name)
         route_names.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
     for statement, names in route_names.items():
-        yield from _wrapped("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
-    yield from _wrapped("", f"range of latency: 0.5 to 2.5 times the model: {LATENCY_SOURCE}", indent=2)
+        yield from _labelled_lines("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
+    yield from _labelled_lines("", f"range of latency: 0.5 to 2.5 times the model: {LATENCY_SOURCE}", indent=2)

@@ -70,8 +70,8 @@ def history(
         print_index_problems(index)
     if wrong_count:
         measurements, runs = count_text(wrong_count, "measurement"), count_text(wrong_run_count, "run")
-        excluded = f"{measurements} of {runs} excluded: the data were wrong"
-        click.echo(f"{excluded}, so the times mean nothing (busbw runs --rows)", err=True)
+        exclusion = f"{measurements} of {runs} excluded: the data were wrong"
+        click.echo(f"{exclusion}, so the times mean nothing (busbw runs --rows)", err=True)
     if wrong_count and not all_trends:
         raise UsageError(f"all matching runs in {folder} have wrong data", remedy="list them with busbw runs --rows")
     if not all_trends:
@@ -116,8 +116,8 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
     sizes = " to ".join(dict.fromkeys((size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1]))))
     scores = [score for score in band.scores if score is not None]
     # The median of a few runs is not yet the usual level.
-    usual = f"the median of {count_text(len(scores), 'run')}" if band.is_too_short else "usual"
-    last = f"last run at {scores[-1]:.1%} of {usual}" if scores else "no run"
+    reference_text = f"the median of {count_text(len(scores), 'run')}" if band.is_too_short else "usual"
+    last = f"last run at {scores[-1]:.1%} of {reference_text}" if scores else "no run"
     if not band.changes:
         result = "too few runs to detect a change" if band.is_too_short else "no change of level"
         yield Text(f"{band.band} ({sizes}): {result}, {last}")

@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
-from busbw.cli.options.engine_flags import known_collective
+from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
@@ -89,7 +89,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
         raise UsageError("--json and --rows exclude each other", remedy="give only one")
     if redacted and not as_json:
         raise UsageError("--redact needs --json", remedy="add --json")
-    claims = UserClaims(None if collective is None else known_collective(collective, "--collective: "))
+    claims = UserClaims(None if collective is None else find_collective(collective, "--collective: "))
     totals = _Totals()
     print_file: Callable[[Path, UserClaims, _Totals], None] = _print_rows if as_rows else _print_summary
     if as_json:
@@ -105,7 +105,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
 
 
 def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
-    """Yields the files; for a folder, all files in it that hold a table. Prints the skipped ones."""
+    """Yields the files; for a folder, all files in it with a table. Prints the skipped files."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -133,7 +133,7 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def _skip_reason(file: Path) -> str:
-    """Returns why a file of a folder is skipped, which is not an error. Empty for a log."""
+    """Returns the reason to skip a file of a folder. Empty for a log."""
     try:
         next(event for event in readers.stream(file) if not isinstance(event, LogNote))
     except UsageError as error:
@@ -164,7 +164,7 @@ def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
     source = encoder.encode(str(path))
     for event in _events(path, claims, totals):
         if isinstance(event, TableChunk):
-            # Fields that precede those of the row in the same object.
+            # These two fields precede those of the row in the same object.
             prefix = b'{"source":' + source + b',"table":%d,' % event.table.first_line
             out.write(b"".join(prefix + encoder.encode(row)[1:] + b"\n" for row in event.table.rows))
             if event.is_last:
@@ -255,7 +255,7 @@ class _FileOverview:
         if summary is None:
             self._table_count += 1
             if self._table_count > _MAX_TABLES and chunk.is_last:
-                return
+                return  # a table with more chunks is kept, so that the next chunk is not counted as another table
             summary = _TableSummary(chunk.table)
             if self._table_count <= _MAX_TABLES:
                 self._summaries.append(summary)
@@ -269,7 +269,7 @@ class _FileOverview:
         heading = f"{path}: {self._row_count:,} of {candidate_rows} read, {count_text(self._table_count, 'table')}"
         yield Text(plain(heading), style="bold")
         if self._summaries:
-            yield _grid(self._summaries)
+            yield _summary_grid(self._summaries)
         if self._table_count > len(self._summaries):
             yield Text(f"  and {self._table_count - len(self._summaries):,} more tables")
         for summary in self._summaries:
@@ -292,7 +292,7 @@ def _remark(text: str, style: str) -> Padding:
     return Padding(Text(plain(text), style=style), (0, 0, 0, 2), expand=False)
 
 
-def _grid(summaries: list[_TableSummary]) -> Grid:
+def _summary_grid(summaries: list[_TableSummary]) -> Grid:
     grid = Grid(box=None, padding=(0, 1), pad_edge=False)
     grid.add_column("line", justify="right")
     grid.add_column("collective", no_wrap=True)

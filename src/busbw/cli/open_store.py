@@ -42,6 +42,6 @@ def print_index_problems(index: Index) -> None:
 
 
 def time_text(time_s: float, source: str = "log") -> str:
-    """Formats a time (seconds since 1970) in UTC, to the minute. Marks a time that is the file's, not from the log."""
+    """Formats a time (seconds since 1970) in UTC, to the minute. Marks the time of a file if the log states none."""
     mark = "" if source == "log" else " (file)"
     return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}{mark}"

@@ -1,6 +1,7 @@
 """Summary of a run on stderr: crash message, curve, sentence about correctness and path of the record.
 
-`busbw run` and `busbw launch` call it after the engine has ended, and verify that its record is complete.
+`busbw run` and `busbw launch` print it after the engine has ended. Before, `verified_exit_code` checks that the record
+is complete.
 """
 
 import os
@@ -22,7 +23,7 @@ from busbw.terminal import plot, terminal_width
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import count_text
 
-_CUT_SHORT: dict[int, str] = {
+_ENDING_WORDS: dict[int, str] = {
     ExitCode.ENVIRONMENT: "left an incomplete record",
     ExitCode.RANK_LOST: "lost a process",
     ExitCode.OUTPUT_CLOSED: "ended because its output was closed",
@@ -30,7 +31,7 @@ _CUT_SHORT: dict[int, str] = {
     SIGNALLED + signal.SIGTERM: "was terminated",
     SIGNALLED + signal.SIGHUP: "ended with its terminal",
 }
-"""Predicate for a run without an end record, by exit code."""
+"""Verb phrase for a run without an end record, by exit code."""
 _READ_LIMIT_S = 2.0
 """Time after an interrupt in which the reader of stdout may read the rest of the table."""
 _CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
@@ -75,8 +76,8 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
             raise  # with another code the engine has printed its own error
 
 
-def kind_of(line: bytes) -> str | None:
-    """Returns the kind of a record line. None if incomplete, as a killed process may leave it."""
+def record_kind(line: bytes) -> str | None:
+    """Returns the kind of a record line. None if the line is incomplete, as a killed process may leave it."""
     try:
         return msgspec.json.decode(line, type=_AnyRecord).kind
     except msgspec.MsgspecError:
@@ -87,12 +88,12 @@ class _AnyRecord(msgspec.Struct):
     kind: str = ""
 
 
-def kinds_in(path: Path) -> Mapping[str, int]:
+def record_kinds(path: Path) -> Mapping[str, int]:
     """Returns the number of records of each kind in a file. Empty if the file does not exist."""
     if not path.exists():
         return {}
     with path.open("rb") as lines:
-        kinds = map(kind_of, lines)
+        kinds = map(record_kind, lines)
         return Counter(kind for kind in kinds if kind is not None)
 
 
@@ -101,7 +102,7 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
 
     Args:
         code: Exit code of the program.
-        kinds: Number of its records of each kind.
+        kinds: Number of the run's records of each kind.
         flags: Flags of the engine.
         was_cut: True if a record line was incomplete, which was already reported.
     """
@@ -152,5 +153,5 @@ def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
         for curve in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
             if curve:
                 click.echo(f"{curve}\n", err=True)
-    click.echo(correctness_sentence(record, cut_short=_CUT_SHORT.get(code, "was killed")), err=True)
+    click.echo(correctness_sentence(record, ending_words=_ENDING_WORDS.get(code, "was killed")), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

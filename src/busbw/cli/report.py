@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from busbw import readers, system
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
-from busbw.cli.options.reference_option import selected_reference
+from busbw.cli.options.reference_option import select_reference
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
 from busbw.judge import ReferenceSelection
@@ -70,15 +70,15 @@ def report(
     if not any(log.rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
     systems = _select_systems(logs, system_options)
-    yardstick = selected_reference(reference_name)
+    reference_selection = select_reference(reference_name)
     if is_redacted:
-        inputs, yardstick = _redact_inputs(logs, systems, yardstick)
+        inputs, reference_selection = _redact_inputs(logs, systems, reference_selection)
         warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
         inputs = [ReportInput(log, log_systems) for log, log_systems in zip(logs, systems, strict=True)]
     with activity("judging and drawing"):
-        page = build(inputs, selection=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
-        # Lone surrogates of broken logs are replaced before; everything else is valid UTF-8.
+        page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
+        # Only lone surrogates, from broken logs, cannot be encoded.
         content = render(page).encode("utf-8", errors="replace")
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
@@ -113,21 +113,23 @@ def _read_logs(names: Sequence[str]) -> tuple[list[Log], list[str]]:
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
     """Returns the system of each table of each log, as set by `--system`. None if not set.
 
-    An option for one table has priority over one for its log, and that over one for all logs.
+    A system for one table has priority over one for its log, and both over one for all logs.
     """
     systems: dict[tuple[int, int], System] = {}  # by numbers of log and table from 1; 0 means all
-    for option_text in system_options:
-        match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_text)
+    for option_value in system_options:
+        match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_value)
         log_number, table_number = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
         if match and not 1 <= log_number <= len(logs):
-            log_count = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
-            raise UsageError(f"--system {option_text}: {log_count}", remedy="count the logs from 1")
+            log_count_text = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
+            raise UsageError(f"--system {option_value}: {log_count_text}", remedy="count the logs from 1")
         if match and match[2] and not 1 <= table_number <= len(logs[log_number - 1].tables):
-            table_count = count_text(len(logs[log_number - 1].tables), "table")
-            raise UsageError(f"--system {option_text}: that log has {table_count}", remedy="count the tables from 1")
+            table_count_text = count_text(len(logs[log_number - 1].tables), "table")
+            raise UsageError(
+                f"--system {option_value}: that log has {table_count_text}", remedy="count the tables from 1"
+            )
         if (log_number, table_number) in systems:
-            raise UsageError(f"--system {option_text}: the system is set twice", remedy="set it once")
-        systems[log_number, table_number] = system.find(match[3] if match else option_text)
+            raise UsageError(f"--system {option_value}: the system is set twice", remedy="set it once")
+        systems[log_number, table_number] = system.find(match[3] if match else option_value)
     return [
         tuple(
             systems.get((log_number, table_number)) or systems.get((log_number, 0)) or systems.get((0, 0))

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from busbw import engine
-from busbw.cli.options.engine_flags import named_collective, rank_flags, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import parse_collective, rank_flags, sweep_flags, used_flags
 from busbw.cli.options.run_destination import destination_options, open_destination
-from busbw.cli.outcome import finish_stdout, kinds_in, plot_option, print_outcome, verified_exit_code
+from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.terminal.progress import Progress
@@ -38,7 +38,7 @@ def run(
     words: tuple[str, ...],
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
-    collective = named_collective(words)
+    collective = parse_collective(words)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
@@ -65,7 +65,7 @@ def run(
         else:
             code = local.submit(plan)
         if is_new:
-            code = verified_exit_code(code, kinds_in(destination.path), words)
+            code = verified_exit_code(code, record_kinds(destination.path), words)
         destination.on_exit(code)
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)

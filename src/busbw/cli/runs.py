@@ -84,7 +84,7 @@ def _list_runs(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -
 def _list_measurements(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
     """Lists the measurements, and returns the number listed and the number that match."""
     if as_json:
-        # Each one is written when it is read, so that memory is bounded.
+        # Each measurement is written when it is read, so that memory is bounded.
         listed = index.query(lambda connection: _write_json(list_points(connection, run_filter, limit=limit or None)))
     else:
         points = index.query(lambda connection: list(list_points(connection, run_filter, limit=limit or None)))
@@ -133,7 +133,7 @@ def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
         column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in rows)),
         column("time (UTC)", (time_text(run.time_s, run.time_source) for run in rows), 4),
         column("collective", (run.collectives for run in rows), 9),
-        column("type", (_names_or_count(run.dtypes) for run in rows), 7),
+        column("type", (_dtypes_text(run.dtypes) for run in rows), 7),
         column("ranks", (run.ranks for run in rows), 8, right=True),
         column("hosts", hosts, 3),
         column("device", (run.device for run in rows), 1),
@@ -145,10 +145,10 @@ def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
     ]
 
 
-def _names_or_count(names: str | None) -> str | None:
-    """Returns up to two names, or the number of names."""
-    count = names.count(",") + 1 if names else 0
-    return names if count <= 2 else f"{count} types"
+def _dtypes_text(dtypes: str | None) -> str | None:
+    """Returns up to two data types, or their number."""
+    count = dtypes.count(",") + 1 if dtypes else 0
+    return dtypes if count <= 2 else f"{count} types"
 
 
 def _data_cell(run: RunRow) -> Cell:

@@ -15,7 +15,7 @@ from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
+from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
 from busbw.logs import PLACEMENT_WORDS
@@ -72,20 +72,20 @@ def tune(
     words: tuple[str, ...],
 ) -> int:
     """Varies settings one at a time at three sizes, confirms the best by `busbw ab`, and writes them to files."""
-    collective = named_collective(words)
+    collective = parse_collective(words)
     common_side = parse_side("--common", common)
     candidates = parse_knobs(knobs) if knobs else []
     flags = words[1:]
-    flags_set = used_flags(flags)
-    if flags_set & {"-b", "-e", "-f", "-i"}:
+    flag_names = used_flags(flags)
+    if flag_names & {"-b", "-e", "-f", "-i"}:
         raise UsageError("tune takes a list of sizes, not a sweep", remedy="set --sizes 8K,1M,64M")
-    sizes_flag = () if "--sizes" in flags_set else ("--sizes", ",".join(SIZES))
+    sizes_flag = () if "--sizes" in flag_names else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
     with new_folder(folder, f"{collective}-tune") as records_folder, live_line() as show_progress:
-        measurement = Measurement(program, (*rank_flags(flags_set), *sizes_flag, *flags), records_folder)
+        measurement = Measurement(program, (*rank_flags(flag_names), *sizes_flag, *flags), records_folder)
         show_progress("checking the current settings")
-        current = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
-        if any(figure.wrong_elements for figure in current.values()):
+        current_block = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
+        if any(figure.wrong_elements for figure in current_block.values()):
             raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw run {collective}` first")
         header = records.read(measurement.record("proof-000")).header
         hosts = len({rank.host for rank in header.ranks})
@@ -96,7 +96,7 @@ def tune(
             measurement, common_side, screened, max_candidates=max_confirm, rules=rules, on_progress=show_progress
         )
 
-    sizes_bytes = sorted({point.size_bytes for point in current})
+    sizes_bytes = sorted({point.size_bytes for point in current_block})
     _print_screening(screened, sizes_bytes)
     for confirmed in tuning.confirmed:
         click.echo(f"{confirmed.candidate.text}: {confirmed.decision}{_changes_text(confirmed.comparison.changed)}.")

@@ -45,7 +45,7 @@ _REMEDIES = (
 
 @dataclass(frozen=True)
 class MpirunTarget:
-    """The hosts, and the options of this mpirun."""
+    """The hosts, and the options of mpirun."""
 
     family: Family
     hosts: tuple[HostSlots, ...]
@@ -56,7 +56,7 @@ class MpirunTarget:
     programs: tuple[str, ...] = ()
     """Paths or names to try on each host, in this order. Empty: the job's own program."""
     bind_to: str = "none"
-    """Unit that each process is bound to, such as core or numa, in mpirun's words."""
+    """Value of mpirun's option `--bind-to`, such as none, core or numa."""
     as_root: bool = False
     """True to let Open MPI run as root."""
     oversubscribe: bool = False
@@ -185,17 +185,17 @@ class MpirunOutput:
         return self._first_failure_s is not None and self._now_s() - self._first_failure_s > processes.GRACE_S
 
     def exit_code(self, mpirun_code: int) -> int:
-        """Returns the exit code of the job: from the codes of the processes if they decide it, else from mpirun's.
+        """Returns the exit code of the job: from the codes of process 0 or of failed processes, else from mpirun's.
 
         Raises:
             BusbwError: No process has started.
         """
-        has_root_code = 0 in self._process_codes
-        if has_root_code or any(self._process_codes.values()):
-            # Without a code of process 0, a status that decides nothing takes its place.
-            root = ExitStatus(self._process_codes[0]) if has_root_code else ExitStatus(0, was_terminated=True)
+        has_first_code = 0 in self._process_codes
+        if has_first_code or any(self._process_codes.values()):
+            # If process 0 reported no code, `was_terminated` makes another process decide.
+            first_status = ExitStatus(self._process_codes[0]) if has_first_code else ExitStatus(0, was_terminated=True)
             others = [ExitStatus(code) for process, code in self._process_codes.items() if process]
-            return processes.job_exit_code([root, *others])
+            return processes.job_exit_code([first_status, *others])
         if mpirun_code in _TERMINATED_CODES:
             return mpirun_code
         if mpirun_code == _EARLY_INTERRUPT_CODE:
@@ -204,10 +204,10 @@ class MpirunOutput:
             return ExitCode.RANK_LOST
         raise BusbwError(
             f"mpirun ended with exit code {mpirun_code} before any process started",
-            remedy=remedy("".join(self._stderr_lines)),
+            remedy=find_remedy("".join(self._stderr_lines)),
         )
 
 
-def remedy(text: str) -> str:
-    """Remedy for the error in the stderr of mpirun."""
-    return next((action for pattern, action in _REMEDIES if re.search(pattern, text)), "see its message above")
+def find_remedy(stderr_text: str) -> str:
+    """Returns the remedy for the error in the stderr of mpirun."""
+    return next((action for pattern, action in _REMEDIES if re.search(pattern, stderr_text)), "see its message above")

@@ -11,7 +11,7 @@ from busbw.tune.outputs import Winner
 from busbw.tune.screen import ScreenedCandidate, with_settings
 
 MIN_GAIN = 0.02
-"""Minimum gain of a candidate at any size in the screening, as a fraction, for an A/B measurement."""
+"""Fraction that a candidate must have gained at some size in the screening, to be measured by A/B."""
 
 
 @dataclass
@@ -46,17 +46,17 @@ def confirm(
     rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
-    """Measures the best candidates like `busbw ab`, the best first. Adopted settings extend the base."""
+    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend the base of the next."""
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
     promising.sort(key=lambda entry: -entry.best_gain)
     tuning = TuningResult()
     for number, entry in enumerate(promising[:max_candidates], start=1):
         candidate = entry.candidate
         if dict(tuning.adopted).keys() & dict(candidate.setting).keys():
-            continue  # another value of the same variable was adopted, and it gained more in screening
+            continue  # an adopted candidate, with a larger gain in screening, sets the same variable
         folder = measurement.folder / f"confirm-{number:02}"
         folder.mkdir()
-        current = with_settings(base, tuning.adopted)
+        current_side = with_settings(base, tuning.adopted)
         description = f"confirming {candidate.text} ({number} of {min(max_candidates, len(promising))})"
 
         def progress(state: SessionState, description: str = description) -> None:
@@ -64,7 +64,7 @@ def confirm(
 
         session = Session(
             replace(measurement, folder=folder),
-            (current, with_settings(current, candidate.setting)),
+            (current_side, with_settings(current_side, candidate.setting)),
             rules,
             on_progress=progress,
         )
@@ -86,10 +86,10 @@ def _adopt_if_faster(tuning: TuningResult, candidate: Candidate, comparison: Com
     if not faster:
         return "rejected: not faster at any size"
     if candidate.goes_to == "tuner":
-        only_faster = [result for result in faster if result.point.size_bytes not in slower_sizes]
-        for result in only_faster:
+        not_slower = [result for result in faster if result.point.size_bytes not in slower_sizes]
+        for result in not_slower:
             _update_winner(tuning.winners, result, candidate)
-        if not only_faster:
+        if not not_slower:
             return "rejected: faster in one placement and slower in the other"
         return "adopted by size, in the tuner file"
     if slower_sizes:

@@ -52,7 +52,7 @@ class Winner:
     size_bytes: int
     setting: Setting
     speedup: float
-    """Speed over that of the settings without it: 1.05 is 5 % faster."""
+    """Speed with the setting over speed without it: 1.05 is 5 % faster."""
 
 
 def environment_file(setting: Setting, evidence: Sequence[str]) -> str:
@@ -66,7 +66,7 @@ def tuner_file(
 ) -> tuple[str, list[str]]:
     """Returns the plugin's file, and a sentence for each winner that the file cannot express.
 
-    A line covers the sizes up to the geometric mean with the adjacent measured sizes, within the measured range.
+    The line of a measured size covers the range to the geometric means with the next smaller and larger measured size.
     """
     lines = [f"# {TUNER_FORMAT}", f"# {','.join(TUNER_FIELDS)}"]
     omitted = []
@@ -100,9 +100,9 @@ def tuner_file(
 
 
 def _covered_range(size_bytes: int, measured_sizes: Sequence[int]) -> tuple[int, int]:
-    """Returns the minimum and maximum between the geometric means of a size with its neighbors.
+    """Returns the range of a size in bytes: between the geometric means with its neighbors.
 
-    The range of the smallest size begins, and that of the largest size ends, at this size.
+    The range of the smallest size begins at this size. That of the largest ends there.
     """
     index = measured_sizes.index(size_bytes)
     is_last = index + 1 == len(measured_sizes)

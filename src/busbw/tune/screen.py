@@ -67,7 +67,7 @@ def screen(
         entry.excluded = _rejection_reason(measurement, candidate_side, f"proof-{number:03}")
     usable = [entry for entry in screened if not entry.excluded]
     sides = {_BASE: base} | {index: with_settings(base, entry.candidate.setting) for index, entry in enumerate(usable)}
-    # For each usable candidate: logarithms of its speed over that of the base, one per round, by point.
+    # For each usable candidate and point: one log(speed of candidate / speed of base) per round.
     log_speedups: list[dict[PointKey, list[float]]] = [{} for _ in usable]
     for number in range(1, rounds + 1):
         on_progress(f"screening {len(usable)} candidates: round {number} of {rounds}")
@@ -86,7 +86,7 @@ def screen(
 
 
 def _add_log_speedups(speedups_by_point: dict[PointKey, list[float]], base: Block, candidate: Block) -> None:
-    """Adds the result of one round at each point that both blocks have with a time."""
+    """Adds the result of one round, for each point at which both blocks have a time."""
     for point in base.keys() & candidate.keys():
         log_speedup = log(median_us(base[point])) - log(median_us(candidate[point]))
         if isfinite(log_speedup):

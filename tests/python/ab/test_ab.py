@@ -18,7 +18,7 @@ from polling import HANG_GUARD_S, wait_until
 
 from busbw.ab import BlockEndedError, Measurement, Session, SessionRules, SideSpec, parse_side, plan
 from busbw.ab.blocks import Block, median_us
-from busbw.ab.verdicts import Quadruple, judge, noise, speedups
+from busbw.ab.verdicts import Quadruple, judge, log_speedups, noise
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
@@ -150,7 +150,7 @@ def quadruples(number: int, b_slower: list[float], seed: int = 1, spread: float 
 
 
 def test_speedups_are_independent_of_the_order() -> None:
-    matrix = speedups(POINTS, quadruples(40, [1.0, 0.0, -0.5], spread=1e-9))
+    matrix = log_speedups(POINTS, quadruples(40, [1.0, 0.0, -0.5], spread=1e-9))
     assert np.allclose(np.exp(matrix), [[0.5, 1.0, 2.0]] * 40)
 
 
@@ -333,7 +333,7 @@ def test_a_budget_also_ends_the_noise_measurement(clock: Clock) -> None:
         return [1.0, 1.0, 1.0]
 
     comparison, session, _ = measured(times, max_time_s=0.7)
-    assert len(session.state.calibration) == 1
+    assert len(session.state.noise_quadruples) == 1
     assert session.state.quadruples == []
     assert "the time budget" in comparison.warnings[-1]
 

@@ -11,7 +11,7 @@ from conftest import GOLDEN_RECORD
 
 from busbw import engine
 from busbw.ab import Measurement, parse_side
-from busbw.ab.container import VARIABLE, command, runner
+from busbw.ab.container import CONTAINER_VARIABLE, command, runner
 from busbw.errors import BusbwError
 
 # Stands for podman: writes down its words, and runs the program where the image would be, with the side's variables.
@@ -41,7 +41,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (*programs.iterdir(), runtime):
         path.chmod(0o755)
     monkeypatch.setenv("BUSBW_PROGRAMS", str(programs))
-    monkeypatch.setenv(VARIABLE, f"{runtime} run --rm")
+    monkeypatch.setenv(CONTAINER_VARIABLE, f"{runtime} run --rm")
     return log
 
 
@@ -61,21 +61,21 @@ def test_a_block_in_an_image(log: Path, tmp_path: Path) -> None:
 
 
 def test_an_image_that_cannot_run_is_reported(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "/bin/sh -c 'exit 125'")
+    monkeypatch.setenv(CONTAINER_VARIABLE, "/bin/sh -c 'exit 125'")
     measurement = Measurement(engine.program("all_reduce_perf"), (), tmp_path)
     with pytest.raises(BusbwError, match="exit code 125 in the block one"):
         measurement.block(parse_side("--a", "--image image:1"), "one")
 
 
 def test_the_container_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(CONTAINER_VARIABLE, raising=False)
     found = {"docker": "/usr/bin/docker"}
     monkeypatch.setattr(shutil, "which", found.get)
     assert runner(has_gpus=True) == ["docker", "run", "--rm", "--network=host", "--ipc=host", "--gpus", "all"]
     found["podman"] = "/usr/bin/podman"
     assert runner(has_gpus=False) == ["podman", "run", "--rm", "--network=host", "--ipc=host"]
     found.clear()
-    with pytest.raises(BusbwError, match=rf"--image needs one of podman, docker.*{VARIABLE}"):
+    with pytest.raises(BusbwError, match=rf"--image needs one of podman, docker.*{CONTAINER_VARIABLE}"):
         runner(has_gpus=False)
 
 
@@ -118,7 +118,7 @@ def test_a_real_image(request: pytest.FixtureRequest, tmp_path: Path, monkeypatc
     runs = ["podman", *storage, "--cgroup-manager=cgroupfs", "--runtime=runc", "run", "--rm", "--network=host", *limits]
     if not works([*runs, "busbw-test", "busbw-engine", "--version"]):
         pytest.skip("containers cannot be run here")
-    monkeypatch.setenv(VARIABLE, " ".join(runs))
+    monkeypatch.setenv(CONTAINER_VARIABLE, " ".join(runs))
     folder = tmp_path / "blocks"
     folder.mkdir()
     measurement = Measurement(engine.program("all_reduce_perf"), ("-t", "2", "--sizes", "1K,64K"), folder)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
+from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
 from busbw.errors import UsageError
 
 
@@ -37,4 +37,4 @@ def test_ranks_are_chosen_only_if_none_are_given() -> None:
 )
 def test_words_without_a_collective_first_are_refused(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        named_collective(words)
+        parse_collective(words)

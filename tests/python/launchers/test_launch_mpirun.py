@@ -46,7 +46,7 @@ def test_the_family_of_an_mpirun(said: str, family: str | None) -> None:
     ],
 )
 def test_remedies(said: str, remedy: str) -> None:
-    assert remedy in mpirun.remedy(said)
+    assert remedy in mpirun.find_remedy(said)
 
 
 def listen(lines: list[bytes], *, mpirun_code: int, has_begun: bool = True) -> tuple[int, list[bytes]]:

@@ -52,15 +52,17 @@ def show(generation: str | None) -> int:
 def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     """Yields a line for each variable that overrides the table or the mode. An empty variable counts as unset."""
     common_mode = environment.get(_MODE_VARIABLE, "")
-    variables = {name: f"{_MODE_VARIABLE}_{name.upper()}" for name in METHODS}
-    modes = {name: environment.get(variable) or common_mode or "on" for name, variable in variables.items()}
+    variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
+    modes = {collective: environment.get(variable) or common_mode or "on" for collective, variable in variables.items()}
     if common_mode:
-        exceptions = [name for name, mode in modes.items() if mode != "off"]
-        effect = f" except for {', '.join(exceptions)}" if exceptions else ", every call is delegated to NCCL"
+        enabled = [collective for collective, mode in modes.items() if mode != "off"]
+        effect = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
         yield f"{_MODE_VARIABLE}={common_mode}" + (f": the table is not used{effect}" if common_mode == "off" else "")
-    for name, mode in modes.items():
-        if environment.get(variables[name]):
-            yield f"{variables[name]}={mode}" + (f": the table is not used for {name}" if mode == "off" else "")
+    for collective, mode in modes.items():
+        if environment.get(variables[collective]):
+            yield f"{variables[collective]}={mode}" + (
+                f": the table is not used for {collective}" if mode == "off" else ""
+            )
     if invalid := [mode for mode in {common_mode, *modes.values()} if mode not in _MODES]:
         reason = f'"{invalid[0]}" is invalid and switches the fast path off'
         yield f"{_MODE_VARIABLE}: the table is not used, because {reason}"

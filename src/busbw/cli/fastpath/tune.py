@@ -1,7 +1,7 @@
 """`busbw fastpath tune`: measures the best method for each size and writes the table.
 
-A target is a number of ranks, a data type and ordinary buffers or buffers in NCCL's symmetric windows. A part of the
-tuning is one collective on one target.
+A target is a number of ranks, a data type, and a kind of buffers: ordinary, or in NCCL's symmetric windows. A part of
+the tuning is one collective on one target.
 """
 
 import hashlib
@@ -128,8 +128,10 @@ def tune(
         except (BlockEndedError, KeyboardInterrupt) as error:
             if isinstance(error, BlockEndedError) and not error.was_interrupted:
                 raise
-            blocks = len(list(run_folder.glob("*/*.jsonl")))
-            click.echo(f"Interrupted; the same command resumes after the {blocks} blocks in {run_folder}", err=True)
+            block_count = len(list(run_folder.glob("*/*.jsonl")))
+            click.echo(
+                f"Interrupted; the same command resumes after the {block_count} blocks in {run_folder}", err=True
+            )
             return error.exit_code if isinstance(error, BlockEndedError) else interrupt_exit_code(error)
     if results.reused_blocks:
         click.echo(f"{results.reused_blocks} blocks were measured earlier", err=True)

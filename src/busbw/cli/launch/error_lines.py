@@ -28,12 +28,12 @@ class ErrorLineMerger:
         self._print_line = print_line
         self._now_s = now_s
         self._held: dict[tuple[str, int], _HeldLine] = {}
-        """Held lines by text and a number, in the order of arrival."""
+        """Held lines by text and `unique_number`, in the order of arrival."""
 
     def add_line(self, line: bytes, source: int | str | None) -> None:
         """Adds a line and its process number or host name; None if the source is unknown."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
-        # Separators and empty lines belong to the lines around them, so a unique key keeps them from being merged.
+        # Separators and empty lines belong to the lines around them, so each gets its own key and is not merged.
         unique_number = 0 if any(map(str.isalnum, text)) else len(self._held)
         held = self._held.setdefault((text, unique_number), _HeldLine(self._now_s()))
         held.count += 1

@@ -1,6 +1,6 @@
 """Executes a launch plan: prints it, or submits it and keeps the record.
 
-If a rank is lost, `submit` returns the job's exit code, and the received rows stay in the record.
+`submit` returns the exit code of the job, also if a rank is lost. The received rows then stay in the record.
 """
 
 import sys
@@ -34,8 +34,8 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         return ExitCode.GOOD
     for remark in plan.remarks:
         click.echo(f"busbw: {remark}", err=True)
-    with open_destination(options.records_path, options.store, options.collective) as run:
-        with RecordFile(run.path) as records, _make_progress(records) as progress:
+    with open_destination(options.records_path, options.store, options.collective) as destination:
+        with RecordFile(destination.path) as records, _make_progress(records) as progress:
             error_lines = ErrorLineMerger(lambda text: progress.print_message(redact_token(text, plan.token)))
 
             def on_wait() -> None:
@@ -55,9 +55,9 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
             finally:
                 error_lines.flush(at_end=True)
         code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
-        run.on_exit(code)
+        destination.on_exit(code)
         finish_stdout(progress.stdout, code)
-    print_outcome(code, run.path, plot_when=options.plot_when)
+    print_outcome(code, destination.path, plot_when=options.plot_when)
     return code
 
 

@@ -58,7 +58,7 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> tuple[HostSlots, ...]:
+def read_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> tuple[HostSlots, ...]:
     """Returns the hosts of `--hosts` or `--hostfile`; empty if neither is given.
 
     Args:
@@ -72,7 +72,7 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
     if hosts is not None and hostfile is not None:
         raise UsageError("--hosts and --hostfile exclude each other", remedy="give only one")
     if hosts is not None:
-        return _checked(parse_hosts(hosts, processes=processes))
+        return _require_valid_count(parse_hosts(hosts, processes=processes))
     if hostfile is None:
         return ()
     try:
@@ -82,10 +82,11 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
         raise UsageError(
             f"cannot read --hostfile {hostfile}: {reason}", remedy="give a file with one host per line"
         ) from error
-    return _checked(parse_hostfile(text, str(hostfile), processes=processes))
+    return _require_valid_count(parse_hostfile(text, str(hostfile), processes=processes))
 
 
-def _checked(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
+def _require_valid_count(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
+    """Returns the hosts. Refuses too many processes on them."""
     require_valid_size(process_count(hosts), ranks_per_process=1)
     return hosts
 

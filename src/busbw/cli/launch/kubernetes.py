@@ -143,12 +143,12 @@ def kubernetes(
     keep: bool,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
-    amounts = dict(_parse_amount(text, "--resource memory=64Gi") for text in resources)
+    resource_amounts = dict(_parse_amount(text, "--resource memory=64Gi") for text in resources)
     for text in huge_pages:
         page_size, amount = _parse_amount(text, "--huge-pages 2Mi=5120Mi")
-        amounts[f"hugepages-{page_size}"] = amount
+        resource_amounts[f"hugepages-{page_size}"] = amount
     if gpus is not None:
-        amounts[_GPU] = str(gpus)
+        resource_amounts[_GPU] = str(gpus)
     if shm:
         parse_quantity(shm)  # raises an error if invalid
     target = KubernetesTarget(
@@ -156,7 +156,7 @@ def kubernetes(
         kind=kind,
         context=context,
         namespace=namespace,
-        resources=tuple(amounts.items()),
+        resources=tuple(resource_amounts.items()),
         node_selector=tuple(parse_pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
         tolerations=tuple(parse_toleration(text) for text in tolerations),
         shm=shm,

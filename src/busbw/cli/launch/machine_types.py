@@ -48,7 +48,7 @@ def machine_types(name: str | None, as_json: bool) -> None:
 
 
 def _require_expectation(machine_type: MachineType) -> None:
-    """Refuses a machine type with an unknown system as its expectation."""
+    """Refuses a machine type if its expectation names an unknown system."""
     if machine_type.expectation is None:
         return
     try:
@@ -106,7 +106,7 @@ def _details(machine_type: MachineType, width: int) -> Iterator[str]:
 
 
 def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iterator[str]:
-    """Yields a setting in a column of `column_width`, with the text beside it, or below it if the line is too long."""
+    """Yields a setting in a column of `column_width`, with the text beside it, or below a setting that is too long."""
     if len(setting) > column_width and len(setting) + len(text) + 4 <= width:
         yield f"  {setting}  {text}"
         return

@@ -11,7 +11,7 @@ import click
 
 from busbw import engine
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, split_command
+from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.param_types import NonEmptyPath
@@ -76,7 +76,7 @@ def mpirun(
     Without hosts it runs on this machine, with one process per GPU, or 4.
     """
     mpirun_words = split_command("--mpirun", mpirun_text)
-    host_slots = named_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
+    host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     host_slots = host_slots or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
     if invalid := next((host.name for host in host_slots if "@" in host.name or ":" in host.name), ""):
         raise UsageError(

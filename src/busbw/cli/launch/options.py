@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from busbw import engine
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import named_collective, parse_count, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import parse_collective, parse_count, sweep_flags, used_flags
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
@@ -175,7 +175,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        collective = named_collective(words)
+        collective = parse_collective(words)
         options = LaunchOptions(
             collective=collective,
             flags=_check_engine_flags(words[1:]),

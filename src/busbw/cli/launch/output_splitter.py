@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from busbw.cli.outcome import kind_of
+from busbw.cli.outcome import record_kind
 from busbw.errors import BusbwError, UsageError
 
 
@@ -70,7 +70,7 @@ class OutputSplitter:
         """
         if not line.startswith(b"{"):
             self._on_table(line)
-        elif (kind := kind_of(line)) is not None:
+        elif (kind := record_kind(line)) is not None:
             self.kinds[kind] += 1
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
         elif not self.was_cut:

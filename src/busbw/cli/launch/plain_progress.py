@@ -20,8 +20,8 @@ class PlainProgress:
         self._now_s = now_s
         self._status = ""
         self._printed_status = ""
-        self._quiet_since_s = now_s()
-        """Time of the last printed status, or of the first status after output."""
+        self._status_since_s = now_s()
+        """Start of the current wait: time of the last printed status, or of the first status after output."""
         self.stdout = StdoutBuffer(now_s=now_s)
 
     def __enter__(self) -> "PlainProgress":
@@ -42,14 +42,14 @@ class PlainProgress:
     def status(self, text: str) -> None:
         """Sets the current status; empty if the launch waits for nothing."""
         if text and not self._status:
-            self._quiet_since_s = self._now_s()
+            self._status_since_s = self._now_s()
         self._status = text
 
     def refresh(self) -> None:
-        """Flushes stdout and prints a status that is due. The caller calls it regularly."""
+        """Flushes stdout, and prints a status that has lasted. To be called regularly."""
         self.stdout.flush()
         now_s = self._now_s()
         is_new = bool(self._status) and self._status != self._printed_status
-        if is_new and now_s - self._quiet_since_s >= _MIN_STATUS_S:
-            self._printed_status, self._quiet_since_s = self._status, now_s
+        if is_new and now_s - self._status_since_s >= _MIN_STATUS_S:
+            self._printed_status, self._status_since_s = self._status, now_s
             self._print_line(f"busbw: {self._status}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.hosts import PORTS, named_hosts
+from busbw.cli.launch.hosts import PORTS, read_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.deprecated import renamed_option
@@ -32,7 +32,7 @@ from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, r
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
 
 _CONTAINER_JOIN_LIMIT_S = 600.0
-"""Time limit for all processes to join, with containers: each node first imports the image. As for pods."""
+"""Time limit for all processes to join, if each node first imports a container image. The same as for pods."""
 
 _SLURM_OPTIONS = {
     "partition": "Partition.",
@@ -152,21 +152,21 @@ def slurm(
     if options.records_path is not None and (steps > 1 or detach):
         raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
 
-    per_node = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
+    default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
-    hosts = named_hosts(None, hostfile, processes=per_node)
+    hosts = read_hosts(None, hostfile, processes=default_processes)
     order: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     if topology_order:
         nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
         names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:node_count]
-        hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=per_node)
-        order = () if hosts else tuple(nodes_by_switch)  # Slurm has yet to choose the nodes
+        hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=default_processes)
+        order = () if hosts else tuple(nodes_by_switch)  # for the nodes that Slurm will choose
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
-    job = options.job(program, nodes=len(hosts) or node_count, processes_per_node=per_node)
+    job = options.job(program, nodes=len(hosts) or node_count, processes_per_node=default_processes)
     if gpus_per_node is None and options.machine_type and options.machine_type.gpus_per_node:
         gpus_per_node = options.machine_type.gpus_per_node.value
     target = SlurmTarget(
@@ -190,8 +190,8 @@ def slurm(
         _print_script(replace(job, name=f"busbw-{options.collective.replace('_', '-')}"), target)
         return ExitCode.GOOD
     if not is_batch and not current_allocation.job and exclusive:
-        max_per_node = max([per_node, *(host.processes for host in hosts)])
-        target, processor_remarks = _with_all_processors(target, max_per_node)
+        max_processes_per_node = max([default_processes, *(host.processes for host in hosts)])
+        target, processor_remarks = _with_all_processors(target, max_processes_per_node)
         remarks = (*remarks, *processor_remarks)
     plan = launcher.render(job, target)
     plan = replace(plan, remarks=(*plan.remarks, *remarks))
@@ -202,7 +202,7 @@ def slurm(
 
 
 def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
-    """Refuses options of the job that are reserved, malformed, or without effect in an allocation."""
+    """Refuses job options that are reserved, malformed, or without effect in an allocation; also several clusters."""
     if allocation.job and options:
         raise UsageError(
             f"{options[0]} conflicts with the allocation {allocation.job} of this shell",
@@ -238,7 +238,7 @@ def _print_script(job: Job, target: SlurmTarget) -> None:
     click.echo(batch_script(job, replace(target, standalone=True), command_line), nl=False)
 
 
-def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
+def _with_all_processors(target: SlurmTarget, processes_per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
     """Returns the target with --cpus-per-task for all processors of a node, and notes for the user.
 
     srun gives its own job only the processors that it requests, even on exclusive nodes. Nodes of a partition may
@@ -254,7 +254,7 @@ def _with_all_processors(target: SlurmTarget, per_node: int) -> tuple[SlurmTarge
         partitions = commands.read(SINFO_COMMAND)
     except BusbwError as error:
         return target, (f"{error.problem}: srun gives each process one processor, because --cpus-per-task is unknown",)
-    per_task = (min_processors(nodes, partitions, options) or 0) // per_node
+    per_task = (min_processors(nodes, partitions, options) or 0) // processes_per_node
     if per_task:
         target = replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options))
     return target, ()
@@ -282,7 +282,7 @@ def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
 def _processes_per_node(
     options: LaunchOptions, option_value: int | None, gpus_per_node: int | None, allocation: Allocation
 ) -> int:
-    """Returns the number from the options, else from the allocation."""
+    """Returns the number of processes per node from the options, else from the allocation."""
     if option_value is None and gpus_per_node is None and options.machine_type is None:
         option_value = allocation.tasks_per_node or None
         gpus_per_node = allocation.gpus_per_node

@@ -23,15 +23,15 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
     if options.dry_run:
         return execute_plan(options, plan, launcher.submit)
     first_failure = int(ExitCode.GOOD)
-    unread: list[int] = []
+    unread_steps: list[int] = []
     try:
         for step in range(plan.step, plan.steps + 1):
             if plan.steps > 1:
                 click.echo(f"busbw: step {step} of {plan.steps}", err=True)
-            code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread))
+            code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
             first_failure = first_failure or code
             if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                launcher.cancel(plan)  # the batch script may see no error, and would start the next step
+                launcher.cancel(plan)  # otherwise the batch script, which may see no error, starts the next step
             if code not in _CONTINUE_CODES:
                 break
     except commands.SlurmUnreachableError:
@@ -43,10 +43,10 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
             _remove_folder(plan)
         raise
     except BusbwError:
-        if not unread:
+        if not unread_steps:
             _remove_folder(plan)
         raise
-    if first_failure != launcher.DETACHED and not unread:
+    if first_failure != launcher.DETACHED and not unread_steps:
         _remove_folder(plan)
     return first_failure
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, split_command
+from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
@@ -37,7 +37,7 @@ def ssh(
     port: int | None,
 ) -> int:
     """Starts COLLECTIVE on hosts over ssh without a password. The hosts need only the programs."""
-    host_slots = named_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
+    host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     if not host_slots:
         raise UsageError("no host is given", remedy="set --hosts a,b or --hostfile FILE")
     require_valid_size(process_count(host_slots), options.ranks_per_process)

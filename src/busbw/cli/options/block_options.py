@@ -53,12 +53,12 @@ def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
     Raises:
         UsageError: The folder exists already, or cannot be made.
     """
-    new = _make_folder(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    made = _make_folder(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
     try:
-        yield new
+        yield made
     except BusbwError as error:
         if error.exit_code == ExitCode.USAGE:
-            rmtree(new)
+            rmtree(made)
         raise
 
 

@@ -1,6 +1,6 @@
 """The engine's part of a command line: the collective, then its flags, which are those of nccl-tests.
 
-Other flags pass through unread; the engine checks all of them.
+Only the flags for ranks and sizes, and `-c`, are interpreted here. The engine checks all flags.
 """
 
 import difflib
@@ -20,8 +20,8 @@ _SHORT_NAMES = {
 }
 
 
-def named_collective(words: Sequence[str]) -> str:
-    """Returns the collective that must be the first word.
+def parse_collective(words: Sequence[str]) -> str:
+    """Returns the collective, which must be the first word.
 
     Raises:
         UsageError: The first word is missing or is not a collective.
@@ -33,10 +33,10 @@ def named_collective(words: Sequence[str]) -> str:
             f'"{words[0]}" is in the place of the collective',
             remedy="put the collective first, then the engine's flags",
         )
-    return known_collective(words[0])
+    return find_collective(words[0])
 
 
-def known_collective(name: str, prefix: str = "") -> str:
+def find_collective(name: str, prefix: str = "") -> str:
     """Returns the collective with this name, with or without `_perf`.
 
     Args:
@@ -67,14 +67,14 @@ def used_flags(words: Sequence[str]) -> set[str]:
 
 
 def rank_flags(flags: set[str]) -> tuple[str, ...]:
-    """DEFAULT NUMBER OF RANKS: flags for one rank per GPU, or 4 ranks without GPUs. Empty if the user sets them."""
+    """DEFAULT NUMBER OF RANKS: returns flags for one rank per GPU, or 4 without GPUs. Empty if the user sets them."""
     if flags & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))
 
 
 def sweep_flags(flags: set[str]) -> tuple[str, ...]:
-    """Flags for the parts of the sweep that the user does not set. Default: 8 B to 64 MiB by a factor of 2."""
+    """Returns flags for the parts of the sweep that the user does not set: 8 B to 64 MiB by a factor of 2."""
     if "--sizes" in flags:
         return ()
     defaults: tuple[str, ...] = () if "-b" in flags else ("-b", "8")
@@ -83,7 +83,7 @@ def sweep_flags(flags: set[str]) -> tuple[str, ...]:
 
 
 def parse_count(flag: str, words: Sequence[str]) -> int:
-    """Returns the last value of a counting flag such as -t. 1 if the words lack the flag.
+    """Returns the last value of a counting flag such as -t, or 1 if the words lack the flag.
 
     An invalid number counts as 1: the engine refuses it later with an error message.
     """

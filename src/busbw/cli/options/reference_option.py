@@ -8,7 +8,7 @@ from busbw.judge import ReferenceSelection
 from busbw.store import find
 
 
-def selected_reference(name: str | None) -> ReferenceSelection | None:
+def select_reference(name: str | None) -> ReferenceSelection | None:
     """Returns the figures to judge by: nearest published ones (auto), named ones, a log or a run. None if not set."""
     if name is None:
         return None

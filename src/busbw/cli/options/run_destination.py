@@ -57,7 +57,7 @@ class RunDestination:
 def open_destination(records_path: Path | None, store: Path | None, collective: str) -> Iterator[RunDestination]:
     """Yields the file of `--records`, or a record in a new run folder with `run.json` beside it.
 
-    Removes the folders it made if no record was written.
+    Removes new folders again if no record was written.
 
     Raises:
         UsageError: The folder cannot be made.

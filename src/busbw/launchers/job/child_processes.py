@@ -2,7 +2,7 @@
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
 the program itself. If a rank is lost, its command fails, and the others get a grace period to end by themselves
-(`_end_overdue`). After it they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` then decides.
+(`_end_overdue`). Then they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` decides the job's exit code.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _TICK_S = 1.0
 _BACKLOG_TICK_S = 0.05
 """Poll interval while the reader of the output has paused, or while commands are connecting."""
 _DRAIN_S = 1.0
-"""How long pipes are read after all commands ended. A process that they left behind may keep a pipe open."""
+"""How long pipes are read after all commands ended. A process that a command left behind may keep a pipe open."""
 _DRAIN_TICK_S = 0.02
 """Poll interval during `_DRAIN_S`."""
 _CONNECT_LIMIT_S = 10.0
@@ -39,7 +39,7 @@ _CONNECT_LIMIT_S = 10.0
 _KILL_S = 10.0
 """Time from the first end signal to SIGKILL."""
 _PR_SET_PDEATHSIG = 1
-"""Number of this operation in linux/prctl.h."""
+"""Number of the operation PR_SET_PDEATHSIG in linux/prctl.h."""
 _FILES_PER_COMMAND = 4
 """Three pipes, and one in reserve."""
 _OTHER_FILES = 256
@@ -151,7 +151,7 @@ class ChildProcesses:
         ended_by_signal = any(
             child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children
         )
-        # No command acted on the signal, so this process does. A custom interrupt leaves no trace in exit codes.
+        # No command ended by the signal, so this process does. Exit codes do not show the effect of a custom interrupt.
         is_unanswered = bool(self._received_signals) and not ended_by_signal and not self._has_custom_interrupt()
         if not has_failed and is_unanswered:
             os.kill(os.getpid(), self._received_signals[0])
@@ -165,7 +165,7 @@ class ChildProcesses:
         reads_stderr = self._callbacks is not None and self._callbacks.on_error is not None
         try:
             with warnings.catch_warnings():
-                # Python warns of fork with threads, which numerical libraries start. Only code with locks is at risk.
+                # Python warns of fork with threads, which numerical libraries start. It endangers only code with locks.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process = subprocess.Popen(
                     command.words,
@@ -209,11 +209,11 @@ class ChildProcesses:
             self._end_overdue(running)
             if not running and drain_until_s is None:
                 drain_until_s = monotonic() + _DRAIN_S
-            # Comes before the check for pipes: a paused pipe is not registered, but may still hold output.
+            # Resumes before the check for pipes: a paused pipe is not registered, but may still hold output.
             self._pause_or_resume(may_pause=bool(running) and not self._received_signals)
             has_pipes = len(self._selector.get_map()) > 1  # one entry is the wake-up pipe
             if drain_until_s is not None and (not has_pipes or monotonic() > drain_until_s):
-                self._read(0)  # this process may have been stopped during the drain time
+                self._read(0)  # output may have arrived while this process was stopped
                 break
             self._read(self._poll_interval_s(is_running=bool(running)))
             if self._callbacks:
@@ -307,7 +307,7 @@ class ChildProcesses:
         self._received_signals.append(number)
 
     def _forward_signals(self) -> None:
-        """Handles the queued signals. `processes.run_all` describes the effect of repeated ones."""
+        """Sends the policy's signal, and handles the queued signals. `processes.run_all` describes repeated ones."""
         if self._policy.signal_to_send and (number := self._policy.signal_to_send()):
             for child in self._children:
                 _send_interrupt(child, number)
@@ -362,7 +362,7 @@ def _signal_group(child: ChildProcess, number: int) -> None:
 
 
 def _send_interrupt(child: ChildProcess, number: int) -> None:
-    """Sends a signal to a child, or the command's own interrupt: text on stdin, or another signal."""
+    """Sends a signal to a child, or instead the interrupt of its command: text on stdin, or another signal."""
     interrupt = child.command.interrupt
     if isinstance(interrupt, str) and child.process.stdin:
         with suppress(BrokenPipeError):
@@ -378,12 +378,12 @@ def _environment(command: Command) -> dict[str, str]:
 
     If the command sets one of WORLD_VARIABLES, it inherits none of the others: they may belong to another job.
     """
-    own = dict(command.environment)
-    sets_world = not own.keys().isdisjoint(WORLD_VARIABLES)
+    command_variables = dict(command.environment)
+    sets_world = not command_variables.keys().isdisjoint(WORLD_VARIABLES)
     return {
         name: value
-        for name, value in {**os.environ, **own}.items()
-        if name in own or not ((sets_world and name in WORLD_VARIABLES) or name in command.unset)
+        for name, value in {**os.environ, **command_variables}.items()
+        if name in command_variables or not ((sets_world and name in WORLD_VARIABLES) or name in command.unset)
     }
 
 

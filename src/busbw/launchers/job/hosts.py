@@ -13,12 +13,12 @@ _NAME = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)\Z"
 )
 """Host name or address, optionally with a user before it. It cannot begin with a dash and look like an option."""
-_WITH_COUNT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<count>.*))?\Z")
-"""A host with an optional number of processes: `host`, `host:8`, `[fe80::1]:8`."""
+_HOST_WITH_COUNT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<count>.*))?\Z")
+"""A host, optionally with a number of processes: `host`, `host:8`, `[fe80::1]:8`."""
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
 """A number of processes, 1 to 999,999."""
 _SETTING = re.compile(r"(?P<name>[A-Za-z_-]+)\s*=\s*(?P<value>\S+)")
-"""A setting after a host in a hostfile, such as `slots = 8`."""
+"""A setting after a host in a hostfile: `slots = 8`."""
 _IGNORED_SETTINGS = {"max_slots", "max-slots", "maxslots"}
 """Settings in hostfiles of Open MPI that matter only if more processes than slots are started."""
 
@@ -71,8 +71,8 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, 
         location = f"{path}:{number}"
         name, _, settings = entry.partition(" ") if "\t" not in entry else _split_at_whitespace(entry)
         host = _parse_host(name, location, processes)
-        without_spaces = _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings)
-        for word in without_spaces.split():
+        normalized_settings = _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings)
+        for word in normalized_settings.split():
             setting, equals, value = word.partition("=")
             if setting == "slots" and _COUNT.match(value):
                 host = HostSlots(host.name, int(value))
@@ -92,22 +92,22 @@ def _split_at_whitespace(entry: str) -> tuple[str, str, str]:
 
 
 def _parse_host(word: str, location: str, processes: int) -> HostSlots:
-    matched = _WITH_COUNT.match(word)
+    match = _HOST_WITH_COUNT.match(word)
     if word.count(":") > 1 and not word.startswith("["):
-        matched = None  # an IPv6 address without brackets: its last group looks like a count
+        match = None  # an IPv6 address without brackets, with a last group that looks like a count
         if _NAME.match(word):
             return HostSlots(word, processes)
-    name = (matched["v6"] or matched["name"] or "") if matched else ""
-    if not matched or not _NAME.match(name):
+    name = (match["v6"] or match["name"] or "") if match else ""
+    if not match or not _NAME.match(name):
         raise UsageError(f'{location}: "{word}" is not a host', remedy="write host or host:8, separated by commas")
-    if matched["count"] is None:
+    if match["count"] is None:
         return HostSlots(name, processes)
-    if not _COUNT.match(matched["count"]):
+    if not _COUNT.match(match["count"]):
         raise UsageError(
             f'{location}: "{word}" has no number of processes after the colon',
             remedy="write host:8, or only the host",
         )
-    return HostSlots(name, int(matched["count"]))
+    return HostSlots(name, int(match["count"]))
 
 
 def is_address(text: str) -> bool:
@@ -150,5 +150,5 @@ def root_address_by_name(hosts: Sequence[HostSlots], name: str) -> str:
 
 
 def in_url(address: str) -> str:
-    """Address as written before a port in a URL, with brackets around IPv6."""
+    """Returns the address as a URL contains it: IPv6 in brackets."""
     return f"[{address}]" if ":" in address and not address.startswith("[") else address

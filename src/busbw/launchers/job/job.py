@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
 
-TOKEN_SHOWN = "<token>"
+TOKEN_PLACEHOLDER = "<token>"
 """Placeholder for the token in every text shown to a user."""
 
 RECORDS_ON_STDOUT = "-"
@@ -38,7 +38,7 @@ class Job:
     ranks_per_process: int = 1
     """Threads times GPUs per thread, equal to `-t` times `-g` in the arguments."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables of every process in addition to the launcher's: tuning, time limit of joining."""
+    """Variables of every process in addition to the launcher's, such as those of `--env`."""
     machine_type: "MachineType | None" = None
     """Machine type of the nodes, if set: devices, memory, scheduler options. `environment` already contains its
     variables."""
@@ -74,7 +74,7 @@ class Job:
         The token is not included, because each launcher passes it in its own way.
 
         Args:
-            store: Rendezvous, `tcp://HOST:PORT` or `file:///FOLDER`.
+            store: Rendezvous store: `tcp://HOST:PORT` or `file:///FOLDER`.
             processes: Number of processes. None: nodes times processes per node.
         """
         size = self.processes if processes is None else processes
@@ -162,7 +162,7 @@ class LaunchPlan:
 
 def redact_token(text: str, token: str) -> str:
     """Replaces the token in a text by a placeholder."""
-    return text.replace(token, TOKEN_SHOWN) if token else text
+    return text.replace(token, TOKEN_PLACEHOLDER) if token else text
 
 
 def as_pairs(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -1,7 +1,7 @@
 """Runs the commands of a launcher to their end, and decides the exit code of the job.
 
-All launchers start programs, forward signals and read pipes through this module; `child_processes` does the work. When
-a rank is killed, its command fails and the grace period of the others starts. Then `job_exit_code` decides.
+All launchers start programs, forward signals and read pipes through this module; `child_processes` does the work. If a
+rank is killed, its command fails, and the other commands get a grace period (`GRACE_S`).
 """
 
 import os
@@ -20,7 +20,7 @@ They learn of an ended process from its closed connections. A process that is on
 not start this period: the engine declares it lost after 30 s (`tcp_store_server`).
 """
 _ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
-"""Exit codes that are no crash: of signals that the engine handles, and of SIGPIPE after the reader closed."""
+"""Exit codes of signals that are no crash: those that the engine handles, and SIGPIPE if the reader closed."""
 
 
 def run(command: Command, callbacks: LaunchCallbacks | None = None) -> int:
@@ -52,7 +52,7 @@ def run_all(
         The exit statuses, in the order of the commands.
 
     Raises:
-        BusbwError: A command cannot be started. Those that run are killed.
+        BusbwError: A command cannot be started. The commands that run are killed.
     """
     raise_open_file_limit(len(commands))
     with ChildProcesses(callbacks, policy or TerminationPolicy()) as children:
@@ -109,7 +109,7 @@ def killed_message(statuses: Sequence[ExitStatus]) -> str:
 
 
 def _has_crashed(status: ExitStatus) -> bool:
-    """True if a signal ended the command that neither it nor this process had to expect."""
+    """True if a signal ended the command, except one that the engine handles or that this process sent."""
     return status.code > SIGNALLED and status.code not in _ORDERLY_CODES and not status.was_terminated
 
 

@@ -23,8 +23,8 @@ OPTIONS = (
 )
 """Options of OpenSSH's client. OpenSSH uses the first value of an option, so the user's options override these."""
 
-_JOIN_TIMEOUT = "BUSBW_JOIN_TIMEOUT_S"
-_JOIN_TIMEOUT_S = 60
+_JOIN_TIMEOUT_VARIABLE = "BUSBW_JOIN_TIMEOUT_S"
+_DEFAULT_JOIN_TIMEOUT_S = 60
 """The engine's default time limit for all processes to join. `render` adds 1 s for each host beyond MAX_CONNECTING."""
 
 SSH_FAILED = 255
@@ -66,8 +66,8 @@ def render(job: Job, target: SshTarget) -> SshPlan:
         store=f"tcp://{in_url(target.root_address)}:{target.port}", processes=process_count(target.hosts)
     )
     if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
-        # Process 0 starts its time limit while other hosts still connect, MAX_CONNECTING at a time.
-        shared = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + extra_hosts), **shared}
+        # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
+        shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
     commands, checks = [], []
     first_process = 0  # on the current host
     for node, host in enumerate(target.hosts):
@@ -130,7 +130,7 @@ def _host_of(command: Command) -> str:
 
 
 def _with_lost_connection(command: Command, status: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
-    """Maps a broken connection to the exit code for a lost rank, and reports it. ssh may have printed the reason."""
+    """Reports a broken connection, and maps its exit code to RANK_LOST. ssh may have printed the reason."""
     if status.code != SSH_FAILED or status.was_terminated:
         return status
     if callbacks.on_error:
@@ -140,7 +140,7 @@ def _with_lost_connection(command: Command, status: ExitStatus, callbacks: Launc
 
 
 class _MarkerFilter:
-    """Forwards the stdout of process 0 without the lines that the login shell printed before the mark."""
+    """Forwards the stdout of process 0, without the lines that the login shell printed before `scripts.MARK`."""
 
     def __init__(self, callbacks: LaunchCallbacks) -> None:
         self._callbacks = callbacks

@@ -16,11 +16,11 @@ from busbw.units import count_text, plain
 
 _LIMIT_S = 60.0
 """Time limit for all checks, counted from the last start."""
-_MAX_NAMED = 3
+_MAX_NAMED_HOSTS = 3
 """Maximum number of hosts that a message names."""
 MAX_CONNECTING = 8
-"""Maximum number of connections in setup at a time. sshd rejects some from the tenth on (MaxStartups 10:30:100), and a
-bastion host receives the connections of all hosts."""
+"""Maximum number of connections in setup at a time. sshd rejects some beyond ten (MaxStartups 10:30:100), and a bastion
+receives the connections to all hosts."""
 
 _CONNECTION_REMEDIES = (
     (r"Could not resolve hostname|Name or service not known", "correct the name, or use its address"),
@@ -81,13 +81,13 @@ def require_ready(results: Sequence[HostCheck]) -> None:
     """Raises BusbwError if a host is not ready, or if its versions differ from those of the first host."""
     if failed := [result for result in results if result.problem]:
         first = failed[0]
-        same_reason = [
+        same_reason_hosts = [
             result.host for result in failed if (result.problem, result.remedy) == (first.problem, first.remedy)
         ]
-        hosts = ", ".join(same_reason[:_MAX_NAMED])
-        if len(same_reason) > _MAX_NAMED:
-            hosts += f" and {len(same_reason) - _MAX_NAMED} more"
-        other_count = len(failed) - len(same_reason)
+        hosts = ", ".join(same_reason_hosts[:_MAX_NAMED_HOSTS])
+        if len(same_reason_hosts) > _MAX_NAMED_HOSTS:
+            hosts += f" and {len(same_reason_hosts) - _MAX_NAMED_HOSTS} more"
+        other_count = len(failed) - len(same_reason_hosts)
         others = f" (and {count_text(other_count, 'host')} for other reasons)" if other_count else ""
         raise BusbwError(f"{hosts}: {first.problem}{others}", remedy=first.remedy.replace("HOST", first.host))
     reference = results[0]
@@ -147,8 +147,8 @@ def resolve_host_name(ssh: Sequence[str], host: HostSlots) -> str:
     Returns the typed name without its user if `ssh -G` fails.
     """
     try:
-        done = subprocess.run([*ssh, "-G", host.name], capture_output=True, text=True, timeout=10, check=True)
+        completed = subprocess.run([*ssh, "-G", host.name], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return host.address
-    match = re.search(r"^hostname (\S+)$", done.stdout, re.MULTILINE)
+    match = re.search(r"^hostname (\S+)$", completed.stdout, re.MULTILINE)
     return match[1] if match else host.address

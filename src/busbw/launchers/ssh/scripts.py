@@ -25,7 +25,7 @@ _PRINT_MARK = f"printf '\\n%s\\n' {MARK}"
 """Begins with a newline, because earlier output such as a terminal title may lack one."""
 
 INTERRUPT = "interrupt\n"
-"""Line on stdin at which the script interrupts its processes. At the end of stdin it kills them."""
+"""Line on stdin at which the script interrupts its processes. At the end of stdin the script kills them."""
 
 
 def is_mark(line: str) -> bool:
@@ -99,7 +99,7 @@ def _require_program(programs: Sequence[str]) -> list[str]:
 
 
 def _redirection(variables: Mapping[str, str]) -> str:
-    """Sends the stdout of every process except 0 to stderr, because it could break the lines of process 0."""
+    """Sends the stdout of every process except 0 to stderr, so that it cannot interrupt the lines of process 0."""
     return "" if variables["BUSBW_RANK"] == "0" else ">&2 "
 
 
