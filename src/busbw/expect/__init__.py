@@ -1,12 +1,10 @@
 """Expectations for a healthy system: busbw and time per size, each with a range, and the link that limits them."""
 
 from busbw.expect.from_log import NetworkNics, estimator, hosts_of, network_nics_finder, scenario_of, system_of
-from busbw.expect.limits import COLLECTIVES, bus_factor
 from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics
 from busbw.expect.types import Efficiency, Estimate, Expectation, ExpectedRange, Limit, Protocol, Route, Scenario
 
 __all__ = [
-    "COLLECTIVES",
     "LATENCY_SOURCE",
     "Efficiency",
     "Estimate",
@@ -17,7 +15,6 @@ __all__ = [
     "Protocol",
     "Route",
     "Scenario",
-    "bus_factor",
     "estimator",
     "expect",
     "hosts_of",

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.expect.limits import COLLECTIVES, domain_count
+from busbw.collectives import collectives
+from busbw.expect.limits import domain_count
 from busbw.expect.predict import expect
 from busbw.expect.types import Estimate, Scenario
 from busbw.logs import Row, Table
@@ -75,7 +76,7 @@ def _max_groups_per_host(table: Table, hosts: Counter[str]) -> int:
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
     """Returns the scenario of a row. None if the number of ranks or the collective's traffic is unknown."""
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    if collective not in COLLECTIVES or ranks is None:
+    if collective not in collectives() or ranks is None:
         return None
     hosts = hosts_of(table, row)
     lists_all_ranks = hosts.total() == ranks

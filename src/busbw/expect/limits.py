@@ -11,12 +11,6 @@ NIC_GBPS_PER_100_GBIT = 12.0
 """Bandwidth of a NIC in GB/s per 100 Gb/s of its rate, by NCCL's model."""
 NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
 
-RING_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
-"""Collectives that NCCL runs as rings. The others consist of point-to-point transfers."""
-
-COLLECTIVES = (*RING_COLLECTIVES, "alltoall", "alltoallv", "gather", "scatter", "sendrecv", "hypercube")
-"""Collectives with known traffic. There is no expectation for others."""
-
 
 def domain_ranks(scenario: Scenario, system: System) -> int:
     """Number of ranks in one domain. They need no NIC to reach each other."""
@@ -94,15 +88,3 @@ def nics_text(scenario: Scenario, system: System, nics: Nics) -> str:
     """Text of a node's NICs and of the groups that share them."""
     shared = f", shared by {scenario.groups} groups" if scenario.groups > 1 else ""
     return f"{nics.text} per {system.ranks_per_node} GPUs{shared}"
-
-
-def bus_factor(collective: str, ranks: int) -> float:
-    """Ratio of busbw to bytes / time (derived in docs/measuring.md).
-
-    It equals busbw / algbw, except for hypercube: there nccl-tests includes the factor (n-1)/n in algbw.
-    """
-    if collective == "all_reduce":
-        return 2 * (ranks - 1) / ranks
-    if collective in ("broadcast", "reduce", "sendrecv"):
-        return 1.0
-    return (ranks - 1) / ranks

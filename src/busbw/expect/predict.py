@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from busbw.expect.limits import bus_factor, domain_count
+from busbw.collectives import collectives
+from busbw.expect.limits import domain_count
 from busbw.expect.routes import bandwidth_correction, list_routes
 from busbw.expect.types import Estimate, Expectation, ExpectedRange, Protocol, Route, Scenario
 from busbw.system import Nics, System
@@ -77,7 +78,7 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     Time = launches + latency + busbw bytes / busbw. Busbw bytes are the size times the bus factor; they are in kB,
     because 1 GB/s is 1 kB/us.
     """
-    busbw_kilobytes = size_bytes * bus_factor(scenario.collective, scenario.ranks) / 1e3
+    busbw_kilobytes = size_bytes * collectives()[scenario.collective].bus_factor_of(scenario.ranks) / 1e3
     # One launch per GPU of a thread; the first is part of the latency. If the number of GPUs per thread is unknown, the
     # typical time assumes one GPU and the upper end all GPUs of a node.
     launches_us = _LAUNCH_US * ((scenario.gpus_per_thread or 1) - 1)

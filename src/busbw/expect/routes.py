@@ -8,9 +8,8 @@ of its src/graph/tuning.cc (2.18 to 2.28), so the estimates follow NCCL's own ch
 
 import math
 
+from busbw.collectives import collectives
 from busbw.expect.limits import (
-    RING_COLLECTIVES,
-    bus_factor,
     domain_count,
     domain_ranks,
     fastest_fabric,
@@ -118,7 +117,7 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
         return ()
     if domains > 1 and system.nics is None:
         return ()
-    if scenario.collective not in RING_COLLECTIVES:
+    if not collectives()[scenario.collective].runs_as_ring:
         return (_pairwise_route(scenario, system, fabric, domains),)
     available = [_ring_route(scenario, system, fabric, domains)]
     if scenario.collective == "all_reduce":
@@ -230,7 +229,9 @@ def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
     assert system.nics is not None
     if domains == 2:
         reason = "between two nodes a tree sends the data once each way; busbw counts them up to twice"
-        return inter_domain_limit(scenario, system, system.nics, 1 / bus_factor("all_reduce", scenario.ranks), reason)
+        return inter_domain_limit(
+            scenario, system, system.nics, 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks), reason
+        )
     return inter_domain_limit(scenario, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 

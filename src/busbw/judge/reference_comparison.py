@@ -5,7 +5,8 @@ A reference is published or own earlier figures. A yardstick is the ranges of ti
 
 from msgspec import Struct
 
-from busbw.expect import Expectation, bus_factor
+from busbw.collectives import collectives
+from busbw.expect import Expectation
 from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, SeriesPoint, series_of
 from busbw.judge.verdicts import ReferenceSelection
@@ -103,7 +104,7 @@ def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | 
 
 
 def _reference_figures(expectation: Expectation, yardstick: Yardstick) -> tuple[ReferenceFigure, ...]:
-    factor = bus_factor(expectation.job.collective, expectation.job.ranks)
+    factor = collectives()[expectation.job.collective].bus_factor_of(expectation.job.ranks)
     figures = []
     for estimate in expectation.estimates:
         range_us = yardstick.range_us(estimate.size_bytes, "out_of_place")

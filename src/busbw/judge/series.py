@@ -8,7 +8,8 @@ import statistics
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, NetworkNics, bus_factor, hosts_of
+from busbw.collectives import bus_factor, collectives
+from busbw.expect import NetworkNics, hosts_of
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
@@ -147,7 +148,7 @@ def _make_series(table: Table, rows: list[Row]) -> Series:
 def _bus_factor(table: Table, row: Row) -> float | None:
     """Returns the ratio of busbw to bytes / time. None if collective or ranks are unknown."""
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    return bus_factor(collective, ranks) if collective in COLLECTIVES and ranks else None
+    return bus_factor(collective, ranks) if collective and ranks else None
 
 
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
@@ -221,17 +222,16 @@ def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:
     if row.size_bytes <= 0:
         return None
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    # nccl-tests includes the factor of hypercube in algbw.
-    algbw_factor, busbw_factor = 1.0, _bus_factor(table, row)
-    if collective == "hypercube" and busbw_factor is not None:
-        algbw_factor, busbw_factor = busbw_factor, 1.0
+    definition = collectives().get(collective) if collective and ranks else None
+    algbw_factor = definition.algbw_factor_of(ranks) if definition and ranks else 1.0
     if time_us and algbw_gbps is not None and not _are_close(row.size_bytes * algbw_factor / time_us / 1e3, algbw_gbps):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
-    if not busbw_factor or not algbw_gbps or busbw_gbps is None:
+    ratio = definition.bandwidth_ratio_of(ranks) if definition and ranks else None
+    if not ratio or not algbw_gbps or busbw_gbps is None:
         return None
-    if not _are_close(algbw_gbps * busbw_factor, busbw_gbps, extra_gbps=_ROUNDING_GBPS * busbw_factor):
-        factor = busbw_gbps / algbw_gbps
-        return f"line {row.line}: busbw / algbw is {factor:.4g}, but must be {busbw_factor:.4g} for {ranks} ranks"
+    if not _are_close(algbw_gbps * ratio, busbw_gbps, extra_gbps=_ROUNDING_GBPS * ratio):
+        stated = busbw_gbps / algbw_gbps
+        return f"line {row.line}: busbw / algbw is {stated:.4g}, but must be {ratio:.4g} for {ranks} ranks"
     return None
 
 

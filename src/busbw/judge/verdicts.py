@@ -11,10 +11,9 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from busbw.collectives import bus_factor, collectives
 from busbw.expect import (
-    COLLECTIVES,
     Expectation,
-    bus_factor,
     expect,
     network_nics_finder,
     scenario_of,
@@ -237,7 +236,7 @@ def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yard
 def _missing_expectation_reason(series: Series) -> str:
     if series.collective is None:
         return "the log does not state its collective"
-    if series.collective not in COLLECTIVES:
+    if series.collective not in collectives():
         return f"the traffic of {series.collective} is not known"
     if series.ranks is None:
         return "the log does not state its number of ranks"
@@ -314,9 +313,9 @@ def _notes_on_data(series: Series) -> list[str]:
 
 def _analyze_curve(series: Series) -> dict[str, object]:
     """Returns findings that need no yardstick: fit, half-bandwidth size, dips and cliffs."""
-    if series.collective not in COLLECTIVES or not series.ranks or series.ranks < 2 or not series.points:
+    factor = bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
+    if factor is None or series.ranks == 1 or not series.points:
         return {}
-    factor = bus_factor(series.collective, series.ranks)
     sweeps: dict[Placement, list[tuple[int, float]]] = {}
     for point in series.points:
         sweeps.setdefault(point.placement, []).append((point.size_bytes, point.time_us))

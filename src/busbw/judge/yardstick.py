@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from busbw.expect import Expectation, ExpectedRange, bus_factor, system_of
+from busbw.collectives import collectives
+from busbw.expect import Expectation, ExpectedRange, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
@@ -118,7 +119,7 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
 
 def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
     """Makes a yardstick of published figures."""
-    factor = bus_factor(sweep.collective, reference.ranks)
+    factor = collectives()[sweep.collective].bus_factor_of(reference.ranks)
     points = [
         _ReferencePoint(
             size_bytes=point.size_bytes,

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from busbw.expect import Estimate, ExpectedRange, NetworkNics, bus_factor, estimator, network_nics_finder, system_of
+from busbw.collectives import bus_factor
+from busbw.expect import Estimate, ExpectedRange, NetworkNics, estimator, network_nics_finder, system_of
 from busbw.judge import ReferenceSelection, judge
 from busbw.judge.reference_comparison import select_reference
 from busbw.judge.series import Series, series_of

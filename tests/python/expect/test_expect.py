@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.expect import Route, Scenario, bus_factor, estimator, expect, scenario_of, system_of, with_nics
+from busbw.collectives import collectives
+from busbw.expect import Route, Scenario, estimator, expect, scenario_of, system_of, with_nics
 from busbw.logs import Figure, Rank, Row, Table
 from busbw.system import find, systems
 
@@ -211,7 +212,7 @@ def test_properties_of_all_scenarios(name: str, collective: str, ranks: int, pow
             assert 0 <= limits.low <= limits.typical <= limits.high
         assert one.busbw_gbps.high <= highest * 1.000001
         assert one.time_us.typical >= (found.floor_us or 0)
-        factor = bus_factor(collective, ranks)
+        factor = collectives()[collective].bus_factor_of(ranks)
         assert one.busbw_gbps.typical == pytest.approx(one.size_bytes * factor / one.time_us.typical / 1e3)
         assert math.isfinite(one.wire_gbps)
     assert found.estimates[0].time_us.typical <= found.estimates[1].time_us.typical
