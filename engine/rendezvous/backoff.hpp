@@ -1,6 +1,6 @@
 #pragma once
-// Backoff with jitter for requests that thousands of processes send to one DNS or NFS server. A process repeats such a
-// request until it finds process 0. Times are in ticks of 0.1 s.
+// Backoff with jitter for requests that thousands of processes send to one DNS or NFS server. A joining process repeats
+// such a request until it finds process 0. Times are in ticks of 0.1 s.
 #include <algorithm>
 
 #include "common/os/ticker.hpp"

@@ -19,7 +19,7 @@ namespace busbw {
 /// This process's part in the job.
 class LaunchedJob final : public Job {
  public:
-  /// Returns when every process has joined. Throws Error with the missing processes, the attempts and a remedy.
+  /// Returns when every process has joined. Throws Error if that fails; the message names the cause and a remedy.
   LaunchedJob(const Membership& membership, JoinCallbacks callbacks);
   ~LaunchedJob() override;
 
@@ -42,7 +42,8 @@ class LaunchedJob final : public Job {
   [[noreturn]] void fail_with(const std::exception& error, const std::string& message);
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
-  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. Process 0 waits for all.
+  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. Process 0 waits up to 5 s
+  /// for all others.
   void leave() noexcept;
 
  private:

@@ -29,7 +29,7 @@ struct Membership {
   double silence_s = 30;
 };
 
-/// Called by the waiting thread while processes join and agree.
+/// Called by the waiting thread while processes join and while LaunchedJob::agree waits.
 struct JoinCallbacks {
   /// Receives a status message from time to time, with the missing processes.
   std::function<void(const std::string&)> on_status;

@@ -13,13 +13,13 @@ namespace busbw {
 struct MemberCallbacks {
   /// Returns true if the job is aborted.
   std::function<bool()> aborted;
-  /// Called for each step of the member, with the phase that it enters, or nothing within a phase.
+  /// Called for each step of the member: with the phase in `enter`, with nothing in other calls.
   std::function<void(std::optional<Phase>)> on_step;
   IssuedOperations& issued;
 };
 
-/// Gathers in rounds. In a round, the members send parts of their messages, together at most kRoundBytes, which bounds
-/// the memory of the store.
+/// Gathers in rounds, to bound the memory of the store. In a round, each member sends a part of its message. Up to 8192
+/// members send at most kRoundBytes together.
 class StoreTeam final : public Team {
  public:
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;

@@ -31,7 +31,8 @@ class FileStore final : public Store {
   void clear() noexcept;
 
  private:
-  /// `suffix` selects a file of the key: "" its value, "+" its sum, "@3" the arrival of member 3 at its barrier.
+  /// Returns the path of a file of the key. `suffix` selects the file: "" its value, "+" its sum, "@3" the arrival of
+  /// member 3 at its barrier.
   std::string path_of(const std::string& key, const std::string& suffix = "") const;
   std::string failure_path() const;
   /// Calls `attempt` until it returns a value. Throws on an abort, and after the limit an error that names `request`.

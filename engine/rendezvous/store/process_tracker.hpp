@@ -24,7 +24,7 @@ class ProcessTracker {
   /// Returns the progress of a rank, from the last heartbeat or phase report of its process.
   RankProgress progress(int rank) const;
   std::string host_of_process(int process) const;
-  /// Returns the job's failure, or nothing.
+  /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
   /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
   /// until the absent processes, except refused ones, have joined and left.
@@ -48,9 +48,9 @@ class ProcessTracker {
   /// Adds the control connection of a process, or the connection of one of its ranks. If the client's settings do not
   /// match the job, returns the failure to send.
   std::optional<Failure> add_connection(const ClientInfo& client);
-  /// Records the progress of all ranks of a process. Throws BrokenMessage.
+  /// Records the progress of all ranks of a process. Throws BrokenMessage if the message is invalid.
   void record_heartbeat(int process, MessageReader& reader);
-  /// Records the phase of one rank of a process. Throws BrokenMessage.
+  /// Records the phase of one rank of a process. Throws BrokenMessage if the message is invalid.
   void record_phase(int process, MessageReader& reader);
   /// Records that a process has left the job.
   void mark_left(int process);
@@ -67,7 +67,7 @@ class ProcessTracker {
     State state = State::absent;
     bool is_refused = false;  // the process received a refusal
     std::string token_mismatch_message;  // message about a client with this process number and another token
-    int rank_connections = 0;
+    int rank_connections = 0;  // open connections of the process's ranks
     int silent_ticks = 0;
     long pid = 0;
     std::string host;

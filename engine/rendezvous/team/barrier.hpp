@@ -18,7 +18,7 @@ inline constexpr bool kUnderThreadSanitizer = false;
 /// releases to the next one, and the last arrival releases to all waiting ranks.
 class Barrier {
  public:
-  /// Returns when `ranks` ranks have called it; all pass the same number. Throws JobAborted if the job is aborted
+  /// Returns when `ranks` ranks have called it; all pass the same number. Throws JobAborted if `team`'s job is aborted
   /// first.
   void arrive_and_wait(int ranks, const Team& team) {
     // The generation cannot change before this rank arrives.

@@ -21,8 +21,8 @@ struct Failure {
   bool timed_out = false;                 // -T ended the job; known only in the process that detected the stall
 };
 
-/// Progress of one rank. A step is one call of the rank's team, and all ranks make the same calls. So the rank with the
-/// fewest steps is the one that the others wait for.
+/// Progress of one rank. Each call of the rank's team adds steps, equally many in all ranks, and all ranks make the
+/// same calls. So the rank with the fewest steps is the one that the others wait for.
 struct RankProgress {
   Phase phase = Phase::rendezvous;
   std::uint64_t steps = 0;

@@ -32,7 +32,7 @@ struct LocalJob::RankBlock {
   std::array<std::byte, kMailboxBytes> mailbox;
 };
 
-/// State of the whole job. The rank that changes `running` to `aborting` writes the failure, then sets `aborted`.
+/// State of the whole job. The thread that changes `running` to `aborting` writes the failure, then sets `aborted`.
 struct LocalJob::SharedState {
   enum State : int { running, aborting, aborted };
   alignas(kCacheLine) std::atomic<int> state;
@@ -63,7 +63,8 @@ class LocalJob::LocalTeam final : public Team {
     RankBlock& first = job_.block(members_.front());
     job_.block(members_[own_index_]).steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
-    // If all members have arrived, the barrier passes even after an abort: a rank may be lost just after the last row.
+    // If all members have arrived, the barrier passes even after a later abort: a rank may be lost just after the last
+    // row.
     (is_whole_job_ ? first.job_barrier : first.group_barrier).arrive_and_wait(size(), *this);
   }
 

@@ -14,7 +14,7 @@ namespace busbw {
 
 class LocalJob final : public Job {
  public:
-  /// Maps shared memory for `ranks` ranks. Throws EnvironmentError if there is not enough.
+  /// Maps shared memory for `ranks` ranks. Throws EnvironmentError if that fails.
   explicit LocalJob(int ranks);
   ~LocalJob() override;
   LocalJob(const LocalJob&) = delete;

@@ -1,5 +1,5 @@
 #pragma once
-// Interface for communication between ranks before and besides the measured collectives.
+// Interface for communication between ranks before a communicator exists, and outside the measured collectives.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace busbw {
 
-/// One member's handle to a team: the ranks of a job, or of one group of it. All members must call the functions in the
-/// same order, except `aborted`, `enter` and `issued`. Waits throw JobAborted after any rank has aborted the job.
+/// One member's handle to a team. A team is the ranks of a job, or of one group of it. All members must call `barrier`,
+/// `gather`, `broadcast` and `split` in the same order. Waits throw JobAborted after any rank has aborted the job.
 class Team {
  public:
   virtual ~Team() = default;
@@ -26,14 +26,15 @@ class Team {
   virtual std::vector<Bytes> gather(std::span<const std::byte> own_bytes) = 0;
   /// Returns member 0's bytes at every member. `own_bytes` of other members are ignored.
   virtual Bytes broadcast(std::span<const std::byte> own_bytes) = 0;
-  /// Returns the team of members with the same color, ordered by rank.
+  /// Members that pass an equal color form a new team, ordered by rank. Returns the caller's.
   virtual std::unique_ptr<Team> split(int color) = 0;
   /// True after a rank or the watchdog has aborted the job.
   virtual bool aborted() const = 0;
-  /// Reports a phase and one step of progress to the watchdog. Throws JobAborted after an abort, so that ranks without
-  /// waits also end.
+  /// Reports a phase and one step of progress to the watchdog. Throws JobAborted after an abort, so that a rank that
+  /// never waits also notices it.
   virtual void enter(Phase phase) = 0;
-  /// Returns the counter that tells the watchdog about issued operations. Valid while the team exists.
+  /// Returns this member's counter of issued operations, which the timed loop increments and the watchdog reads. Valid
+  /// while the team exists.
   virtual IssuedOperations& issued() = 0;
 };
 

@@ -32,8 +32,9 @@ struct LauncherEntry {
   VariableNames identity;
   /// Commands of the launcher's daemons on a node. The daemon that is the nearest ancestor of the process counts.
   std::vector<std::string_view> daemons;
-  // Functions for values that need more than one variable. Null: use the variables above.
-  /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most variables.
+  // Functions for values that need more than one variable. Null: use the variables above, or the value is unknown.
+  /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most of the
+  /// variables. Null: not checked.
   bool (*has_started_process)(Environment) = nullptr;
   std::optional<int> (*local_size_from)(Environment) = nullptr;
   /// Candidates for the host of process 0.
@@ -45,7 +46,7 @@ struct LauncherEntry {
   const char* agent_count = nullptr;
 };
 
-/// Returns all launchers. If several give this process the same rank and size, the first one counts.
+/// Returns all launchers. If several give this process an equal rank and size, the first one counts.
 const std::vector<LauncherEntry>& launcher_table();
 
 }  // namespace busbw

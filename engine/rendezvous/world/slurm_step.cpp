@@ -17,7 +17,7 @@
 namespace busbw {
 namespace {
 
-/// First of the numbers of special steps: batch, extern and interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
+/// Lowest number of special steps, such as batch, extern and interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
 constexpr int kMaxTasksOrNodes = 1 << 24;  // far above any cluster, so that sums do not overflow
 constexpr std::uint64_t kMaxComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
@@ -111,7 +111,7 @@ std::vector<std::string> slurm_first_hosts(Environment environment) {
 int slurm_port(Environment environment) {
   if (const auto ports = environment("SLURM_STEP_RESV_PORTS"))
     return parse_port(std::string_view(*ports).substr(0, ports->find_first_of("-,")), "SLURM_STEP_RESV_PORTS");
-  // Gives each job a range of ports, so that its first steps do not share a port with the next job.
+  // Each job has its own range of ports, so that its first steps do not share a port with the next job.
   constexpr std::uint64_t kPortsPerJob = 16;
   const std::uint64_t job = read_number(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).value_or(0);
   const std::uint64_t step = read_number(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(0);

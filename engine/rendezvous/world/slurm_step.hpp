@@ -1,6 +1,6 @@
 #pragma once
-// Reads Slurm's environment variables of the step, the set of tasks that one srun starts. The entry "slurm" of
-// launcher_table.cpp uses these functions.
+// Reads Slurm's environment variables of a step. A step is the set of tasks that one srun starts; a task is a process.
+// The entry "slurm" of launcher_table.cpp uses these functions.
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,20 +9,21 @@
 
 namespace busbw {
 
-/// True if srun started this process as a task. False in a batch script, in salloc's shell and in an interactive step:
-/// Slurm's task counts there are those of a later srun.
+/// True if srun started this process, or an ancestor of it, as a task. False in a batch script, in salloc's shell and
+/// in an interactive step. There, Slurm's variables contain the task count for an srun that may be started later.
 bool is_slurm_task(Environment environment);
 
 /// Returns the number of the step's tasks on this node, or nothing if Slurm does not set it. Throws UsageError on
 /// invalid values.
 std::optional<int> slurm_local_size(Environment environment);
 
-/// Returns candidates for the host of task 0: the first node of the step, then the address of srun's host. A batch
-/// script runs srun on the first node, and srun's address needs no name lookup. Throws UsageError if the step spans
-/// several components of a heterogeneous job.
+/// Returns candidates for the host of task 0: the first node of the step, then the address of srun's host. The second
+/// one helps if the node's name cannot be resolved and srun runs on the first node, as in a batch script. Throws
+/// UsageError on invalid values, or if the step spans several components of a heterogeneous job.
 std::vector<std::string> slurm_first_hosts(Environment environment);
 
-/// Returns the first port that Slurm reserved for the step, or a port derived from the job and step numbers.
+/// Returns the first port that Slurm reserved for the step, or a port derived from the job and step numbers. Throws
+/// UsageError if the reserved port is invalid.
 int slurm_port(Environment environment);
 
 }  // namespace busbw

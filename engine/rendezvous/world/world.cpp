@@ -23,7 +23,7 @@ constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
 constexpr std::string_view kNone = "none";
 constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
-/// Name and text of an environment variable that is set and not empty.
+/// Name and text of an environment variable. The text is not empty.
 struct VariableSetting {
   std::string variable;
   std::string text;
@@ -33,7 +33,7 @@ std::string to_text(const VariableSetting& setting) {
   return fmt::format("{}={}", setting.variable, printable_value(setting.text));
 }
 
-/// Returns the first of `variables` that is set.
+/// Returns the first of `variables` that is set and not empty.
 std::optional<VariableSetting> find_first_set(Environment environment, const VariableNames& variables) {
   for (const char* variable : variables)
     if (auto text = environment(variable); text && !text->empty()) return VariableSetting{variable, *std::move(text)};
@@ -60,8 +60,8 @@ std::optional<NumericVariable> read_number(Environment environment, const Variab
   return NumericVariable{*setting, value};
 }
 
-/// Rank and size of this process according to one launcher's variables. With nested launchers there are several claims,
-/// and at most one counts.
+/// Rank of this process and size of its job, according to one launcher's variables. With nested launchers there are
+/// several claims, and at most one counts.
 struct LauncherClaim {
   const LauncherEntry* launcher;
   std::optional<NumericVariable> rank;
@@ -117,11 +117,11 @@ void require_complete(const LauncherClaim& claim) {
                     to_text(*claim.rank), launcher.size.front(), launcher.start_remedy, kAloneRemedy));
 }
 
-/// Throws if this process is a batch script or an allocation's shell with several tasks or nodes. Only one process runs
-/// there, although the user probably wants one for each task.
-void reject_lone_process_in_allocation(Environment environment, const LauncherEntry& slurm) {
-  const auto job_id = find_first_set(environment, slurm.required_any);
-  if (!job_id || slurm.has_started_process(environment)) return;
+/// Throws if this process runs in a Slurm batch script or an allocation's shell with several tasks or nodes. Only one
+/// process runs there, although the user probably wants one for each task. `launcher` is Slurm's entry.
+void reject_lone_process_in_allocation(Environment environment, const LauncherEntry& launcher) {
+  const auto job_id = find_first_set(environment, launcher.required_any);
+  if (!job_id || launcher.has_started_process(environment)) return;
   auto count = read_number(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
   std::string_view unit = "tasks";
   if (!count) {
@@ -132,14 +132,14 @@ void reject_lone_process_in_allocation(Environment environment, const LauncherEn
   throw UsageError(fmt::format(
       "{} means that the Slurm job {} has {} {}, but srun did not start this process, so it would "
       "run alone; {}, {}",
-      to_text(*count), printable_value(job_id->text), count->value, unit, slurm.start_remedy, kAloneRemedy));
+      to_text(*count), printable_value(job_id->text), count->value, unit, launcher.start_remedy, kAloneRemedy));
 }
 
 /// Removes claims of outer launchers, which started only the agents or daemons of an inner launcher. For example, a
 /// Slurm task may be an agent of torchrun or a daemon of mpirun.
 void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<LauncherClaim>& claims,
                           std::vector<std::string>& notes) {
-  const auto drop_claims_outside = [&](const LauncherEntry* launcher, const auto& is_outer) {
+  const auto drop_outer_claims = [&](const LauncherEntry* launcher, const auto& is_outer) {
     const LauncherClaim inner_claim = *std::ranges::find(claims, launcher, &LauncherClaim::launcher);
     std::erase_if(claims, [&](const LauncherClaim& claim) {
       if (claim.launcher == launcher || !is_outer(claim)) return false;
@@ -151,12 +151,12 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
       return true;
     });
   };
-  // If an outer launcher has as many processes as torchrun has agents, these processes are the agents.
+  // A launcher with as many processes as the entry's launcher has agents started the agents.
   for (const LauncherEntry& entry : launcher_table()) {
     if (!entry.agent_count || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
     const auto agents = read_number(environment, {entry.agent_count}, 1);
     if (!agents) continue;
-    drop_claims_outside(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
+    drop_outer_claims(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
   // Of several launchers with daemons, such as mpirun in a Slurm step, the one with the nearest daemon started this
   // process.
@@ -165,7 +165,7 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
   for (const Ancestor& ancestor : ancestors())
     for (const LauncherClaim& claim : claims)
       if (std::ranges::find(claim.launcher->daemons, ancestor.command) != claim.launcher->daemons.end())
-        return drop_claims_outside(claim.launcher, has_daemon);
+        return drop_outer_claims(claim.launcher, has_daemon);
 }
 
 /// Returns the claim of the launcher that BUSBW_LAUNCHER names. Throws UsageError if that launcher gives no rank and
@@ -231,14 +231,14 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
 std::string job_identity(Environment environment, const LauncherEntry& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
-    // torchrun calls a job without a name "none".
+    // torchrun calls a job without a name "none", which is no name here. BUSBW_LAUNCHER's value "none" is unrelated.
     if (const auto setting = find_first_set(environment, {variable}); setting && setting->text != kNone)
       identity += fmt::format("-{}", setting->text);
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
 
-/// Returns the loopback address of process 0 for a job on one node, or nothing if no unique port can be derived. If
-/// `identity`, the job's name, is empty, sets it from the pid of the launcher's daemon.
+/// Returns the loopback address of process 0 for a job on one node, or nothing if no unique port can be derived.
+/// `identity` is the job's name. If it is empty, sets it from the name and process ID of the launcher's daemon.
 std::optional<StoreAddress> loopback_store_address(Environment environment, const LauncherEntry& launcher,
                                                    Ancestors (*ancestors)(), std::string& identity) {
   if (identity.empty()) {
@@ -268,9 +268,9 @@ StoreAddress find_store_address(Environment environment, const LauncherClaim& cl
   }
   const bool on_one_node = local_size == claim.size->value;
   // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
-  const bool is_loopback = address.hosts == std::vector<std::string>{"localhost"};
+  const bool is_localhost = address.hosts == std::vector<std::string>{"localhost"};
   const bool has_processes_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
-  if (is_loopback && has_processes_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
+  if (is_localhost && has_processes_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
   if (on_one_node && !launcher.daemons.empty()) {
     if (auto store = loopback_store_address(environment, launcher, ancestors, identity)) return *std::move(store);
   }

@@ -17,7 +17,7 @@ struct World {
   int size = 1;
   int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
   int local_size = 1;                // processes on this node; local_rank + 1 if unknown
-  std::optional<int> node;           // index of the node, if the launcher gives it
+  std::optional<int> node;           // index of the node; nothing if the launcher does not give it
   std::string launcher = "none";     // "slurm", "openmpi", "mpich", "torchrun", "kubernetes", "busbw"
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
@@ -25,7 +25,8 @@ struct World {
   std::vector<std::string> notes;    // for the output header
 };
 
-/// Detects this process's position from the environment. For nested launchers it also reads the process's ancestors.
+/// Detects this process's position from the environment. `ancestors` is called only for nested launchers and for the
+/// name of a job on one node.
 /// Throws UsageError if variables are invalid or contradictory, or if one of several processes would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
