@@ -33,7 +33,7 @@ RUNS = (
 VARYING_FIELD = re.compile(
     r"(_us|_gbps|_time|_percent|_hz|_mhz|_build|_path|_arrivals_us|_gib)$|^(run_id|args|pid|memory|timestamp|busbw_version|warnings)$"
 )
-"""Names of record fields that differ between two runs of the same program. Their values are not compared."""
+"""Names of record fields that differ between two runs of a program. Only the types of their values are compared."""
 
 
 def run(*command: str | Path) -> str:
@@ -42,7 +42,7 @@ def run(*command: str | Path) -> str:
 
 
 def device_code(checkout: Path, cuobjdump: Path) -> Counter[str]:
-    """Returns how often each SASS function body occurs in the product's CUDA objects, without symbol names."""
+    """Returns how often each SASS function body occurs in the engine and the fast path, without symbol names."""
     bodies: Counter[str] = Counter()
     for target in ("busbw_engine.dir", "busbw_nccl.dir"):
         for file in sorted((checkout / "build" / "gpu-compile").rglob(f"{target}/**/*.cu.o")):

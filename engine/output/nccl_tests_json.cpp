@@ -135,8 +135,8 @@ void write_summary(JsonBuilder& json, const RunEnd& end) {
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 
-/// Returns the number of measured iterations, the larger one if a stopping rule ended the placements at different
-/// numbers.
+/// Returns the number of measured iterations. A stopping rule can end the two placements at different numbers; the
+/// larger one counts.
 std::size_t count_iterations(const Row& row, const RunSettings& settings) {
   std::size_t max_iterations = 0;
   if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->iteration_s.size());

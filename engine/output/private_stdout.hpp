@@ -4,7 +4,7 @@
 namespace busbw {
 
 /// Redirects descriptor 1 to stderr and returns a new descriptor of the original standard output. Otherwise NCCL's log,
-/// which is not written in whole lines, would break record lines. Returns descriptor 1 itself if no other one is free.
+/// which is not written in whole lines, would break record lines. Returns descriptor 1 itself if the redirection fails.
 int claim_stdout();
 
 }  // namespace busbw

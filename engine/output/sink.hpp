@@ -10,7 +10,7 @@ namespace busbw {
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Called before the first row.
+  /// Called before the first row. Not called if the run fails earlier.
   virtual void begin(const RunInfo& run) = 0;
   /// Called after each case, which is one size of one configuration, with one row per group of ranks.
   virtual void rows(const CaseRows& rows) = 0;

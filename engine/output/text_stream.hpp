@@ -7,11 +7,12 @@
 
 namespace busbw {
 
-/// Writes to a descriptor that it does not own. Throws Error(ExitCode::output_closed) once if the reader closed it, and
-/// writes nothing after that. SIGPIPE must be ignored.
+/// Writes to a descriptor that it does not own. If the reader has closed it, throws Error(ExitCode::output_closed) once
+/// and writes nothing after that. SIGPIPE must be ignored.
 class TextStream {
  public:
-  /// `should_drop` is polled while a write waits for the reader. If it returns true, the remaining text is dropped.
+  /// `should_drop` is polled while a write waits for the reader. If it returns true, the write fails as if the reader
+  /// had closed the descriptor.
   explicit TextStream(int descriptor, std::function<bool()> should_drop = {})
       : descriptor_(descriptor), should_drop_(std::move(should_drop)) {}
 

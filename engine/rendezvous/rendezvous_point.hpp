@@ -60,10 +60,10 @@ class RendezvousPoint {
   const std::string& process_0_host() const { return process_0_host_; }
 
  private:
-  /// Problems since the last attempt began to connect to each candidate address.
+  /// Problems of one call of `join`, for its messages.
   struct JoinAttempt {
     std::string error;      // last problem
-    std::string rejection;  // token or version mismatch at an address; not authenticated
+    std::string rejection;  // token or version mismatch in the current round over all candidates; not authenticated
   };
   /// One address at which process 0 may listen.
   struct CandidateAddress {

@@ -43,7 +43,7 @@ struct StoreReply {
 /// Not thread-safe.
 class StoreState {
  public:
-  /// Bound for the memory of all keys and values. Requests beyond it are refused.
+  /// Bound for the estimated memory of all keys, values and waits. Requests beyond it are refused.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
   /// `max_members`: maximum number of members of a barrier.
@@ -68,8 +68,8 @@ class StoreState {
     std::int64_t reads_left = 0;  // 0: unlimited
   };
   struct BarrierState {
-    std::vector<bool> has_arrived;
-    int arrived = 0;
+    std::vector<bool> has_arrived;  // by member
+    int arrived = 0;                // number of members that have arrived
     std::vector<Waiter> waiters;
   };
 

@@ -19,7 +19,7 @@ class TcpChannel {
 
   explicit TcpChannel(Descriptor socket) : socket_(std::move(socket)) {}
 
-  /// Queues a frame and sends as much as possible without blocking.
+  /// Queues a frame and sends as much as possible without blocking. Later calls of `send` and `receive` send the rest.
   void send(FrameKind kind, std::span<const std::byte> body);
   /// Returns the next frame, waiting at most `wait_ms`. Nothing on timeout, and nothing once `ended` is true.
   std::optional<ReceivedFrame> receive(int wait_ms);

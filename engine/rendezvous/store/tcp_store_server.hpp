@@ -44,7 +44,8 @@ class TcpStoreServer {
   bool wait_until_all_left(int ticks, bool also_absent = false) {
     return tracker_.wait_until_all_left(ticks, also_absent);
   }
-  /// Returns the number of rejected connections: wrong token, no greeting in time, or another protocol or version.
+  /// Returns the number of rejected connections: wrong token, no greeting in time, another protocol or version, invalid
+  /// frames, or too many connections. A wrong token counts once per missing process, another version once in all.
   int rejected_connections() const { return rejected_connections_.load(); }
 
  private:
@@ -53,7 +54,7 @@ class TcpStoreServer {
     FrameReader received;
     Bytes output;
     std::size_t sent_bytes = 0;  // number of bytes at the start of `output` that are already sent
-    int unauthenticated_ticks = 0;
+    int unauthenticated_ticks = 0;  // ticks without a valid greeting
     std::optional<ServerHandshake> handshake;
     bool is_authenticated = false;
     bool is_control = false;  // see ClientInfo
@@ -94,7 +95,7 @@ class TcpStoreServer {
   Descriptor wake_;  // event that other threads signal after they have changed `tracker_` or `should_stop_`
   Bytes buffer_;  // receive buffer; this and the following members belong to the thread
   std::map<std::uint64_t, Connection> connections_;
-  std::set<std::uint64_t> unauthenticated_;  // connections that are not authenticated
+  std::set<std::uint64_t> unauthenticated_;  // connections that are not authenticated, oldest first
   std::vector<ClosedConnection> closed_connections_;  // closed, not reported to the tracker yet
   std::uint64_t next_id_;
   StoreState state_;

@@ -55,7 +55,7 @@ struct ClientInfo {
         .add(host)
         .bytes();
   }
-  /// Throws BrokenMessage.
+  /// Throws BrokenMessage if the message is too short.
   static ClientInfo unpack(MessageReader& reader) {
     ClientInfo client;
     client.is_control = reader.take<std::uint8_t>() != 0;
@@ -68,7 +68,7 @@ struct ClientInfo {
   }
 };
 
-/// Appends a frame to `out`: its length without this field, its kind, and `body`.
+/// Appends a frame to `out`: the length of kind and body, the kind, and `body`.
 inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> body) {
   const auto length = static_cast<std::uint32_t>(body.size() + 1);
   const auto* first = reinterpret_cast<const std::byte*>(&length);
@@ -78,7 +78,7 @@ inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> 
 }
 
 inline Bytes packed(const Failure& failure) { return MessageWriter().add(failure.exit).add(failure.message).bytes(); }
-/// Throws BrokenMessage, also if the exit code is not valid for a failure.
+/// Throws BrokenMessage if the message is too short or the exit code is not one of a failure.
 inline Failure unpack_failure(MessageReader& reader) {
   const auto exit = reader.take<ExitCode>();
   switch (exit) {

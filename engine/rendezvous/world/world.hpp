@@ -18,7 +18,7 @@ struct World {
   int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
   int local_size = 1;                // processes on this node; local_rank + 1 if unknown
   std::optional<int> node;           // index of the node; nothing if the launcher does not give it
-  std::string launcher = "none";     // "slurm", "openmpi", "mpich", "torchrun", "kubernetes", "busbw"
+  std::string launcher = "none";     // LauncherEntry::name, or "none" if `size` is 1 without a launcher
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
   double join_limit_s = 60;          // time limit for all processes to join

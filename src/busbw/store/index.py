@@ -1,8 +1,8 @@
 """SQLite index of the runs in a store, so that `busbw runs` and `busbw history` need not read all logs.
 
-The index contains only data from the logs. It is updated before each use: a log with a changed size or time is read
-again, and the entry of a removed log is deleted. So the index can be deleted at any time, and it is rebuilt if it is
-damaged or has another version.
+The index contains only data from the logs. It is updated before each use: a log with a changed size or modification
+time is read again, and the entry of a removed log is deleted. So the index can be deleted at any time, and it is
+rebuilt if it is damaged or has another version.
 
 A lock file lets only one process change it at a time. If a process is killed during a change, SQLite's journal restores
 the previous state. If the store is not writable, the index is built in memory.
@@ -249,7 +249,7 @@ def _index_log(connection: sqlite3.Connection, entry: StoreEntry) -> None:
 
 
 def _indexed_mtime_ns(entry: StoreEntry) -> int:
-    """Returns the log's time of change, limited to SQLite's range, because a file may have any time."""
+    """Returns the log's modification time in ns from 0 to SQLite's maximum, because a file may have any time."""
     return min(max(entry.mtime_ns, 0), MAX_INTEGER)
 
 

@@ -55,9 +55,10 @@ class StoreEntry:
 
     name: str
     log: Path
-    """Path of the log for the readers."""
+    """Path of the log: `records.jsonl` in the run's folder, or the log file itself."""
     size_bytes: int
     mtime_ns: int
+    """Modification time in nanoseconds since 1970."""
 
 
 def default_folder() -> Path:
@@ -157,7 +158,7 @@ def find(text: str, store: Path | None = None) -> Path:
 
 
 def _find_last(runs: dict[str, Path], runs_back: int, store: Path) -> Path:
-    """Returns the run `runs_back` runs before the newest one. Logs without a time in their name do not count."""
+    """Returns the log of the run `runs_back` runs before the newest. Logs without a time in their name do not count."""
     timed = sorted(name for name in runs if _TIMED_NAME.match(name))
     if runs_back >= len(timed):
         count_text = f"has {len(timed)}" if timed else "has none"

@@ -37,8 +37,9 @@ class Filter(Struct, kw_only=True, frozen=True):
     host_or_device: str | None = None
     """Part of a host's or the device's name, case-insensitive."""
     since_s: float | None = None
-    """Seconds since 1970; `until_s` is exclusive."""
+    """Earliest start of a run in seconds since 1970."""
     until_s: float | None = None
+    """Like `since_s`, but exclusive: runs start before it."""
     placement: Placement | None = None
     min_bytes: int | None = None
     max_bytes: int | None = None
@@ -53,7 +54,7 @@ class RunRow(Struct, kw_only=True, frozen=True):
     time_s: float
     """Seconds since 1970."""
     time_source: str
-    """`log`, or `file` if the log has no time and the file's time of change is used."""
+    """`log`, or `file` if the log has no time and the file's modification time is used."""
     program: str | None
     backend: str | None
     library: str | None
@@ -78,7 +79,7 @@ class RunRow(Struct, kw_only=True, frozen=True):
 
 
 class StoredPoint(Struct, frozen=True):
-    """One measurement in the index. `name` and `number` identify its run as in RunRow."""
+    """One measurement in the index. `name` (of the log) and `number` (of its table) identify the run, as in RunRow."""
 
     name: str
     number: int
@@ -112,9 +113,9 @@ class MeasuredSeries(NamedTuple):
     host_count: int
     device: str | None
     method: str
-    """Non-default settings that change the meaning of a time, such as "graph_launches 10"."""
+    """Non-default settings of the measurement that change the meaning of a time, such as "graph_launches 10"."""
     circumstances: str
-    """JSON object with possible explanations of a change."""
+    """JSON object with properties that may explain a change between runs, such as versions and the environment."""
     collective: str | None
     dtype: str | None
     redop: str | None
@@ -124,11 +125,14 @@ class MeasuredSeries(NamedTuple):
     variant: str | None
     placement: Placement
     times_us: dict[int, float]
-    """Time by size in bytes."""
+    """Mean time in microseconds by size in bytes."""
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
-    """Returns the matching runs, newest first. Their sizes, types and busbw are those of the matching series only."""
+    """Returns the matching runs, newest first. Their sizes, types and busbw are those of the matching series only.
+
+    The filter's placement is ignored.
+    """
     where, values = _where_clause(wanted)
     rows = connection.execute(
         f"SELECT {_RUN_COLUMNS},"
@@ -142,7 +146,7 @@ def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | No
 
 
 def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
-    """Returns the number of matching runs."""
+    """Returns the number of matching runs. The filter's placement is ignored."""
     where, values = _where_clause(wanted)
     sql = f"SELECT count(DISTINCT runs.id) FROM runs LEFT JOIN series ON series.run = runs.id{where}"
     count: int = connection.execute(sql, values).fetchone()[0]
@@ -206,10 +210,10 @@ def _timed_points_clause(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[StoredPoint]:
     """Yields the matching points: those of the newest run first, within a run by series and size."""
     where, values = _where_clause(wanted, points=True)
+    # CROSS JOIN fixes the join order, so that SQLite returns the newest first without sorting all rows.
     rows = connection.execute(
         "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant,"
         " points.size_bytes, placement, cycle, line, time_us, algbw_gbps, busbw_gbps, points.wrong"
-        # CROSS JOIN fixes the join order, so that SQLite returns the newest first without sorting all rows.
         " FROM runs CROSS JOIN files ON files.id = runs.file CROSS JOIN series ON series.run = runs.id"
         f" CROSS JOIN points ON points.series = series.id{where}"
         " ORDER BY runs.time_s DESC, runs.id DESC, series.id, points.size_bytes LIMIT ?",
@@ -242,8 +246,8 @@ def _decode_run_row(row: tuple[Any, ...]) -> RunRow:
 def _where_clause(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:
     """Returns the filter as an SQL WHERE clause and its values.
 
-    With `points`, the filter's sizes and placement select points. Otherwise its sizes select the series with a range of
-    sizes that overlaps them.
+    With `points`, the filter's sizes and placement select points. Otherwise the placement is ignored, and the sizes
+    select the series whose range of sizes overlaps theirs.
     """
     conditions: list[tuple[str, Any]] = [
         ("series.collective = ?", wanted.collective),

@@ -31,7 +31,7 @@ _METHOD_SETTINGS = {
 _TIME_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
 _CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
-"""Names of settings that may explain a change."""
+"""Names of settings that may explain a change between runs."""
 
 
 def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
@@ -41,7 +41,7 @@ def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: flo
         cursor: Cursor within a transaction.
         file_id: Id of the log in `files`.
         log: The log.
-        changed_s: Time of change of the file in seconds since 1970, used for tables without a start time.
+        changed_s: Modification time of the file in seconds since 1970, used for tables without a start time.
     """
     for number, table in enumerate(log.tables, start=1):
         stated_s = parse_time_s(table.start_time)

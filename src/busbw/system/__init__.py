@@ -1,4 +1,6 @@
-"""ADD A SYSTEM HERE: hardware of node types, as the expectation needs it. A new system is a *.toml file in this folder.
+"""ADD A SYSTEM HERE: hardware of node types, for the prediction of bandwidths in busbw.expect.
+
+A new system is a *.toml file in this folder.
 
 `find` returns the description for a name or a file, `find_in_text` that for text of a log. The module `detect` inspects
 this machine.

@@ -44,7 +44,7 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:
-    """Detects this machine, or in a test the machine with /proc and /sys below `root`."""
+    """Detects this machine, or in a test the machine with the folders /proc and /sys below `root`."""
     cpuinfo = _read_text(root / "proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     processors = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
@@ -78,7 +78,7 @@ def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
 
 
 def _count_fastest_ports(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | None:
-    """Returns the number of the fastest ports and their rate in Gb/s; None if none is fast enough for collectives.
+    """Returns how many ports have the highest rate, and that rate in Gb/s. None if no port reaches MIN_GBIT.
 
     RDMA ports are preferred. Slower ports of a machine serve storage and management.
     """
