@@ -21,6 +21,7 @@ _MODE_VARIABLE = "BUSBW_FASTPATH"
 """Variable that sets the mode; with a suffix such as _ALL_REDUCE for one collective."""
 _MODES = ("", "off", "on", "verify")
 _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
+"""Compute capability by the generation of a system. Default tables are named by compute capability."""
 
 
 @click.command()
