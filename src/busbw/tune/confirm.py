@@ -46,7 +46,10 @@ def confirm(
     rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
-    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next one."""
+    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next one.
+
+    Stops after a session that was interrupted or failed.
+    """
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
     promising.sort(key=lambda entry: -entry.best_gain)
     tuning = TuningResult()

@@ -81,7 +81,7 @@ def _read_table(table: Path) -> list[TableRange]:
 
 
 def _local_generation() -> str:
-    """Compute capability of the first GPU, such as 'sm_90'. Empty if there is no GPU or its name is unknown."""
+    """Generation of the first GPU as its compute capability: 'sm_90'. Empty without a GPU or if its name is unknown."""
     devices = engine.devices()
     system = find_in_text(devices[0]) if devices else None
     return _COMPUTE_CAPABILITIES.get(system.generation, "") if system else ""
