@@ -41,7 +41,8 @@ class BlockEndedError(BusbwError):
 def _documented_exit_code(code: int) -> int:
     """Maps the engine's exit code to a documented one. Unknown codes become ENVIRONMENT.
 
-    129 means that SIGHUP came before the engine handled signals. It becomes the code of SIGTERM, as in the engine.
+    129 means that SIGHUP came before the engine handled signals. It becomes 143 (SIGTERM), as if the engine had
+    handled it.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
@@ -59,7 +60,7 @@ class Measurement:
     """Folder for the blocks' records."""
 
     def block(self, side: SideSpec, name: str, *extra_flags: str) -> Block:
-        """Runs a block and returns its figures. The record stays in the folder as NAME.jsonl.
+        """Runs a block and returns its figures, also with wrong data. The record stays in the folder as NAME.jsonl.
 
         Raises:
             BlockEndedError: The block ended early. The error has the engine's exit code.

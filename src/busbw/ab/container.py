@@ -16,7 +16,7 @@ _RUNTIMES = {"podman": ("--device", "nvidia.com/gpu=all"), "docker": ("--gpus", 
 
 
 def runner(*, has_gpus: bool) -> list[str]:
-    """Returns the command that runs a container with this machine's network, shared memory and GPUs.
+    """Returns the user's command (CONTAINER_VARIABLE), or one that shares network, IPC and GPUs with the container.
 
     Raises:
         BusbwError: No container program is installed.

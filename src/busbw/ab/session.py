@@ -29,6 +29,7 @@ class SessionRules:
     """Smallest relative change that matters: 0.05 is 5 %."""
     max_quadruples: int = plan.MAX_QUADRUPLES
     max_time_s: float | None = None
+    """Time budget of the session. None: no limit."""
     measures_noise: bool = True
     """True if A is first measured against A."""
     checks_every_block: bool = False
@@ -93,12 +94,13 @@ class Session:
         on_end: Callable[[], None] = lambda: None,
         seed: int | None = None,
     ) -> None:
+        """Calls `on_progress` before each quadruple, and `on_end` after an early end. A seed fixes the order."""
         self._measurement = measurement
         self._sides = {"A": sides[0], "B": sides[1]}
         self._rules = rules
         self._on_progress = on_progress
         self._on_end = on_end
-        # The test is exact only if the random order is independent of the machine.
+        # The permutation test is exact only if the order is random, independently of the state of the machine.
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
         self._extra_flags = () if rules.checks_every_block else UNCHECKED
@@ -108,7 +110,8 @@ class Session:
         """Measures until every size is decided or a limit is reached. After an interrupt, compares the finished part.
 
         Raises:
-            BusbwError: A side failed in its first block, so there is no comparison.
+            BlockEndedError: A side failed or was interrupted in its check block, so there is no comparison.
+            UsageError: The sides have no row in common, or the time budget is too short.
         """
         self._check_sides()
         self._require_sufficient_budget()
@@ -149,7 +152,7 @@ class Session:
         """Raises UsageError if the time budget is too short for the first look."""
         if self._rules.max_time_s is None:
             return
-        # Each of the two check blocks was shorter than any timed block, so this is a lower bound.
+        # Assumes that no timed block is faster than the mean of the two check blocks, which run one iteration per size.
         blocks = self._rules.blocks_to_first_look
         min_s = (monotonic() - self._start_s) / 2 * blocks
         if min_s > self._rules.max_time_s:

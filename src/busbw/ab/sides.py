@@ -21,7 +21,7 @@ class SideSpec:
     flags: tuple[str, ...] = ()
     """Engine flags of this side. They follow the flags of both sides."""
     image: str = ""
-    """Container image with the programs on its path. Empty to use the programs of this machine."""
+    """Container image with the programs on its PATH. Empty to use the programs of this machine."""
 
     @property
     def description(self) -> str:

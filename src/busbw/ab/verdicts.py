@@ -21,7 +21,7 @@ from busbw.statistics import stats
 
 @dataclass(frozen=True)
 class Quadruple:
-    """Four consecutive blocks."""
+    """Four consecutive blocks, two of each side."""
 
     order: str
     """Sides of the blocks: 'ABBA' or 'BAAB'."""

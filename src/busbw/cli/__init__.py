@@ -1,1 +1,1 @@
-"""The `busbw` command: one file per command."""
+"""The `busbw` command: one module or package for each command, and modules that they share."""

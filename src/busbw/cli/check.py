@@ -165,7 +165,7 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
 
 
 def _ratio_text(ratio: float) -> str:
-    """Returns at most five characters, one less than the column width."""
+    """Returns the ratio of the times in at most five characters, one less than the column width."""
     return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
 
 

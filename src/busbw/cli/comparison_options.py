@@ -1,4 +1,4 @@
-"""Options, output and exit code of the commands that compare two sides: `compare` and `ab`."""
+"""Options, output and exit code of the commands that compare two sides, `compare` and `ab`. `tune` uses one option."""
 
 import re
 from collections.abc import Callable

@@ -208,17 +208,17 @@ def _prediction_lines(
     nodes = -(-scenario.ranks // min(scenario.ranks, scenario.ranks_per_node))  # rounded up
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
     yield f"{collective_text}, {scenario.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
-    yield from _labelled_lines(
+    yield from _labeled_lines(
         "system", node_system.title + (f"; NICs {node_system.nics.text} per node" if node_system.nics else "")
     )
     if machine is not None:
-        yield from _labelled_lines("this machine", f"{description}; {_machine_text(machine)}")
+        yield from _labeled_lines("this machine", f"{description}; {_machine_text(machine)}")
     for note in expectation.notes:
-        yield from _labelled_lines("note", note)
+        yield from _labeled_lines("note", note)
     if reference:
-        yield from _labelled_lines("reference", f"{reference.name}: {reference.how_near}")
+        yield from _labeled_lines("reference", f"{reference.name}: {reference.how_near}")
     if expectation.unknown:
-        yield from _labelled_lines("unknown", expectation.unknown)
+        yield from _labeled_lines("unknown", expectation.unknown)
         return
     best = expectation.best
     assert best is not None
@@ -226,19 +226,19 @@ def _prediction_lines(
     yield ""
     yield from _route_lines(expectation.routes, best)
     yield ""
-    yield from _labelled_lines(
+    yield from _labeled_lines(
         "limited by", f"{best.binding.wire}, on the route {best.name}, for large messages: {best.binding.why}"
     )
     if best.binding.traffic < 1:
         load = f"{best.binding.traffic:.2f} GB/s cross it for each GB/s of busbw"
-        yield from _labelled_lines("", f"busbw exceeds the load of that wire: {load}")
-    yield from _labelled_lines(
+        yield from _labeled_lines("", f"busbw exceeds the load of that wire: {load}")
+    yield from _labeled_lines(
         "latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route"
     )
     yield ""
     yield from _estimate_lines(expectation.estimates)
     legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: load of the wire that saturates first"
-    yield from _labelled_lines("", legend, indent=0)
+    yield from _labeled_lines("", legend, indent=0)
     if reference and reference.figures:
         yield ""
         yield from _reference_lines(expectation, reference)
@@ -254,7 +254,7 @@ def _machine_text(machine: DetectedMachine) -> str:
     return f"{processors}, {memory}, NICs: {ports or 'none found'}"
 
 
-def _labelled_lines(label: str, text: str, indent: int = 14) -> Iterator[str]:
+def _labeled_lines(label: str, text: str, indent: int = 14) -> Iterator[str]:
     """Yields a label and a text beside it, wrapped to the width of the terminal."""
     lines = textwrap.wrap(text, max(40, terminal_width() - indent), break_long_words=False)
     for number, line in enumerate(lines):
@@ -310,7 +310,7 @@ def _reference_lines(expectation: Expectation, reference: ReferenceComparison) -
         )
     has_interpolated = any(figure.is_interpolated for figure in reference.figures)
     explanation = "; ~ interpolated between two sizes of the reference" if has_interpolated else ""
-    yield from _labelled_lines("", f"busbw in GB/s{explanation}", indent=0)
+    yield from _labeled_lines("", f"busbw in GB/s{explanation}", indent=0)
 
 
 def _number_text(value: float) -> str:
@@ -336,5 +336,5 @@ def _source_lines(routes: Iterable[Route]) -> Iterator[str]:
         route_names.setdefault(f"{efficiency_text}: {efficiency.source}", []).append(route.name)
         route_names.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
     for statement, names in route_names.items():
-        yield from _labelled_lines("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
-    yield from _labelled_lines("", f"range of latency: 0.5 to 2.5 times the model: {LATENCY_SOURCE}", indent=2)
+        yield from _labeled_lines("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
+    yield from _labeled_lines("", f"range of latency: 0.5 to 2.5 times the model: {LATENCY_SOURCE}", indent=2)

@@ -34,7 +34,7 @@ class InterruptGuard:
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[InterruptGuard]:
-    """Raises TerminatedError for SIGTERM, and for SIGHUP unless ignored, while the context lasts.
+    """Raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM and for SIGHUP unless it is ignored.
 
     Python runs signal handlers only in the main thread; in other threads this does nothing.
     """

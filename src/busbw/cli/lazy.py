@@ -1,4 +1,4 @@
-"""Group of click commands that imports each command when it is called, because some import slow libraries."""
+"""Group of click commands that imports a command only when it is called, because some import slow libraries."""
 
 import difflib
 from collections.abc import Mapping

@@ -10,11 +10,11 @@ from busbw.store import Index, default_folder
 from busbw.terminal import activity
 
 _MAX_PROBLEMS = 3
-"""Maximum number of unreadable files that are named."""
+"""Maximum number of unreadable files that `print_index_problems` names."""
 
 
 def store_folder(store: Path | None) -> Path:
-    """Returns the value of `--store`, which must exist, or the default folder, which may be missing.
+    """Returns `--store`, or the default folder if it is None. Only the default may be missing.
 
     Raises:
         UsageError: `--store` is not a folder.
@@ -25,13 +25,13 @@ def store_folder(store: Path | None) -> Path:
 
 
 def open_index(folder: Path, *, rebuild: bool = False) -> Index:
-    """Opens the index of a store and updates it, which may read all logs."""
+    """Opens the index of a store and updates it, which may have to read every log."""
     with activity(f"reading new runs in {folder}"):
         return Index(folder, rebuild=rebuild)
 
 
 def print_index_problems(index: Index) -> None:
-    """Prints messages about the index and about unreadable files."""
+    """Prints messages about the index and about the first unreadable files on stderr, and the number of the others."""
     problems = index.problems()
     for sentence in index.messages:
         click.echo(f"busbw: {sentence}", err=True)

@@ -1,7 +1,7 @@
 """Summary of a run on stderr: crash message, curve, sentence about correctness and path of the record.
 
-`busbw run` and `busbw launch` print it after the engine has ended. Before, `verified_exit_code` checks that the record
-is complete.
+`busbw run` and `busbw launch` print it after the engine has ended. Before that, `verified_exit_code` checks that the
+record is complete.
 """
 
 import os
@@ -123,7 +123,7 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
 
 
 def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
-    """Waits until the reader of stdout has read the table, at most 2 s after an interrupt, and reports lost bytes."""
+    """Waits until the reader of stdout has read the table, after a signal at most 2 s. Reports lost bytes."""
     lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None)
     if lost_bytes:
         loss = (

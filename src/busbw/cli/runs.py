@@ -52,7 +52,7 @@ def runs(
     rebuild: bool,
     **filters: Any,
 ) -> None:
-    """Lists the runs of the store, newest first."""
+    """Lists the runs of the store, or with --rows their measurements, newest first."""
     folder = store_folder(store)
     run_filter = build_filter(datetime.now(timezone.utc), collective, **filters)
     if run_filter.placement and not lists_rows:
@@ -84,7 +84,7 @@ def _list_runs(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -
 def _list_measurements(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
     """Lists the measurements, and returns the number listed and the number that match."""
     if as_json:
-        # Each measurement is written when it is read, so that memory is bounded.
+        # Each measurement is written when it is read, so that not all are in memory.
         listed = index.query(lambda connection: _write_json(list_points(connection, run_filter, limit=limit or None)))
     else:
         points = index.query(lambda connection: list(list_points(connection, run_filter, limit=limit or None)))
@@ -119,6 +119,7 @@ def _write_table(columns: Sequence[Column]) -> None:
 
 def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
     def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = False) -> Column:
+        """Returns a column, by default aligned to the left. An unknown value (None) is an empty cell."""
         cells = [Cell("" if text is None else str(text)) for text in texts]
         return Column(name, cells, right=right, weight=weight)
 
@@ -165,6 +166,7 @@ def _gbps(value: float | None) -> str:
 
 def _measurement_columns(points: Sequence[StoredPoint]) -> list[Column]:
     def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = True) -> Column:
+        """Returns a column, by default aligned to the right. An unknown value (None) is an empty cell."""
         cells = [Cell("" if text is None else str(text)) for text in texts]
         return Column(name, cells, right=right, weight=weight)
 

@@ -16,7 +16,7 @@ from busbw.terminal.console import MAX_WIDTH
 from busbw.topology import Topology
 
 _MAX_BYTES = 16 * 2**20
-"""Maximum length of FILE. A matrix has a few KiB, and a document with one has less than this."""
+"""Maximum length of FILE. A matrix has a few KiB, but the document around it may be long."""
 
 
 @click.command()

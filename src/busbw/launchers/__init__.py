@@ -4,7 +4,7 @@ A launcher is one module, or a package with private helper files. It has two fun
 - `render` is pure. It turns a `Job` and a target (the module's own class: hosts, partition, namespace) into a
   `LaunchPlan` of commands and files. Tests compare the plan with golden files, and a dry run prints it.
 - `submit` executes the plan, usually with `job/processes.py`. It forwards the output of process 0 and returns the exit
-  code of the program.
+  code of the job.
 
 The command line of each launcher is `busbw.cli.launch.<name>`.
 """

@@ -33,9 +33,10 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
 
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
-    """Runs the plan to its end and returns the exit code. Without callbacks the output goes to our own stdout."""
+    """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit our output."""
     if len(plan.commands) == 1:
-        # After SIGTERM the engine writes its rows and ends its own processes.
+        # After SIGTERM the engine writes its rows and ends its own processes, so an immediate end sends SIGTERM, not
+        # SIGKILL.
         policy = processes.TerminationPolicy(end_signal=signal.SIGTERM)
         return processes.run_all(plan.commands, callbacks, policy)[0].code
     if callbacks:

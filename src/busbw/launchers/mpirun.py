@@ -119,10 +119,10 @@ def _remarks(target: MpirunTarget) -> tuple[str, ...]:
 def wrapper_script(programs: Sequence[str]) -> str:
     """Returns the shell script that runs each program.
 
-    mpirun ends all processes when one of them fails, before process 0 has printed its results. After an interrupt Open
-    MPI forwards no more output. Therefore the script always exits with 0 and prints the program's exit code instead. An
-    interrupt is sent as SIGUSR1, which every mpirun forwards. The script turns it into SIGINT, and the program ignores
-    the SIGUSR1 that it receives as well.
+    mpirun ends all processes when one of them fails, before process 0 has printed its results. Therefore the script
+    always exits with 0 and prints the program's exit code instead. After SIGINT, Open MPI forwards no more output.
+    Therefore an interrupt is sent as SIGUSR1, which every mpirun forwards. The script turns it into SIGINT, and the
+    program ignores the SIGUSR1 that it receives as well.
     """
     lines = [
         *shell.find_program(programs),
@@ -137,7 +137,7 @@ def wrapper_script(programs: Sequence[str]) -> str:
 
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks) -> int:
-    """Runs the plan until mpirun has ended and returns the exit code of process 0.
+    """Runs the plan until mpirun has ended and returns the exit code of the job.
 
     Raises:
         BusbwError: mpirun ended before any process started.

@@ -1,7 +1,8 @@
 """Search for settings that make a collective faster, for `busbw tune`.
 
-A knob is one tunable factor, a setting its environment variables, a candidate one setting to try (`knobs`). `screen`
-measures many candidates at few sizes. `confirm` measures the best ones by A/B sessions. `outputs` writes the files.
+A knob is one tunable factor. A setting is a group of environment variables, and a candidate is a setting to try
+(`knobs`). `screen` measures many candidates at few sizes. `confirm` measures the best ones by A/B sessions. `outputs`
+formats the files.
 """
 
 from busbw.tune.confirm import ConfirmedCandidate, TuningResult, confirm

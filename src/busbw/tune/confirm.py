@@ -29,7 +29,7 @@ class TuningResult:
     """Result of a tuning run."""
 
     adopted: Setting = ()
-    """Environment variables that together are faster at some size and slower at none."""
+    """Environment variables for all sizes. Each adopted setting was faster at some size and slower at none."""
     winners: list[Winner] = field(default_factory=list)
     """Best settings per size, for the tuner file."""
     confirmed: list[ConfirmedCandidate] = field(default_factory=list)
@@ -46,7 +46,10 @@ def confirm(
     rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
-    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend the base of the next."""
+    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next one.
+
+    Stops after a session that was interrupted or failed.
+    """
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
     promising.sort(key=lambda entry: -entry.best_gain)
     tuning = TuningResult()

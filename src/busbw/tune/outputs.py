@@ -42,7 +42,7 @@ _ALGORITHMS = {
     "pat": "pat",
 }
 _PROTOCOLS = {"ll": "ll", "ll128": "ll128", "simple": "simple"}
-"""The plugin's spelling of our collectives, and of the values of NCCL_ALGO and NCCL_PROTO in lower case."""
+"""These three tables give the plugin's spelling of our collectives, and of NCCL_ALGO and NCCL_PROTO in lower case."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ _MODE_VARIABLE = "BUSBW_FASTPATH"
 """Variable that sets the mode; with a suffix such as _ALL_REDUCE for one collective."""
 _MODES = ("", "off", "on", "verify")
 _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
+"""Compute capability by the generation of a system. Default tables are named by compute capability."""
 
 
 @click.command()
@@ -80,7 +81,7 @@ def _read_table(table: Path) -> list[TableRange]:
 
 
 def _local_generation() -> str:
-    """Compute capability of the first GPU, such as 'sm_90'. Empty if there is no GPU or its name is unknown."""
+    """Generation of the first GPU as its compute capability: 'sm_90'. Empty without a GPU or if its name is unknown."""
     devices = engine.devices()
     system = find_in_text(devices[0]) if devices else None
     return _COMPUTE_CAPABILITIES.get(system.generation, "") if system else ""

@@ -22,7 +22,7 @@ class _HeldLine:
 
 
 class ErrorLineMerger:
-    """Holds each line for a moment and prints equal lines once, labelled with their processes: `[1-3,7] text`."""
+    """Holds each line for a moment and prints equal lines once, labeled with their processes: `[1-3,7] text`."""
 
     def __init__(self, print_line: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
         self._print_line = print_line
@@ -51,10 +51,10 @@ class ErrorLineMerger:
                 break
             del self._held[key]
             text, _ = key
-            self._print_line(_labelled_text(text, held))
+            self._print_line(_labeled_text(text, held))
 
 
-def _labelled_text(text: str, held: _HeldLine) -> str:
+def _labeled_text(text: str, held: _HeldLine) -> str:
     sources = [*([format_ranges(held.processes)] if held.processes else []), *held.hosts]
     source_count = max(1, len(held.processes) + len(held.hosts))
     repeats = f" ({held.count} times)" if held.count > source_count else ""

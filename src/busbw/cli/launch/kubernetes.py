@@ -187,7 +187,7 @@ def kubernetes(
 
 
 def _parse_amount(text: str, example: str) -> tuple[str, str]:
-    """Parses NAME=AMOUNT, with an example for the error message."""
+    """Parses NAME=AMOUNT. `example` is a valid option for the error message."""
     name, amount = parse_pair(text, example)
     parse_quantity(amount)  # raises an error if invalid
     return name, amount

@@ -105,7 +105,7 @@ def mpirun(
 def _rendezvous(
     job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None
 ) -> str:
-    """Returns the URL at which the processes find process 0."""
+    """Returns the URL by which the processes find process 0: its address, or a folder in the shared one."""
     if folder is not None:
         return f"file://{folder.absolute()}/{job.name}"
     address = address or root_address_by_name(hosts, hosts[0].address)

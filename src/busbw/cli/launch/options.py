@@ -197,7 +197,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _refuse_empty_values(context: click.Context) -> None:
-    """Refuses empty values of options. They come from unset shell variables, and options would differ in their effect.
+    """Refuses empty values of options, which come from unset shell variables. Options would differ in their meaning.
 
     Raises:
         UsageError: An option has an empty value.
@@ -217,7 +217,7 @@ def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the words unchanged.
 
     Raises:
-        UsageError: A word is an option of the launcher. The engine would refuse or interpret it differently.
+        UsageError: A word is an option of the launcher. The engine would refuse it or interpret it differently.
     """
     context = click.get_current_context()
     launcher_options = {

@@ -161,7 +161,7 @@ def slurm(
         nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
         names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:node_count]
         hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=default_processes)
-        order = () if hosts else tuple(nodes_by_switch)  # for the nodes that Slurm will choose
+        order = () if hosts else tuple(nodes_by_switch)  # Slurm chooses the nodes later
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):

@@ -31,7 +31,7 @@ def folder_option(command: Command) -> Command:
 
 
 def quadruples_option(help_text: str) -> Callable[[Command], Command]:
-    """Adds `--max-quadruples` to a command, as `max_quadruples`."""
+    """Returns a decorator that adds `--max-quadruples` to a command, as `max_quadruples`."""
     option = click.option(
         "--max-quadruples",
         type=click.IntRange(min=FIRST_LOOK),

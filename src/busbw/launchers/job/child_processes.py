@@ -1,8 +1,9 @@
 """Child processes of a launcher: starts them, reads their pipes, forwards signals and collects exit codes.
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
-the program itself. If a rank is lost, its command fails, and the others get a grace period to end by themselves
-(`_end_overdue`). Then they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` decides the job's exit code.
+the program itself. If a rank is lost, its command fails, and the others get the grace period of the policy to end by
+themselves (`_end_overdue`). Then they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` decides the
+job's exit code.
 """
 
 import ctypes
@@ -165,7 +166,7 @@ class ChildProcesses:
         reads_stderr = self._callbacks is not None and self._callbacks.on_error is not None
         try:
             with warnings.catch_warnings():
-                # Python warns of fork with threads, which numerical libraries start. It endangers only code with locks.
+                # Python warns of forks with threads, which numerical libraries start. `preexec_fn` takes no lock.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process = subprocess.Popen(
                     command.words,
@@ -190,7 +191,7 @@ class ChildProcesses:
                 self._selector.register(pipe, selectors.EVENT_READ, child)
 
     def wait_for_slot(self, max_connecting: int) -> None:
-        """Waits until fewer than `max_connecting` commands lack output, or until a signal arrives."""
+        """Waits until fewer than `max_connecting` commands are connecting, or until a signal arrives."""
         while not self._received_signals and sum(child.is_connecting() for child in self._children) >= max_connecting:
             self._read(_BACKLOG_TICK_S)
             if self._callbacks:
@@ -201,7 +202,7 @@ class ChildProcesses:
             self._end_at_s = monotonic() + self._policy.limit_s
 
     def run_to_end(self) -> None:
-        """Forwards output and signals until all commands have ended and their pipes are empty."""
+        """Forwards output and signals until all commands have ended and their pipes are closed, at most 1 s later."""
         drain_until_s: float | None = None
         while True:
             self._forward_signals()

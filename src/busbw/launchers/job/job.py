@@ -116,7 +116,7 @@ class Command:
     stdin: str | None = field(default=None, repr=False)
     """Input of the command. The pipe stays open until the command ends, so that the command notices if we die."""
     process: int | str | None = None
-    """Label of the command's stderr: its process number, or the host of its processes."""
+    """Label of the command's stderr: its process number, or the host of its processes. None: no label."""
     interrupt: str | int | None = None
     """Interrupts the command instead of the received signal: text for stdin, or another signal. None: that signal."""
 

@@ -1,7 +1,7 @@
 """Runs the commands of a launcher to their end, and decides the exit code of the job.
 
 All launchers start programs, forward signals and read pipes through this module; `child_processes` does the work. If a
-rank is killed, its command fails, and the other commands get a grace period (`GRACE_S`).
+rank is killed, its command fails, and the others get the grace period of the policy, usually `GRACE_S`.
 """
 
 import os

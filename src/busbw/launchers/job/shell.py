@@ -1,4 +1,4 @@
-"""Pieces of POSIX shell that launchers run on other machines, as lists of script lines."""
+"""Pieces of POSIX shell that launchers run on the machines of the ranks, as lists of script lines."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,21 @@ def find_program(programs: Sequence[str]) -> list[str]:
     return ["program=", f'for each in {candidates}; do [ -n "$program" ] || program=$(command -v "$each"); done']
 
 
-def run_forwarding_signals(command: str, signals: Mapping[str, str], *, absorbed: str = "") -> list[str]:
+def run_forwarding_signals(command: str, signals: Mapping[str, str], *, caught_only: str = "") -> list[str]:
     """Returns lines that run a command in the background, forward signals to it, and set `code` to its exit code.
 
-    A signal makes `wait` return before the command has ended. The shell may also have reaped the command already, so
-    its process ID proves nothing. Therefore the lines call `wait` once more after each signal. A `wait` for a reaped
-    command returns 127, or -1 in some cases in bash; both are ignored.
+    A signal makes `wait` return early. After such a return the command may be running or may have ended. Its process ID
+    proves nothing, because it may be free or reused. So the loop calls `wait` again whenever a signal arrived during
+    the last call. If an earlier call has collected the exit code, `wait` returns 127, or -1 in some cases in bash. Both
+    are ignored, but `code` remains 127 if no call returns another value.
 
     Args:
         command: Shell words to run.
-        signals: Signals of the shell (one name or several), each with the signal to send to the command.
-        absorbed: Names of signals that the shell catches and does not forward.
+        signals: Maps the signals that the shell receives (one name or several) to the one that the command gets.
+        caught_only: Names of signals that the shell catches and does not forward.
     """
     start = [
-        *([f"trap again=yes {absorbed}"] if absorbed else []),
+        *([f"trap again=yes {caught_only}"] if caught_only else []),
         f"{command} & pid=$!",
         *(f"trap 'again=yes; kill -{sent} $pid 2>/dev/null' {caught}" for caught, sent in signals.items()),
     ]

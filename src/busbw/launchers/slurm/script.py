@@ -30,7 +30,7 @@ _SRUN_TASK_WRAPPER = (
         [
             "trap '' USR1 USR2",
             _STDOUT_OF_PROCESS_0,
-            *shell.run_forwarding_signals('"$@"', {"USR1": "INT", "USR2": "KILL"}, absorbed="INT TERM HUP"),
+            *shell.run_forwarding_signals('"$@"', {"USR1": "INT", "USR2": "KILL"}, caught_only="INT TERM HUP"),
             "exit $code",
         ]
     ),
