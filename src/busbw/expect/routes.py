@@ -150,7 +150,7 @@ def _step_between_domains_us(algorithm: str, protocol: Protocol, system: System)
 
 
 def _ll_cap_gbps(system: System, domains: int) -> dict[Protocol, float]:
-    """Returns the maximum busbw of LL. Empty if NCCL knows none for the GPU generation."""
+    """Returns the maximum busbw of LL. Empty if NCCL has none for the GPU generation."""
     caps_gbps = _LL_CAP_GBPS.get(system.generation)
     return {"LL": caps_gbps[min(domains, 3) - 1]} if caps_gbps else {}
 
