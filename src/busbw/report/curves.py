@@ -24,7 +24,7 @@ _SAMPLE_WIDTH = 34.0
 
 @dataclass(frozen=True)
 class Curve:
-    """One measured curve."""
+    """One measured curve, or the curve of a reference."""
 
     label: str
     points: Mapping[int, float]
