@@ -128,14 +128,17 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
 
 
 def bandwidth_correction(route: str, protocol: Protocol, size_bytes: int) -> float:
-    """Factor that NCCL applies to a route's bandwidth at medium sizes."""
+    """Factor that NCCL applies to the bandwidth of a tree at medium sizes; 1 for other routes."""
     factors = _TREE_CORRECTION[protocol]
     index = max(size_bytes, 64).bit_length() - 7  # 64 B has index 0
     return factors[index] if route == "Tree" and index < len(factors) else 1.0
 
 
 def _usable_protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, ...]:
-    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee."""
+    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee.
+
+    The model assumes LL128 only for NVIDIA GPUs.
+    """
     has_ll128 = system.generation not in ("cdna", "host") and (fabric is None or fabric.kind == "NVLink")
     return tuple(protocol for protocol in _PROTOCOLS if has_ll128 or protocol != "LL128")
 

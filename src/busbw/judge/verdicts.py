@@ -73,7 +73,7 @@ def judge(
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
-    """Counts the refused rows after the start of each table, by its first line. Earlier ones count for the first table."""
+    """Counts the refused rows after each table's start, by its first line. Earlier ones count for the first table."""
     first_lines = sorted(table.first_line for table in log.tables)
     if not first_lines:
         return Counter()

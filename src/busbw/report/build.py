@@ -131,7 +131,7 @@ def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
     try:
         return comparison_section(compare_variants(log), anchor)
     except UsageError:
-        return None  # the variants have no size in common
+        return None  # not comparable, for example because no size is common
 
 
 def _log_section(
