@@ -25,14 +25,15 @@ from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
 
 RESOLUTION = 0.05
-"""Default for the smallest relative change that matters: 5 %."""
+"""Default for the largest relative difference that is SAME: 5 %."""
 
 
 def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: Placement | None = None) -> Comparison:
     """Compares B against A, row by row within each configuration.
 
     Raises:
-        UsageError: The logs have no row in common, or one lacks a property for which the other has several values.
+        UsageError: A log has several variants, the logs have no row in common, or one does not state a property for
+            which the other has several values.
     """
     for side, log in (("A", a), ("B", b)):
         variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
@@ -62,11 +63,12 @@ def compare_variants(
     Args:
         log: The log.
         names: Variants for A and B; '#1' is the log's first table. None to compare the only two variants.
-        resolution: Smallest relative change that matters.
+        resolution: Largest relative difference that is SAME.
         placement: Placement to compare; None for all.
 
     Raises:
-        UsageError: `names` is None and the log does not have two variants, or a name is unknown or given twice.
+        UsageError: `names` is None and the log does not have two variants, a name is unknown or given twice, or the
+            variants have no row in common.
     """
     tables_by_name = _tables_by_variant(log)
     variants = [name for name in tables_by_name if not name.startswith("#")]

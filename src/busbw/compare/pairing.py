@@ -74,7 +74,7 @@ def observations(tables: Iterable[Table]) -> Observations:
 
 
 def _visible_launch_mode(table: Table) -> LaunchMode | None:
-    """Returns the launch mode. None if the log does not state it, or if a CUDA graph hides launching."""
+    """Returns the launch mode. None if a CUDA graph hides launching, or the log does not state the GPUs per thread."""
     launch_mode = launch_mode_of(table)
     is_visible = launch_mode == "host" or (table.gpus_per_thread and launch_mode != "graph")
     return launch_mode if is_visible else None

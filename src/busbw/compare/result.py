@@ -16,7 +16,7 @@ class ChangeVerdict(str, Enum):
     """Verdict on B against A at one size."""
 
     SAME = "SAME"
-    """Any difference is smaller than the stated resolution."""
+    """No change is visible, and any difference is at most the stated resolution."""
     FASTER = "FASTER"
     """B is faster, and a neighbor agrees if there is one."""
     SLOWER = "SLOWER"
@@ -31,11 +31,11 @@ interleaved blocks (`busbw ab`), whole runs, stretches of consecutive iterations
 
 
 TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
-"""Field of `SideFigures` that is compared. Bandwidths stand for the time that they are computed from."""
+"""Field of `SideFigures` that is compared. A bandwidth replaces a time that is unknown or printed less precisely."""
 
 
 class PointKey(Struct, kw_only=True, frozen=True, order=True):
-    """A point: one size of one configuration and placement. None: unknown or not applicable on both sides."""
+    """A point: one size of one configuration and placement. None: not stated or not applicable."""
 
     collective: str | None
     dtype: str | None = None
@@ -60,16 +60,16 @@ class Side(Struct, kw_only=True, frozen=True):
 
 
 class SideFigures(Struct, kw_only=True, frozen=True):
-    """Figures of one side at one point, as the log states them. Each is the median over the runs."""
+    """Figures of one side at one point. Times and bandwidths are medians over the runs and their cycles."""
 
     time_us: float | None = None
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     median_us: float | None = None
-    """Median over iterations of the slowest rank's time. None without samples. On GPUs samples may be by the device's
-    clock and exclude launch time, so this field is not compared if device times are known."""
+    """Median over iterations of the slowest rank's time. None unless all runs have samples. On GPUs samples may be by
+    the device's clock and exclude launch time, so this field is not compared if device times are known."""
     device_time_us: float | None = None
-    """Median of the device times over the runs. None if unknown."""
+    """Time of an operation if all ranks begin together. None if unknown."""
     samples: int = 0
     """Number of iterations with samples; 0 if only means are known."""
     runs: int = 1
@@ -87,7 +87,8 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     speedup: float | None = None
     """B's speed over A's. None without a common figure."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of the speed-up at the level of `Comparison.level_text`. None if only means are known."""
+    """Confidence interval of the speed-up at the level of `Comparison.level_text`. None for the basis `means`, or if it
+    is too wide."""
     rounding: tuple[float, float] | None = None
     """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
@@ -106,7 +107,9 @@ class Difference(Struct, kw_only=True, frozen=True):
     """A setting that differs between the sides."""
 
     what: str
+    """Name of the setting."""
     a: str | None
+    """Value on side A. None if not stated."""
     b: str | None
 
 
@@ -118,11 +121,11 @@ class Comparison(Struct, kw_only=True, frozen=True):
     results: tuple[SizeResult, ...]
     """Ordered by collective, type, placement and size."""
     resolution: float
-    """Smallest relative change that matters: 0.05 is 5 %."""
+    """Largest relative difference that is SAME: 0.05 is 5 %."""
     method: tuple[str, ...]
     """Sentences on how the intervals are computed and on their assumptions."""
     level_text: str
-    """Confidence level of the intervals: '99 % for all sizes together'."""
+    """Confidence level of the intervals: '99 % for all sizes together', or 'no intervals'."""
     wrong_data: tuple[str, ...] = ()
     """Sentences about wrong data on either side. Show them first."""
     warnings: tuple[str, ...] = ()

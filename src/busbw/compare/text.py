@@ -48,7 +48,7 @@ def render(comparison: Comparison, *, width: int) -> list[Text]:
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """Returns one sentence for each verdict and configuration, and one on the speed-ups that the log states."""
+    """Returns a sentence for each verdict of each configuration, and one on the speed-ups that the log states."""
     sentences = []
     for verdict in ChangeVerdict:
         for title, results_of_title in groupby(comparison.results, key=_table_title):

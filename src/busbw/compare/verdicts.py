@@ -4,11 +4,13 @@ A point is one size of one configuration, with one or two times: device time and
 `judge_points` finds these facts, from which `_decide_verdict` decides:
 
 1. the evidence (`_find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
-2. the threshold (`_change_threshold`): the smallest relative change that counts,
-3. the direction of a change beyond the threshold (`_find_direction`), which a neighboring size must confirm.
+2. the threshold (`_change_threshold`): the relative change that must be exceeded if a side has few runs,
+3. the direction of the change (`_find_direction`), which a neighboring size must confirm.
 
-Run-to-run variation is the chance difference between two runs of the same command. If a side has few runs, they cannot
-show it, so the threshold includes a value from earlier measurements.
+With MIN_RUNS runs per side the interval alone decides: even a change below the resolution is FASTER or SLOWER.
+
+Run-to-run variation is the chance difference between two runs of the same command. Few runs cannot show it, so the
+threshold includes a value from earlier measurements.
 """
 
 import math
@@ -29,7 +31,7 @@ from busbw.statistics.run_variation import VARIATIONS
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
-"""Probability that at least one time is called changed although none is. It is shared equally by all times."""
+"""Probability that at least one interval excludes 1 although no time has changed. All times share it equally."""
 MIN_RUNS = 4
 """Minimum number of runs per side for a verdict from the runs' own variation. Cycles of one run count as one run.
 
@@ -40,7 +42,7 @@ _MIN_RUNS_FOR_INTERVAL = 3
 
 _VariationLimits = tuple[tuple[float, float], ...]
 """Run-to-run variation by size: (largest size in bytes, relative difference up to this size), smallest size first."""
-_VARIATION_WITHOUT_LAUNCHING: _VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
+_DEFAULT_VARIATION: _VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
 """Run-to-run variation of device times, and of times with an unknown launch mode: 20 % up to 8 KiB, 10 % up to 1 MiB.
 
 docs/comparison.md has the source; `statistics.run_variation` has the variation of times that include launching. For
@@ -50,14 +52,14 @@ _MAX_HALF_WIDTH = math.log(1000)
 """Maximum half-width of an interval, as a logarithm: a factor of 1000. Wider intervals are not shown."""
 
 _PRINTED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
-"""Figures that any log prints. Without samples the most precise one is compared."""
+"""Figures that logs print. Without samples the most precise one is compared."""
 
 
 _Observations = list[Observation]
 
 
 @dataclass(frozen=True)
-class _ComparedTime:
+class _TimeComparison:
     """One kind of time at one point, with the observations of both sides."""
 
     point: PointKey
@@ -71,7 +73,7 @@ class _ComparedTime:
         """Run-to-run variation: the maximum over the launch modes of both sides."""
         launch_modes = {observation.launch_mode for observation in (*self.a, *self.b) if observation.launch_mode}
         if self.is_device or not launch_modes:
-            return _VARIATION_WITHOUT_LAUNCHING
+            return _DEFAULT_VARIATION
         largest_factor, up_to_bytes = max(
             (VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in launch_modes
         )
@@ -94,8 +96,8 @@ class _Evidence:
     rounding: tuple[float, float] | None
     """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
-    must_exceed_variation: bool = True
-    """True if a change counts only beyond the run-to-run variation, because the runs are too few to show it."""
+    needs_variation_threshold: bool = True
+    """True if a change counts only beyond the threshold, because the runs are too few to show their variation."""
     spread: float = 0.0
     """Relative spread of the iterations of the side that varies more. Only for the basis `iterations`."""
     missing_reason: str = ""
@@ -114,23 +116,24 @@ def judge_points(
     Args:
         points: Points that both sides have.
         sides: Observations of A and B for each point.
-        resolution: Smallest relative change that matters.
+        resolution: Largest relative difference that is SAME, and minimum of the threshold with few runs.
         has_claims: True if the speed-ups that B's rows state are relative to this A.
     """
-    times = _list_compared_times(points, sides)
-    alpha = FAMILY_ALPHA / max(1, len(times))
-    all_evidence = [_find_evidence(time, alpha) for time in times]
+    comparisons = _list_comparisons(points, sides)
+    alpha = FAMILY_ALPHA / max(1, len(comparisons))
+    all_evidence = [_find_evidence(comparison, alpha) for comparison in comparisons]
     thresholds = [
-        _change_threshold(time, evidence, resolution) for time, evidence in zip(times, all_evidence, strict=True)
+        _change_threshold(comparison, evidence, resolution)
+        for comparison, evidence in zip(comparisons, all_evidence, strict=True)
     ]
     directions = [
         _find_direction(evidence, threshold) for evidence, threshold in zip(all_evidence, thresholds, strict=True)
     ]
-    confirmed, without_neighbors = _compare_neighbors(times, directions)
-    claims = [_claimed_speedup(time.b) if has_claims else None for time in times]
+    confirmed, without_neighbors = _compare_neighbors(comparisons, directions)
+    claims = [_claimed_speedup(comparison.b) if has_claims else None for comparison in comparisons]
     decimals = max((_decimal_count(claim) for claim in claims if claim is not None), default=0)
     results = []
-    for index, (evidence, time) in enumerate(zip(all_evidence, times, strict=True)):
+    for index, (evidence, comparison) in enumerate(zip(all_evidence, comparisons, strict=True)):
         verdict, reason = _decide_verdict(
             evidence,
             directions[index],
@@ -142,9 +145,9 @@ def judge_points(
         claim = claims[index]
         results.append(
             SizeResult(
-                point=time.point,
-                a=side_figures([observation.figure for observation in time.a], runs=run_count(time.a)),
-                b=side_figures([observation.figure for observation in time.b], runs=run_count(time.b)),
+                point=comparison.point,
+                a=side_figures([observation.figure for observation in comparison.a], runs=run_count(comparison.a)),
+                b=side_figures([observation.figure for observation in comparison.b], runs=run_count(comparison.b)),
                 speedup=evidence.speedup,
                 interval=_ratios_from_logarithms(evidence.interval),
                 rounding=evidence.rounding,
@@ -159,35 +162,39 @@ def judge_points(
     return results
 
 
-def _list_compared_times(
+def _list_comparisons(
     points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]]
-) -> list[_ComparedTime]:
+) -> list[_TimeComparison]:
     """Lists the times to compare. For each configuration: the device times of all sizes, then the program times."""
-    times: list[_ComparedTime] = []
+    comparisons: list[_TimeComparison] = []
     pairs = zip(points, sides, strict=True)
     for _, configuration in groupby(pairs, key=lambda pair: msgspec.structs.replace(pair[0], size_bytes=0)):
-        program_times = [_ComparedTime(point, a, b, is_device=False) for point, (a, b) in configuration]
-        times += [
-            _ComparedTime(time.point, time.a, time.b, is_device=True)
-            for time in program_times
-            if have_device_times(time.figures)
+        program_comparisons = [_TimeComparison(point, a, b, is_device=False) for point, (a, b) in configuration]
+        comparisons += [
+            _TimeComparison(comparison.point, comparison.a, comparison.b, is_device=True)
+            for comparison in program_comparisons
+            if have_device_times(comparison.figures)
         ]
-        times += program_times
-    return times
+        comparisons += program_comparisons
+    return comparisons
 
 
 def thresholds_text(
     points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]], resolution: float
 ) -> str:
     """Text of the thresholds with few runs per side: "20 % up to 8 KiB, ... and 5 % above"."""
-    times = _list_compared_times(points, sides)
-    device = dict.fromkeys(_threshold_text(time.run_variation, resolution) for time in times if time.is_device)
-    program = dict.fromkeys(_threshold_text(time.run_variation, resolution) for time in times if not time.is_device)
+    comparisons = _list_comparisons(points, sides)
+    device = dict.fromkeys(
+        _threshold_text(comparison.run_variation, resolution) for comparison in comparisons if comparison.is_device
+    )
+    program = dict.fromkeys(
+        _threshold_text(comparison.run_variation, resolution) for comparison in comparisons if not comparison.is_device
+    )
     return f"{' or '.join(device)} (device time), {' or '.join(program)} (time)" if device else " or ".join(program)
 
 
 def _threshold_text(variation: _VariationLimits, resolution: float) -> str:
-    if math.isinf(variation[0][0]):
+    if math.isinf(variation[0][0]):  # only the host backend has one value for all sizes
         return f"a factor of {1 + variation[0][1]:g} (host backend)"
     texts = [
         f"{change * 100:g} % up to {size_text(int(size_bytes))}"
@@ -198,39 +205,41 @@ def _threshold_text(variation: _VariationLimits, resolution: float) -> str:
     return f"{', '.join(texts)} and {percent} above" if texts else percent
 
 
-def _change_threshold(time: _ComparedTime, evidence: _Evidence, resolution: float) -> float:
-    """Returns the smallest relative change that counts at this point.
+def _change_threshold(comparison: _TimeComparison, evidence: _Evidence, resolution: float) -> float:
+    """Returns the relative change that a change must exceed if a side has few runs.
 
-    With few runs it is the largest of resolution, run-to-run variation and spread of the iterations. Large variation
-    within a run suggests large variation between runs.
+    It is the largest of resolution, run-to-run variation and spread of the iterations: large variation within a run
+    suggests large variation between runs. With MIN_RUNS runs it is the resolution, and the direction ignores it.
     """
-    if not evidence.must_exceed_variation:
+    if not evidence.needs_variation_threshold:
         return resolution
-    variations = (variation for up_to_bytes, variation in time.run_variation if time.point.size_bytes <= up_to_bytes)
+    variations = (
+        variation for up_to_bytes, variation in comparison.run_variation if comparison.point.size_bytes <= up_to_bytes
+    )
     return max(resolution, next(variations, 0.0), evidence.spread)
 
 
-def _find_evidence(time: _ComparedTime, alpha: float) -> _Evidence:
+def _find_evidence(comparison: _TimeComparison, alpha: float) -> _Evidence:
     """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
-    quantity: TimeQuantity = "device_time_us" if time.is_device else program_time(time.figures)
-    evidence = _evidence_from_runs(time, quantity, alpha)
+    quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.figures)
+    evidence = _evidence_from_runs(comparison, quantity, alpha)
     if evidence is None and quantity != "time_us":  # samples do not describe `time_us`, see `program_time`
-        evidence = _evidence_from_iterations(time, quantity, alpha)
+        evidence = _evidence_from_iterations(comparison, quantity, alpha)
     if evidence is None:
-        quantities = (quantity,) if have_device_times(time.figures) else _PRINTED_QUANTITIES
-        evidence = _evidence_from_means(time.a, time.b, quantities)
+        quantities = (quantity,) if have_device_times(comparison.figures) else _PRINTED_QUANTITIES
+        evidence = _evidence_from_means(comparison.a, comparison.b, quantities)
     return evidence
 
 
-def _evidence_from_runs(time: _ComparedTime, quantity: TimeQuantity, alpha: float) -> _Evidence | None:
+def _evidence_from_runs(comparison: _TimeComparison, quantity: TimeQuantity, alpha: float) -> _Evidence | None:
     """Compares the runs of both sides. None if a side has too few runs or a time is missing."""
-    runs = min(run_count(time.a), run_count(time.b))
+    runs = min(run_count(comparison.a), run_count(comparison.b))
     if runs < _MIN_RUNS_FOR_INTERVAL:
         return None
-    times_a, times_b = _median_per_run(time.a, quantity), _median_per_run(time.b, quantity)
+    times_a, times_b = _median_per_run(comparison.a, quantity), _median_per_run(comparison.b, quantity)
     if not times_a or not times_b:
         return None
-    rounding_error = _rounding_error(time, quantity)
+    rounding_error = _rounding_error(comparison, quantity)
     interval = stats.mean_difference(
         stats.run_summary(times_a, rounding_error), stats.run_summary(times_b, rounding_error), alpha=alpha
     )
@@ -240,18 +249,18 @@ def _evidence_from_runs(time: _ComparedTime, quantity: TimeQuantity, alpha: floa
         interval=_drop_wide_interval(interval),
         rounding=None,
         compared=quantity,
-        must_exceed_variation=runs < MIN_RUNS,
+        needs_variation_threshold=runs < MIN_RUNS,
     )
 
 
-def _evidence_from_iterations(time: _ComparedTime, quantity: TimeQuantity, alpha: float) -> _Evidence | None:
+def _evidence_from_iterations(comparison: _TimeComparison, quantity: TimeQuantity, alpha: float) -> _Evidence | None:
     """Compares the iterations of both sides by stretches. None if a side has too few samples."""
-    iterations_a, iterations_b = _summarize_iterations(time.a), _summarize_iterations(time.b)
+    iterations_a, iterations_b = _summarize_iterations(comparison.a), _summarize_iterations(comparison.b)
     if not iterations_a or not iterations_b:
         return None
     interval = stats.mean_difference(iterations_a, iterations_b, alpha=alpha)
-    if time.is_device:
-        interval = _center_on_device_times(interval, time)
+    if comparison.is_device:
+        interval = _center_on_device_times(interval, comparison)
     return _Evidence(
         basis="iterations",
         speedup=math.exp(interval.estimate),
@@ -262,9 +271,12 @@ def _evidence_from_iterations(time: _ComparedTime, quantity: TimeQuantity, alpha
     )
 
 
-def _center_on_device_times(interval: stats.Interval, time: _ComparedTime) -> stats.Interval:
-    """Moves the interval of the samples to the ratio of the device times, which vary at most as much as the samples."""
-    a_us, b_us = (median(observation.figure.device_time_us or 1.0 for observation in side) for side in (time.a, time.b))
+def _center_on_device_times(interval: stats.Interval, comparison: _TimeComparison) -> stats.Interval:
+    """Moves the interval of the samples to the ratio of the device times. They are assumed to vary no more."""
+    a_us, b_us = (
+        median(observation.figure.device_time_us or 1.0 for observation in side)
+        for side in (comparison.a, comparison.b)
+    )
     estimate = math.log(a_us / b_us)
     shift = estimate - interval.estimate
     return stats.Interval(estimate, interval.low + shift, interval.high + shift)
@@ -289,12 +301,12 @@ def _median_per_run(observations: _Observations, quantity: TimeQuantity) -> list
     return [median(value for value in cycle_values if value) for cycle_values in values_by_run.values()]
 
 
-def _rounding_error(time: _ComparedTime, quantity: TimeQuantity) -> float:
-    """Half of the last printed digit, in the unit of the quantity.
+def _rounding_error(comparison: _TimeComparison, quantity: TimeQuantity) -> float:
+    """Half of one unit in the last printed place, in the unit of the quantity.
 
     Reading drops trailing zeros, so the figure with the most digits decides.
     """
-    values = (value_of(figure, quantity) for figure in time.figures)
+    values = (value_of(figure, quantity) for figure in comparison.figures)
     return min(stats.half_digit(value) for value in values if value)
 
 
@@ -355,10 +367,13 @@ def _rounding_width(evidence: _Evidence) -> float:
 
 
 def _find_direction(evidence: _Evidence, threshold: float) -> int:
-    """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither."""
+    """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither.
+
+    The threshold counts only if the evidence needs it.
+    """
     log_threshold = math.log1p(threshold)
     if evidence.interval is not None:
-        if evidence.must_exceed_variation and abs(evidence.interval.estimate) <= log_threshold:
+        if evidence.needs_variation_threshold and abs(evidence.interval.estimate) <= log_threshold:
             return 0
         return _sign_of_range(evidence.interval.low, evidence.interval.high, 0.0)
     if evidence.rounding is not None:
@@ -374,18 +389,18 @@ def _sign_of_range(low: float, high: float, threshold: float) -> int:
     return -1 if high < -threshold else 0
 
 
-def _compare_neighbors(times: Sequence[_ComparedTime], directions: Sequence[int]) -> tuple[set[int], set[int]]:
+def _compare_neighbors(comparisons: Sequence[_TimeComparison], directions: Sequence[int]) -> tuple[set[int], set[int]]:
     """Returns the indices of times that a neighboring size confirms, and of times without a neighboring size."""
     neighbors = []
     for is_device in (True, False):
-        indices = [index for index, time in enumerate(times) if time.is_device is is_device]
+        indices = [index for index, comparison in enumerate(comparisons) if comparison.is_device is is_device]
         neighbors += [
             (indices[smaller], indices[larger])
-            for smaller, larger in adjacent_sizes([times[index].point for index in indices])
+            for smaller, larger in adjacent_sizes([comparisons[index].point for index in indices])
         ]
     # The product of two directions is 1 if both are faster or both are slower.
     confirmed = {index for pair in neighbors if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
-    return confirmed, set(range(len(times))) - {index for pair in neighbors for index in pair}
+    return confirmed, set(range(len(comparisons))) - {index for pair in neighbors for index in pair}
 
 
 def _decide_verdict(
@@ -395,9 +410,9 @@ def _decide_verdict(
 
     Args:
         evidence: Speed-up of the time.
-        direction: Change beyond the threshold: 1 faster, -1 slower, 0 neither.
-        resolution: Smallest relative change that matters.
-        threshold: Smallest relative change that counts, at least the resolution.
+        direction: Result of `_find_direction`.
+        resolution: Largest relative difference that is SAME.
+        threshold: Result of `_change_threshold`, at least the resolution.
         is_confirmed: True if a neighboring size changes in the same direction.
         has_neighbors: True if there is a neighboring size.
     """
@@ -406,7 +421,7 @@ def _decide_verdict(
         return ChangeVerdict.UNCLEAR, f"{evidence.missing_reason}."
     if direction:
         verdict = ChangeVerdict.FASTER if direction > 0 else ChangeVerdict.SLOWER
-        finding = f"beyond {threshold_text}" if evidence.must_exceed_variation else "the interval excludes 1"
+        finding = f"beyond {threshold_text}" if evidence.needs_variation_threshold else "the interval excludes 1"
         if is_confirmed:
             return verdict, f"{finding}, and a neighbor agrees."
         if not has_neighbors:
@@ -421,13 +436,13 @@ def _decide_verdict(
         return ChangeVerdict.UNCLEAR, "the times vary too much for an interval: measure more."
     log_resolution = math.log1p(resolution)
     if -log_resolution <= evidence.interval.low and evidence.interval.high <= log_resolution:
-        if evidence.must_exceed_variation and threshold > resolution:
+        if evidence.needs_variation_threshold and threshold > resolution:
             return (
                 ChangeVerdict.UNCLEAR,
                 f"no difference in these runs, but runs may differ by {threshold_text} by chance: measure more runs.",
             )
         return ChangeVerdict.SAME, f"no difference as large as {resolution_text}."
-    if evidence.must_exceed_variation and evidence.interval.excludes_zero:
+    if evidence.needs_variation_threshold and evidence.interval.excludes_zero:
         return ChangeVerdict.UNCLEAR, f"the difference is below the {threshold_text} that runs may differ by chance."
     return (
         ChangeVerdict.UNCLEAR,

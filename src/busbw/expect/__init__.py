@@ -1,4 +1,7 @@
-"""Expectations for a healthy system: busbw and time per size, each with a range, and the link that limits them."""
+"""Expectations for a healthy system: time and busbw per size, with ranges, and which link limits each size.
+
+`expect` (predict.py) computes an expectation. `from_log.py` derives its scenario and system from a log.
+"""
 
 from busbw.expect.from_log import NetworkNics, estimator, hosts_of, network_nics_finder, scenario_of, system_of
 from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics

@@ -56,7 +56,7 @@ def _text_after_device(title: str, system: System) -> str:
 
 
 def hosts_of(table: Table, row: Row) -> Counter[str]:
-    """Counts the ranks of a row's group on each host. The order is that of the device list."""
+    """Counts the ranks of a row's group on each host, in the order of the device list. Empty without such a list."""
     return Counter(rank.host for rank in table.rank_list if rank.group == row.group and rank.host)
 
 

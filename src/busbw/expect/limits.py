@@ -18,12 +18,12 @@ def domain_ranks(scenario: Scenario, system: System) -> int:
 
 
 def domain_count(scenario: Scenario, system: System) -> int:
-    """Number of domains that the ranks occupy; `nodes` in an expectation."""
+    """Number of domains that the ranks occupy; `Expectation.nodes`."""
     return -(-scenario.ranks // domain_ranks(scenario, system))  # rounded up
 
 
 def fastest_fabric(ranks: int, system: System) -> Fabric | None:
-    """Returns the fastest fabric that joins this number of ranks. None if no fabric does."""
+    """Returns the fastest fabric that joins this number of ranks of a domain. None if no fabric does."""
     return next((fabric for fabric in system.fabrics if fabric.most_ranks >= ranks), None)
 
 

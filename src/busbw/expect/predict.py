@@ -15,10 +15,10 @@ from busbw.expect.types import Estimate, Expectation, ExpectedRange, Protocol, R
 from busbw.system import Nics, System
 
 LATENCY_LOW, LATENCY_HIGH = 0.5, 2.5
-"""Factors on the latency of the model: lower and upper end of the healthy range.
+"""Factors on the latency of the model, for the lower and the upper end of the healthy range.
 
-Launching each operation from the CPU doubles the device's time (4 x H200: 20 us against 9 us), and registered buffers
-halve it (4.3 us). Both are healthy."""
+At small sizes, launching each operation from the CPU doubles the device's time (4 x H200: 20 us against 9 us), and
+registered buffers halve it (4.3 us). Both are healthy."""
 LATENCY_SOURCE = "4 x H200: 9 us in a CUDA graph, 20 us launched one by one, 4.3 us with registered buffers"
 """Source of both factors."""
 

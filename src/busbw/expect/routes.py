@@ -128,14 +128,17 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
 
 
 def bandwidth_correction(route: str, protocol: Protocol, size_bytes: int) -> float:
-    """Factor that NCCL applies to a route's bandwidth at medium sizes."""
+    """Factor that NCCL applies to the bandwidth of a tree at medium sizes; 1 for other routes."""
     factors = _TREE_CORRECTION[protocol]
     index = max(size_bytes, 64).bit_length() - 7  # 64 B has index 0
     return factors[index] if route == "Tree" and index < len(factors) else 1.0
 
 
 def _usable_protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, ...]:
-    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee."""
+    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee.
+
+    The model assumes LL128 only for NVIDIA GPUs.
+    """
     has_ll128 = system.generation not in ("cdna", "host") and (fabric is None or fabric.kind == "NVLink")
     return tuple(protocol for protocol in _PROTOCOLS if has_ll128 or protocol != "LL128")
 
@@ -150,7 +153,7 @@ def _step_between_domains_us(algorithm: str, protocol: Protocol, system: System)
 
 
 def _ll_cap_gbps(system: System, domains: int) -> dict[Protocol, float]:
-    """Returns the maximum busbw of LL. Empty if NCCL knows none for the GPU generation."""
+    """Returns the maximum busbw of LL. Empty if NCCL has none for the GPU generation."""
     caps_gbps = _LL_CAP_GBPS.get(system.generation)
     return {"LL": caps_gbps[min(domains, 3) - 1]} if caps_gbps else {}
 

@@ -29,7 +29,7 @@ class Scenario(Struct, kw_only=True, frozen=True):
     gpus_per_thread: int | None = 1
     """Number of GPUs that one thread launches in sequence (-g). 1 in a CUDA graph; None if unknown."""
     algorithm: str | None = None
-    """The only algorithm that NCCL_ALGO allows, in lower case: 'ring', 'tree', 'nvls', 'nvlstree'."""
+    """The only algorithm that NCCL_ALGO allows, in lower case: 'ring', 'tree', 'nvls', 'nvlstree'. None for all."""
 
 
 class Efficiency(Struct, kw_only=True, frozen=True):
@@ -109,7 +109,7 @@ class Estimate(Struct, kw_only=True, frozen=True):
     route: str
     protocol: Protocol
     wire: str
-    """Link type that limits large messages."""
+    """Link type that limits large messages on this route."""
     wire_gbps: float
     """Traffic on that link at the typical busbw."""
 

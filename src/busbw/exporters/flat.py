@@ -17,6 +17,7 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     table: int
     """Number of the table in its log, from 1."""
     line: int
+    """Line of the row in the log."""
     start_time: str | None
     program: str | None
     library: str | None

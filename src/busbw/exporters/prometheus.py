@@ -1,7 +1,7 @@
 """Prometheus text format, for the textfile collector of the node exporter.
 
-A sample is the last value of one figure with these labels. Units are seconds and bytes, by Prometheus' conventions. An
-unknown figure has no sample.
+There is one sample per metric and label set: the last known value. Units are seconds and bytes, by Prometheus'
+conventions. An unknown figure has no sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ _HELP_BY_METRIC = {
     "busbw_run_start_time_seconds": "Start of the run in seconds since 1970.",
 }
 _LABELS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
-"""Fields of a flat row that are labels."""
+"""Fields of a flat row that are labels. Its fields `log` (label `run`) and `table` are labels too."""
 
 _Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """Writes one sample per label set. Of measurements with equal labels (cycles of -N), the last one is written."""
+    """Writes the samples. Of equal metrics and labels (cycles of -N), the last known value is written."""
     samples: dict[str, dict[_Labels, float]] = {metric: {} for metric in _HELP_BY_METRIC}
     for metric, labels, value in (*_run_samples(logs), *_measurement_samples(logs)):
         samples[metric][labels] = value

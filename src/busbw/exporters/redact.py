@@ -19,7 +19,8 @@ _PATH = re.compile(
     r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
     r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
 )
-# Anchored at the beginning of a word, because a search from each letter of a long word takes quadratic time.
+# Accounts and mail addresses, name@host. Anchored at the beginning of a word, because a search from each letter of a
+# long word takes quadratic time.
 _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
 # IPv4 and IPv6.
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
@@ -33,6 +34,7 @@ _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR
 _KEPT_VARIABLE = re.compile(r"(?:NCCL|RCCL|UCX|FI|CUDA|HSA|HIP|OMPI_MCA|MSCCL|BUSBW)_")
 """Environment variables that keep their name; their value is replaced. All other variables are removed."""
 
+# Programs of nccl-tests, such as all_reduce_perf.
 _KNOWN_PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf(?:_mpi)?)$")
 _SAFE_ARGUMENT = re.compile(
     r"-{1,2}[a-z][a-z-]*(?:=?\d+[KMGT]?)?|\d+(?:\.\d+)?[KMGT]?|all|sum|prod|max|min|avg|mulsum|in|out|both"

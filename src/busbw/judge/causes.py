@@ -9,7 +9,7 @@ from busbw.expect import Expectation
 from busbw.judge.types import BandVerdict
 
 _MAX_PLATEAU_DIFFERENCE = 0.08
-"""Maximum relative difference of two plateaus that count as equal. Twice as much for PCIe, with typical values only."""
+"""Maximum relative difference of two plateaus that count as equal. Twice as much for PCIe: its values are coarse."""
 
 _MAX_SIMILAR_RATIO = 1.6
 """Maximum ratio of the largest to the smallest extra time, or time ratio, of several sizes that count as equal."""

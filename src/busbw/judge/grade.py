@@ -93,7 +93,7 @@ def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
 
 
 def _count_drops(points: Sequence[SeriesPoint]) -> int:
-    """Counts the sizes that took much less time than the next smaller size. No link explains that."""
+    """Counts the sizes that took much less time than the next smaller size. The speed of a link cannot explain that."""
     drops = 0
     for placement in {point.placement for point in points}:
         times_us = [point.time_us for point in points if point.placement == placement]

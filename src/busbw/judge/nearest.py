@@ -28,7 +28,7 @@ class _Candidate(NamedTuple):
 
 
 def find_nearest_reference(run: Series) -> NearestReference | None:
-    """Returns the most similar of all shipped references. None if no reference has the run's collective."""
+    """Returns the most similar of all shipped measured sweeps. None if none has the run's collective."""
     candidates = [
         _make_candidate(run, name, reference, sweep)
         for name, reference in references().items()
@@ -40,7 +40,7 @@ def find_nearest_reference(run: Series) -> NearestReference | None:
 
 
 def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
-    """Returns the most similar sweep of one reference. None if it does not have the run's collective."""
+    """Returns the most similar sweep of one reference, measured or not. None if none has the run's collective."""
     candidates = [
         _make_candidate(run, name, reference, sweep) for sweep in reference.sweeps if sweep.collective == run.collective
     ]

@@ -35,7 +35,7 @@ class ReferenceComparison(Struct, kw_only=True, frozen=True):
     """Clause on the similarity of reference and expectation, or the reason for missing figures."""
     is_comparable: bool
     figures: tuple[ReferenceFigure, ...] = ()
-    """Figures of the expectation's sizes that the reference covers."""
+    """Figures of the expectation's sizes that the reference covers. Empty if it is not shown."""
 
 
 def compare_with_reference(expectation: Expectation, selection: ReferenceSelection) -> ReferenceComparison:

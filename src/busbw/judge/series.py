@@ -78,7 +78,7 @@ class Series(Struct, kw_only=True, frozen=True):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts of the group that the device list contains."""
+        """Hosts of the row's group. Empty if the log does not list its ranks."""
         return tuple(hosts_of(self.table, self.row))
 
     @property
@@ -152,19 +152,20 @@ def _bus_factor(table: Table, row: Row) -> float | None:
 
 
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
-    """Returns the log's time, or derives it from its bandwidth. None if neither is known."""
+    """Returns the figure's time, or derives it from its bandwidth. None if neither is known."""
     if figure.time_us:
         return figure.time_us
     factor = _bus_factor(table, row)
     if factor and figure.busbw_gbps:
         return row.size_bytes * factor / figure.busbw_gbps / 1e3
+    # The algbw of a hypercube is not bytes / time.
     if figure.algbw_gbps and table.collective_of(row) not in (None, "hypercube"):
         return row.size_bytes / figure.algbw_gbps / 1e3
     return None
 
 
 def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
-    """Returns the log's busbw, or derives it from the time. None if neither is known."""
+    """Returns the figure's busbw, or derives it from its time. None if neither is known."""
     if figure.busbw_gbps is not None:
         return figure.busbw_gbps
     factor, time_us = _bus_factor(table, row), _time_us(table, row, figure)

@@ -76,6 +76,9 @@ class Verdict(Struct, kw_only=True, frozen=True):
     beside: tuple[str, ...] = ()
     """Notes that do not affect the grade, such as the nearest published figure and unchecked rows."""
     fit: Fit | None = None
+    """Latency and bandwidth fitted to one placement. None if no fit is possible."""
     half_bytes: float | None = None
-    """Interpolated size that first reaches half of the maximum busbw. None if already the smallest size does."""
+    """Interpolated size that first reaches half of the maximum busbw. None if already the smallest size does, or if
+    unknown."""
     features: tuple[CurveFeature, ...] = ()
+    """Dips and cliffs of the busbw curve."""

@@ -42,6 +42,7 @@ class ReferenceSelection(Struct, kw_only=True, frozen=True):
     """The reference chosen with `--reference`. All fields empty: judge by the expectation."""
 
     name: str = ""
+    """Name in messages of `reference` or `log`, of which at most one is set."""
     reference: Reference | None = None
     log: Log | None = None
     nearest: bool = False
@@ -72,7 +73,7 @@ def judge(
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
-    """Counts the refused rows that follow the start of each table. Keys are first lines of tables."""
+    """Counts the refused rows after each table's start, by its first line. Earlier ones count for the first table."""
     first_lines = sorted(table.first_line for table in log.tables)
     if not first_lines:
         return Counter()
@@ -199,7 +200,7 @@ def _select_yardstick(
 ) -> tuple[Yardstick | None, list[str], list[str]]:
     """Selects the named reference, the nearest published one, or the expectation.
 
-    Returns the yardstick or None, the reasons for its absence, and notes.
+    Returns the yardstick, the reasons for its absence if it is None, and notes.
     """
     if selection.reference is not None:
         most_similar = find_nearest_sweep(series, selection.name, selection.reference)
@@ -312,7 +313,7 @@ def _notes_on_data(series: Series) -> list[str]:
 
 
 def _analyze_curve(series: Series) -> dict[str, object]:
-    """Returns findings that need no yardstick: fit, half-bandwidth size, dips and cliffs."""
+    """Returns findings that need no yardstick. Fit and half-bandwidth size are those of the first point's placement."""
     factor = bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
     if factor is None or series.ranks == 1 or not series.points:
         return {}
@@ -328,7 +329,7 @@ def _analyze_curve(series: Series) -> dict[str, object]:
 
 
 def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
-    """Keeps the features of both placements. A dip in only one placement is marked as a disturbance."""
+    """Keeps features that both placements have, and dips that only one has, marked as disturbances."""
     if len(features_by_placement) < 2:
         return features_by_placement[0] if features_by_placement else ()
     first, second = (
@@ -388,7 +389,7 @@ def _grade_series(verdict: Verdict, series: Series, yardstick: Yardstick, expect
 
 
 def _impossible_busbw_reason(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
-    """Returns a sentence if the busbw is above all limits of the system. None if it is credible."""
+    """Returns a sentence if the busbw exceeds the highest limit of all routes. None if it is credible."""
     if not expectation.routes:
         return None
     max_limit_gbps = max(route.limit_gbps for route in expectation.routes)

@@ -24,8 +24,8 @@ _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
 
 Two runs of one sweep on 4 x H200, an hour apart, differed by up to 16 % at one size up to 8 KiB, by up to 9 % at larger
-sizes, and by 0.3 % on the plateau. If the variation from launching (`statistics.run_variation`) or the spread of a
-reference is larger, it counts instead.
+sizes, and by 0.3 % on the plateau. If the variation from launching (`statistics.run_variation`), the spread of the
+reference or the difference of its placements is larger, it counts instead.
 """
 
 _MAX_INTERPOLATION_RATIO = 4.0
@@ -41,6 +41,7 @@ class _ReferencePoint(NamedTuple):
     spread: float
     """Relative spread of the reference's own times; 0 if unknown."""
     busbw_gbps: float | None
+    """None if unknown."""
 
 
 class Yardstick(Struct, kw_only=True, frozen=True):
@@ -48,7 +49,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     name: str
     range_us: Callable[[int, Placement], ExpectedRange | None]
-    """Returns the range of a size. None if the yardstick does not cover it."""
+    """Returns the range of a size in bytes and a placement. None if the yardstick does not cover the size."""
     plateau_from_bytes: int | None
     """Smallest size of the plateau band. None if there is no plateau."""
     differences: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ _SHADE_LIMITS_US = (10, 30, 100, 300)
 
 
 def arrivals(figures: Sequence[Figure]) -> list[float] | None:
-    """Returns the arrival of each rank of the group after the first, in microseconds. None if unknown.
+    """Returns the arrival of each rank of the group, in microseconds. None if unknown or if their numbers differ.
 
     Args:
         figures: One figure per pass over a size. The result is the median over the passes.

@@ -51,7 +51,7 @@ def value_scale(values: Iterable[float]) -> Scale:
 
 
 def size_ticks(sizes: Iterable[int]) -> list[int]:
-    """Returns evenly spaced powers of two between the smallest and the largest size."""
+    """Returns evenly spaced powers of two in the range of the sizes. Without a power of two: the smallest size."""
     size_list = list(sizes)
     first_power, last_power = math.ceil(math.log2(min(size_list))), math.floor(math.log2(max(size_list)))
     if first_power > last_power:
@@ -61,7 +61,7 @@ def size_ticks(sizes: Iterable[int]) -> list[int]:
 
 
 def value_ticks(scale: Scale) -> list[float]:
-    """Returns round values: evenly spaced in a narrow range, else 1, 2, 5 times powers of ten, or every few decades."""
+    """Returns round values: evenly spaced in a narrow range, else some digits times powers of ten. At most seven."""
     if scale.high / scale.low < _LINEAR_TICKS_BELOW:
         return _even_ticks(scale.low, scale.high)
     low_power, high_power = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
@@ -90,7 +90,7 @@ def short_size(size_bytes: int) -> str:
 
 
 def number(value: float) -> str:
-    """Text with four significant digits. Only very small and very large values have exponents."""
+    """Text with four significant digits, or with all digits of the integer part. Extreme values have exponents."""
     if value == 0:
         return "0"
     if abs(value) >= 1e7 or abs(value) < 1e-4:

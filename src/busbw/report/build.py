@@ -48,10 +48,10 @@ class ReportInput:
     systems: tuple[System | None, ...]
     """System that the user named, for each table. None to derive it from the log."""
     judged: tuple[Table, ...] = ()
-    """The tables before redaction if the log is redacted; empty otherwise.
+    """The redacted tables with their original titles and environments. Empty if the log is not redacted.
 
-    Verdicts and expectations use them, because redaction removes headings and variables that affect both. The page
-    shows only texts of the redacted tables.
+    Verdicts and expectations use them, because redaction removes titles and variables that affect both. The page shows
+    neither of them.
     """
 
 
@@ -67,7 +67,7 @@ def build(
 
     Args:
         inputs: Logs to report on.
-        selection: Reference to judge by instead of the expectation.
+        selection: Reference to judge by instead of the expectation; None for the expectation.
         warnings: Warnings about the whole page, such as files of a folder that could not be read.
         title: Heading. None for the log's name or the number of logs.
         is_redacted: True if the logs are redacted. A note on the page says so.
@@ -131,7 +131,7 @@ def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
     try:
         return comparison_section(compare_variants(log), anchor)
     except UsageError:
-        return None  # the variants have no size in common
+        return None  # not comparable, for example because no size is common
 
 
 def _log_section(

@@ -45,16 +45,17 @@ class TableContext:
     """Context that all configurations of a table share."""
 
     table: Table
+    """Table to judge, see `ReportInput.judged`."""
     system: System | None
-    """System that the user named."""
+    """System that the user named, or None."""
     selection: ReferenceSelection | None
-    """Reference to judge by instead of the expectation."""
+    """Reference to judge by instead of the expectation. None for the expectation."""
     is_pictured: bool
     """True if the page may have pictures of these configurations."""
 
     @property
     def known_system(self) -> System | None:
-        """System that the user named, otherwise the log's."""
+        """System that the user named, otherwise the log's. None if unknown."""
         return self.system or system_of(self.table)
 
 
@@ -191,7 +192,7 @@ def _bus_factor(series: Series) -> float | None:
 
 
 def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
-    """Returns the printed busbw. If it is small and agrees with the time, returns the busbw computed from the time."""
+    """Returns the printed busbw, or the busbw computed from the time if the printed one is small and agrees with it."""
     factor = _bus_factor(series)
     if printed is None or printed >= _MAX_COARSE_GBPS or not factor:
         return printed

@@ -24,7 +24,7 @@ _SAMPLE_WIDTH = 34.0
 
 @dataclass(frozen=True)
 class Curve:
-    """One measured curve."""
+    """One measured curve, or the curve of a reference."""
 
     label: str
     points: Mapping[int, float]
@@ -33,10 +33,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class RangeCurve:
-    """Ranges by size in bytes: low, typical, high."""
+    """Ranges of a healthy system by size."""
 
     label: str
     points: Mapping[int, tuple[float, float, float]]
+    """Low, typical and high value by size in bytes."""
 
 
 @dataclass(frozen=True)

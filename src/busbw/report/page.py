@@ -144,7 +144,7 @@ class ConfigurationSection:
 
 @dataclass(frozen=True)
 class TableSection:
-    """One run or one table of a log."""
+    """One table of a log: the rows of one run."""
 
     anchor: str
     title: str
@@ -173,7 +173,7 @@ class ComparisonSection:
 
 @dataclass(frozen=True)
 class LogSection:
-    """One file or run."""
+    """One log."""
 
     anchor: str
     title: str
@@ -197,7 +197,7 @@ class SummaryLine:
     reason: str
     sparkline: Sparkline | None = None
     also: tuple[str, ...] = ()
-    """Titles of the other configurations with this result."""
+    """Titles of the other configurations in this line."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Renders a page as one self-contained HTML file without external resources."""
+"""Renders a page as one self-contained HTML file, which loads no other resources."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ def render(page: Page) -> str:
     )
     html = environment.get_template("report.html.jinja").render(
         page=page,
-        # Trusted package files, so they are not escaped. The page's policy allows no other script or style.
+        # Package files, so they are trusted and not escaped. The page's Content-Security-Policy allows only these.
         style=Markup(style),
         script=Markup(script),
         style_hash=_policy_hash(style),
@@ -34,7 +34,10 @@ def render(page: Page) -> str:
 
 
 def _clean_text(value: object) -> object:
-    """Removes control characters from texts. Markup was cleaned when it was made."""
+    """Replaces control characters in texts.
+
+    Markup is trusted: svg.py cleaned the drawings, and style and script are package files.
+    """
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
 
 

@@ -39,7 +39,7 @@ def row_table(
         columns += _placement_columns(placement, [row.figures.get(placement, Figure()) for row in shown_rows])
     columns += [
         (ColumnHead("claimed speed-up"), [_number_text(row.claimed_speedup) for row in shown_rows]),
-        # Two columns each, because spreadsheets read "5-10" as a date.
+        # Two columns for each range, because spreadsheets read "5-10" as a date.
         (
             ColumnHead("healthy busbw GB/s, from"),
             [_range_text(estimate.busbw_gbps.low) if estimate else "" for estimate in estimates],

@@ -27,6 +27,7 @@ class HostRanks:
 
     name: str
     ranks: tuple[str, ...]
+    """Rank numbers as texts."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ClusterLayout:
     nics: int
     """Number of NICs of a node. 0 if unknown or if there is only one node."""
     network: str
+    """NICs of a node as text. Empty too if there is only one node."""
     unknown: tuple[str, ...]
     """Names of unknown facts."""
 

@@ -68,7 +68,7 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share a line by reason."""
+    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share a line for each reason."""
     lines: list[SummaryLine] = []
     index_by_result: dict[tuple[str, str], int] = {}
     for anchor, title, verdict in entries:
