@@ -11,7 +11,7 @@ Factor = Literal["1", "(n-1)/n", "2(n-1)/n"]
 """Formula of a factor for n ranks."""
 
 _LIMITS: dict[Factor, float] = {"1": 1.0, "(n-1)/n": 1.0, "2(n-1)/n": 2.0}
-"""Value that a factor approaches with more ranks."""
+"""Value that each factor approaches with more ranks."""
 
 
 class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
