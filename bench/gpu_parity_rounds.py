@@ -64,7 +64,7 @@ class Budget:
         self.left_out: list[str] = []
 
     def has(self, seconds: float) -> bool:
-        """Returns True if so many seconds are left."""
+        """Returns True if more than `seconds` are left."""
         return time.monotonic() + seconds < self._end
 
     def allows(self, activity: str, expected_s: float = 0.0) -> bool:
@@ -197,7 +197,7 @@ class Rounds:
         self._budget = budget
         self._rows = rows
         self._trial = trial
-        self._round_s: dict[_Key, float] = {}  # duration of the last whole round
+        self._round_s: dict[_Key, float] = {}  # duration of the last round with all sizes of the band
         self._failed: set[_Key] = set()
 
     def run_planned(self, comparisons: Sequence[Comparison]) -> None:

@@ -123,7 +123,7 @@ def agrees_with_itself(times_us: Sequence[float], size_bytes: int) -> bool | Non
 
 
 def median_over_sizes(rows: Sequence[dict[str, Any]]) -> Estimate | None:
-    """Returns the mean over the rounds of the median ratio over the rows."""
+    """Returns the geometric mean over the rounds of the median ratio over the rows. None if a round has no ratio."""
     rounds = min(len(row["busbw_us"]) for row in rows)
     medians = []
     for round_index in range(rounds):

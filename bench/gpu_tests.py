@@ -1,7 +1,8 @@
 """Page of the results of tools/gpu_test.sh, which runs tests/gpu.
 
 The page shows the number of tests by outcome, each failed test with its programs' stderr, and rows and wrong elements
-per program. Some runs have an injected fault (--fault): the page counts how often the check named that element.
+per program. Some runs have an injected fault (--fault). If it makes one element wrong, the page counts how often the
+check named exactly that element.
 
     python bench/gpu_tests.py build/gpu-results-... --results build/bench-results/h200-x4-tests
 

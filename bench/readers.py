@@ -1,6 +1,6 @@
 """Measures the readers: makes nccl-tests logs of a given size, reads them, and prints MB/s and peak memory.
 
-Usage: python bench/readers.py [MEGABYTES]    (1000 without; the log goes to a temporary folder)
+Usage: python bench/readers.py [MEGABYTES]    (default 1000; the log is written to a temporary folder)
 """
 
 import resource
@@ -32,7 +32,7 @@ FOOT = """# Out of bounds values : 0 OK
 """
 
 BYTES_PER_ROW = 125
-"""Approximate length of a line, for the number of rows in one table of the whole log."""
+"""Approximate length of a row, which determines the number of rows of a log with a single table."""
 
 
 def placement_columns(size_bytes: int, row_number: int) -> str:

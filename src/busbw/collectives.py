@@ -11,7 +11,7 @@ Factor = Literal["1", "(n-1)/n", "2(n-1)/n"]
 """Formula of a factor for n ranks."""
 
 _LIMITS: dict[Factor, float] = {"1": 1.0, "(n-1)/n": 1.0, "2(n-1)/n": 2.0}
-"""Value that a factor approaches with more ranks."""
+"""Value that each factor approaches with more ranks."""
 
 
 class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     size: Literal["whole", "shares"]
     """Meaning of the size: the data of one rank, or one share for each rank."""
     operator: Literal["always", "never", "sometimes"]
-    """Presence of an operator in a table of nccl-tests."""
+    """Presence of a reduction operator in the rows of nccl-tests."""
     has_root: bool = False
     runs_as_ring: bool = False
     """True if NCCL can run it as a ring. The others consist of point-to-point transfers."""
@@ -63,8 +63,8 @@ def _compute(factor: Factor, ranks: int) -> float:
 @cache
 def collectives() -> dict[str, Collective]:
     """Returns every collective by name."""
-    text = Path(__file__).with_suffix(".toml").read_bytes()
-    entries = msgspec.toml.decode(text, type=dict[Literal["collective"], list[Collective]])["collective"]
+    content = Path(__file__).with_suffix(".toml").read_bytes()
+    entries = msgspec.toml.decode(content, type=dict[Literal["collective"], list[Collective]])["collective"]
     return {entry.name: entry for entry in entries}
 
 

@@ -25,7 +25,10 @@ WORLD_VARIABLES = (
     "BUSBW_TOKEN",
     "BUSBW_TOKEN_FILE",
 )
-"""Variables that define a job and a process's rank in it. If a launcher sets one, none of the others is inherited."""
+"""Variables that define a job and a process's rank in it.
+
+If a launcher sets one of them for a process, the process inherits none of the others from the environment.
+"""
 
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
@@ -125,17 +128,20 @@ def versions() -> str:
 
 
 def default_ranks() -> int:
-    """Number of ranks to measure by default: one per GPU of this machine, or 4 on the host backend."""
+    """Returns the number of ranks to measure by default: one per GPU of this machine, or 4 on the host backend."""
     return gpu_count() or 4
 
 
 def gpu_count() -> int:
-    """Number of GPUs that the engine would use on this machine. 0 means that it would use the host backend."""
+    """Returns the number of GPUs that the engine would use on this machine; 0 if it would use the host backend."""
     return len(devices())
 
 
 def devices() -> list[str]:
-    """GPUs that the engine would use on this machine: index, bus id and name of each."""
+    """Returns a line for each GPU that the engine would use on this machine: index, bus id and name.
+
+    Empty if it would use the host backend.
+    """
     return _query_engine("--list-devices").splitlines()
 
 

@@ -10,7 +10,7 @@ _MAX_USER_FILE_BYTES = 2**20
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replaces a file atomically and keeps its mode. A reader sees either the old or the new content.
+    """Creates a file, or replaces it atomically and keeps its mode. A reader sees either the old or the new content.
 
     Raises:
         OSError: The file cannot be written; the old file is unchanged.

@@ -75,7 +75,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
 
     @property
     def configuration(self) -> tuple[object, ...]:
-        """Fields that are equal for all rows of one configuration: all but size and pass. The variant is last."""
+        """Fields that all rows of one configuration share. These rows differ in size and pass. The variant is last."""
         return (self.collective, self.dtype, self.redop, self.root, self.ranks, self.group, self.variant)
 
 
@@ -157,7 +157,7 @@ class Table(Struct, kw_only=True, frozen=True):
         """Returns the number of ranks of one of the table's rows. None if unknown; 0 counts as unknown.
 
         Under NCCL_TESTS_SPLIT nccl-tests lists the ranks of all groups above one group's rows. It does not print the
-        number of ranks of that group.
+        number of ranks of that group. So they are counted in the list, if the list is complete.
         """
         ranks = row.ranks or self.ranks or None
         if len(self.rank_list) != ranks:

@@ -1,4 +1,4 @@
-"""SVG elements. All attributes and texts are escaped in this module, so callers pass plain text."""
+"""SVG elements. Callers pass plain text, which this module escapes. Children of type Markup are inserted unchanged."""
 
 import unicodedata
 
@@ -6,11 +6,14 @@ from markupsafe import Markup, escape
 
 _SPACES = {"\n", "\t", "\r"}
 _CONTROL = "C"
-"""First letter of the Unicode categories of control, format and unassigned characters."""
+"""First letter of the Unicode categories of control, format, private and unassigned characters."""
 
 
 def clean(text: str) -> str:
-    """Replaces control characters in a log's text, such as escapes, NUL and changes of text direction."""
+    """Replaces control characters in a log's text, such as escapes, NUL and changes of text direction.
+
+    A line break or tab becomes a space, any other control character U+FFFD.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_clean_character, text))

@@ -12,7 +12,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def count_text(count: int, singular: str, plural: str = "") -> str:
-    """Text of a count with its noun: "1 row", "24 rows"."""
+    """Text of a count with its noun: "1 row", "24 rows". By default the plural is the singular with an s."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points, min_runs
 from busbw.logs import Placement
-from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
+from busbw.statistics.bands import BANDS, BandName, band_of, find_plateau_start
 from busbw.store import Filter, MeasuredSeries, list_measured
 
 MIN_SIZE_SHARE = 0.5
@@ -146,7 +146,7 @@ def _usual_times(runs: list[MeasuredSeries]) -> dict[int, float]:
 def _split_into_bands(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
     """Yields each band with its sizes. Bands without sizes are omitted."""
     # The plateau is found by busbw. Bytes over time is busbw up to a factor that all sizes share.
-    plateau_start = plateau_from([(size, size / time_us) for size, time_us in usual_us.items()])
+    plateau_start = find_plateau_start([(size, size / time_us) for size, time_us in usual_us.items()])
     for band in BANDS:
         if sizes := tuple(size for size in usual_us if band_of(size, plateau_start) == band):
             yield band, sizes

@@ -16,7 +16,7 @@ from busbw.expect import Expectation, ExpectedRange, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
-from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, plateau_from
+from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
 from busbw.system import find_in_text
 
@@ -50,7 +50,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     name: str
     range_us: Callable[[int, Placement], ExpectedRange | None]
     """Returns the range of a size in bytes and a placement. None if the yardstick does not cover the size."""
-    plateau_from_bytes: int | None
+    plateau_start_bytes: int | None
     """Smallest size of the plateau band. None if there is no plateau."""
     differences: tuple[str, ...] = ()
     """Differences from the run that do not prevent a verdict."""
@@ -72,7 +72,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     def band(self, size_bytes: int) -> BandName:
         """Returns the band of a size, by the yardstick's own plateau."""
-        return band_of(size_bytes, self.plateau_from_bytes)
+        return band_of(size_bytes, self.plateau_start_bytes)
 
 
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
@@ -89,7 +89,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
     return Yardstick(
         name=f"a healthy {expectation.system.title}{nics_text}",
         range_us=lambda size_bytes, _placement: estimates[size_bytes].time_us if size_bytes in estimates else None,
-        plateau_from_bytes=max(min(plateau_sizes), LATENCY_BYTES + 1) if plateau_sizes else None,
+        plateau_start_bytes=max(min(plateau_sizes), LATENCY_BYTES + 1) if plateau_sizes else None,
     )
 
 
@@ -226,7 +226,9 @@ def _yardstick_from_points(
     by_placement: dict[Placement, dict[int, tuple[float, float]]] = {}
     for point in points:
         by_placement.setdefault(point.placement, {})[point.size_bytes] = (point.time_us, point.spread)
-    plateau_from_bytes = plateau_from([(point.size_bytes, point.busbw_gbps) for point in points if point.busbw_gbps])
+    plateau_start_bytes = find_plateau_start(
+        [(point.size_bytes, point.busbw_gbps) for point in points if point.busbw_gbps]
+    )
 
     def range_us(size_bytes: int, placement: Placement) -> ExpectedRange | None:
         time_and_spread = _interpolate(size_bytes, by_placement.get(placement) or next(iter(by_placement.values()), {}))
@@ -236,7 +238,7 @@ def _yardstick_from_points(
         times_us = [times[size_bytes][0] for times in by_placement.values() if size_bytes in times]
         placement_difference = (max(times_us) - min(times_us)) / time_us if len(times_us) > 1 else 0.0
         launch_variation = max(variation_factor(mode, size_bytes) for mode in launch_modes) - 1
-        band_variation = _RUN_VARIATION_BY_BAND[band_of(size_bytes, plateau_from_bytes)]
+        band_variation = _RUN_VARIATION_BY_BAND[band_of(size_bytes, plateau_start_bytes)]
         tolerance = max(band_variation, spread, placement_difference, launch_variation)
         return ExpectedRange(low=time_us / (1 + tolerance), typical=time_us, high=time_us * (1 + tolerance))
 
@@ -245,7 +247,7 @@ def _yardstick_from_points(
     return Yardstick(
         name=name,
         range_us=range_us,
-        plateau_from_bytes=plateau_from_bytes,
+        plateau_start_bytes=plateau_start_bytes,
         differences=tuple(differences),
         blockers=tuple(blockers),
         sizes_bytes=frozenset(point.size_bytes for point in points),

@@ -1,7 +1,8 @@
 """The three bands of sizes that are judged separately, because different factors limit them.
 
-Latency limits small messages, link bandwidth large ones, and the library's choice of algorithm those between. A mean
-over all sizes would mix these factors. A yardstick is the curve that a run is judged by: an expectation or a reference.
+Latency limits small messages, and link bandwidth limits large messages. At the sizes between them, the library's choice
+of algorithm counts most. A mean over all sizes would mix these factors. A yardstick is the curve that a run is judged
+by: an expectation, a reference, or the usual values of several runs.
 """
 
 from collections.abc import Sequence
@@ -15,26 +16,29 @@ LATENCY_BYTES = 8192
 """Up to this size, latency exceeds the transfer time on every link type with reference figures."""
 
 PLATEAU_SHARE = 0.9
-"""The plateau begins at the first size above LATENCY_BYTES that has this share of the yardstick's maximum busbw."""
+"""The plateau begins at the smallest size above LATENCY_BYTES with at least this share of the maximum bandwidth.
+
+0.9 means 90 %. The maximum is that of the yardstick's sizes, or the limit that the yardstick states.
+"""
 
 
-def plateau_from(curve: Sequence[tuple[int, float]]) -> int | None:
-    """Returns the size in bytes at which a curve of (size, busbw) reaches its plateau; None without a size above 8 KiB.
+def find_plateau_start(curve: Sequence[tuple[int, float]]) -> int | None:
+    """Returns the size at which a curve of (size in bytes, bandwidth in any unit) reaches its plateau.
 
-    Pass the curve of the yardstick, not that of the judged run. A run with low busbw at large sizes would otherwise
-    shift the band that it is judged by.
+    None without a size above LATENCY_BYTES. Pass the curve of the yardstick, not that of the judged run. A run with low
+    bandwidth at large sizes would otherwise shift the band that it is judged by.
     """
-    large = [(size, busbw) for size, busbw in curve if size > LATENCY_BYTES]
+    large = [(size, bandwidth) for size, bandwidth in curve if size > LATENCY_BYTES]
     if not large:
         return None
-    max_busbw = max(busbw for _, busbw in large)
-    return min(size for size, busbw in large if busbw >= PLATEAU_SHARE * max_busbw)
+    max_bandwidth = max(bandwidth for _, bandwidth in large)
+    return min(size for size, bandwidth in large if bandwidth >= PLATEAU_SHARE * max_bandwidth)
 
 
-def band_of(size_bytes: int, plateau_from_bytes: int | None) -> BandName:
-    """Returns the band of a size. `plateau_from_bytes` is the result of `plateau_from`."""
+def band_of(size_bytes: int, plateau_start_bytes: int | None) -> BandName:
+    """Returns the band of a size. `plateau_start_bytes` is the smallest size of the plateau; None without one."""
     if size_bytes <= LATENCY_BYTES:
         return "latency"
-    if plateau_from_bytes is not None and size_bytes >= plateau_from_bytes:
+    if plateau_start_bytes is not None and size_bytes >= plateau_start_bytes:
         return "plateau"
     return "middle"

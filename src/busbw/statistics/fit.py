@@ -22,9 +22,9 @@ _OUTLIER_ERROR = 0.15
 _MIN_SIZES = 3
 
 _DIP_LOSS = 0.15
-"""Share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
+"""Minimum share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
 _STEP_EXCESS = 0.25
-"""Excess of the growth exponent of time over its neighbors that indicates a switch of protocol."""
+"""Minimum excess of the growth exponent of time over its neighbors at a switch of protocol."""
 
 
 class Fit(Struct, kw_only=True, frozen=True):
@@ -34,7 +34,7 @@ class Fit(Struct, kw_only=True, frozen=True):
     bandwidth_gbps: float
     """Limit of busbw for very large messages."""
     half_bytes: float
-    """Size with half of that bandwidth: latency times bandwidth."""
+    """Size with half of that bandwidth: latency divided by the time per byte."""
     error: float
     """Root mean square of the relative errors of the times."""
     points: int
@@ -105,10 +105,10 @@ def _fit_weighted(points: Points, weights: Sequence[float]) -> tuple[float, floa
 
 
 def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
-    """Returns the size at which a curve of (size, busbw) first reaches half of its maximum.
+    """Returns the size at which a curve of (size, busbw) first reaches half of its maximum busbw.
 
-    Interpolates between two sizes on logarithmic scales. None if the smallest size already reaches it or if fewer than
-    two sizes have a busbw.
+    Interpolates between two sizes on logarithmic scales. None if the smallest size already reaches half, or if fewer
+    than two sizes have a busbw.
     """
     usable = [(size, busbw) for size, busbw in curve if size > 0 and busbw > 0]
     if len(usable) < 2:
@@ -116,8 +116,8 @@ def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
     half = max(busbw for _, busbw in usable) / 2
     for (size, busbw), (next_size, next_busbw) in itertools.pairwise(usable):
         if busbw < half <= next_busbw:
-            share = math.log(half / busbw) / math.log(next_busbw / busbw)
-            return float(size * (next_size / size) ** share)
+            fraction = math.log(half / busbw) / math.log(next_busbw / busbw)
+            return float(size * (next_size / size) ** fraction)
     return None
 
 
@@ -130,7 +130,10 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
 
 
 def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
-    """Finds sizes with lower busbw than smaller sizes: a dip if larger sizes recover, a cliff if none does."""
+    """Finds sizes with lower busbw than smaller sizes: a cliff if no larger size recovers, otherwise a dip.
+
+    A low busbw at only the largest size is a dip, because no larger size shows whether busbw recovers.
+    """
     found: list[CurveFeature] = []
     max_busbw, is_below = 0.0, False
     for index, (size, busbw) in enumerate(curve):

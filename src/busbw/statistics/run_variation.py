@@ -22,7 +22,7 @@ class RunVariation(Struct, kw_only=True, frozen=True):
     factor: float
     """Longer time over shorter time."""
     up_to_bytes: int | None
-    """Largest affected size; larger messages hide the launch time. None: all sizes."""
+    """Largest affected size; larger messages hide the launch time. None: all sizes are affected. 0: none is."""
     description: str
     source: str
     """Measurement that the factor is based on."""

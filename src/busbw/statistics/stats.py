@@ -1,9 +1,9 @@
 """Confidence intervals of differences, as pure functions. docs/comparison.md explains the methods.
 
 Times are compared by the logarithm of their ratio, so that twice as fast and half as fast are equally far from equal.
-One observation is a quadruple of interleaved blocks (`judge_quadruples`), a whole run (`run_summary`), or a stretch of
-consecutive iterations of one run (`stretch_summary`). `mean_difference` compares two summaries. A block is one start of
-the engine. A quadruple is four consecutive blocks of sides A and B, in the order A B B A or B A A B.
+A block is one start of the engine. A quadruple is four consecutive blocks of the compared sides A and B, in the order
+A B B A or B A A B. One observation is a quadruple (`judge_quadruples`), a whole run (`run_summary`), or a stretch of
+consecutive iterations of one run (`stretch_summary`). `mean_difference` compares two summaries.
 """
 
 import math
@@ -61,7 +61,7 @@ class QuadrupleTest:
     changed: tuple[bool, ...]
     """True per row if its interval and a neighbor's exclude zero on the same side."""
     level: float
-    """Confidence level of each single interval. The rule for `changed` covers all rows together."""
+    """Confidence level of each single interval; 0 without them. The rule for `changed` covers all rows together."""
     quadruples: int
 
 
@@ -112,7 +112,10 @@ def judge_quadruples(
 
 
 def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float, seed: int) -> int:
-    """Returns the smallest lead that any pair of rows reaches by chance with a probability of at most `alpha`."""
+    """Returns the smallest lead that any pair of rows reaches by chance with a probability of at most `alpha`.
+
+    Returns the number of quadruples plus 1, which no lead reaches, if there is no such lead.
+    """
     quadruples = len(signs)
     if not pairs:
         return quadruples + 1
@@ -153,7 +156,10 @@ def _level(low_index: int, quadruples: int) -> float:
 
 
 def _interval_limit(quadruples: int) -> int:
-    """Returns the smallest lead for which a single row's interval has at least the level `_MIN_LEVEL`."""
+    """Returns the smallest lead for which a single row's interval has at least the level `_MIN_LEVEL`.
+
+    Returns the number of quadruples plus 1 if there is no such lead.
+    """
     for low_index in range(quadruples // 2, -1, -1):
         if _level(low_index, quadruples) >= _MIN_LEVEL:
             return quadruples - 2 * low_index
@@ -170,7 +176,7 @@ class SampleSummary:
     spread: float = 0.0
     """Interquartile range of the single observations."""
     rounding: float = 0.0
-    """Maximum error of the mean due to the rounding of printed observations."""
+    """Maximum error of the mean due to the rounding of printed observations. Infinite if a time may have been 0."""
 
 
 def run_summary(times: Sequence[float], half_digit: float = 0.0) -> SampleSummary:
@@ -240,7 +246,7 @@ def rounding_bounds(value: float) -> tuple[float, float]:
 
 
 def half_digit(value: float) -> float:
-    """Returns half the value of the last printed digit of a figure."""
+    """Returns half of one unit in the last printed place of a figure: 0.005 for 1.23."""
     text = f"{value!r}".removesuffix(".0")
     mantissa, _, exponent = text.partition("e")
     return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))

@@ -1,4 +1,4 @@
-"""Consoles for the output of commands, and the width of that output."""
+"""Consoles for the output of commands, and the width of stdout."""
 
 import os
 import shutil
@@ -8,21 +8,21 @@ from typing import TextIO
 from rich.console import Console
 
 MIN_WIDTH, MAX_WIDTH = 60, 200
-"""Limits of the output's width, in columns."""
+"""Limits of the width that commands format their output for, in columns."""
 _DEFAULT_SIZE = (80, 24)
-"""Columns and lines if stdout is not a terminal."""
+"""Columns and lines if neither COLUMNS nor stdout states a width."""
 
 
 class StreamConsole(Console):
     """A console that raises BrokenPipeError if its output was closed, for the command line to handle."""
 
     def on_broken_pipe(self) -> None:
-        """Raises instead of Rich's exit with code 1, which means wrong data in busbw."""
+        """Raises BrokenPipeError. Rich would exit with code 1, which busbw uses for wrong data."""
         raise BrokenPipeError
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """Makes a console without markup or wrapping, on stdout by default.
+    """Makes a console for plain text, on stdout by default. Markup and wrapping are disabled.
 
     It writes colors only to a terminal, and only if NO_COLOR is not set and TERM is not dumb. A console without colors
     writes no escape sequences.
@@ -33,15 +33,15 @@ def console(stream: TextIO | None = None) -> Console:
     return StreamConsole(
         file=output,
         color_system=None if is_plain else "standard",
-        force_terminal=None if output.isatty() else False,
+        force_terminal=None if output.isatty() else False,  # None: Rich decides; False: no terminal
         no_color=is_plain,
         highlight=False,
         markup=False,
         emoji=False,
-        soft_wrap=True,
+        soft_wrap=True,  # disables wrapping
     )
 
 
 def terminal_width() -> int:
-    """Width in columns from COLUMNS or the terminal, otherwise 80. Limited to MIN_WIDTH and MAX_WIDTH."""
+    """Width of stdout from COLUMNS or its terminal, otherwise 80. Limited to MIN_WIDTH and MAX_WIDTH."""
     return min(max(shutil.get_terminal_size(_DEFAULT_SIZE).columns, MIN_WIDTH), MAX_WIDTH)

@@ -28,9 +28,9 @@ _MIN_SIZES = 3
 _LATEST_SIZES = 3
 """Number of finished sizes, counted from the last, from which the time per byte is estimated."""
 _LARGE_RATIO = 4
-"""If the remaining sizes exceed the finished ones by this factor, an estimate needs a known time per byte."""
+"""If the mean remaining size exceeds the largest finished one by this factor, the time per byte must be known."""
 _NOTICEABLE_S = 0.05
-"""The time per byte counts as known only if the time has grown by at least this much."""
+"""The time per byte counts as known only if the time has grown by at least this much, and has at least doubled."""
 
 
 def position_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
@@ -59,8 +59,8 @@ def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -
     through the fastest size. Its slope is the steepest one from there to any of the last three sizes. So the estimate
     is too long rather than too short while bandwidth still grows.
 
-    An estimate needs three finished sizes. If much larger sizes follow, the time must also have grown noticeably with
-    the finished sizes.
+    An estimate needs three finished sizes. If much larger sizes follow, the time of the last three must also have grown
+    noticeably over that of the fastest size.
 
     Args:
         settings: Settings of the run.

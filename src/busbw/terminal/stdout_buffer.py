@@ -13,9 +13,10 @@ _WAIT_S = 0.1
 
 
 class StdoutBuffer:
-    """Writes as much as the reader accepts and buffers the rest, so that its caller can handle signals.
+    """Writes as much as the reader accepts and buffers the rest, so that its caller can react to signals.
 
-    A blocking write to a full pipe waits in the kernel, and Python restarts it after a signal.
+    A blocking write to a full pipe waits in the kernel. Python restarts it after a signal, so the caller would not
+    regain control.
     """
 
     def __init__(self, *, now_s: Callable[[], float] = monotonic) -> None:
@@ -46,7 +47,7 @@ class StdoutBuffer:
         self._flush(0)
 
     def finish(self, *, limit_s: float | None) -> int:
-        """Waits until all bytes are written, or at most `limit_s`. Returns the number of unwritten bytes."""
+        """Waits until all bytes are written, at most `limit_s` (None: no limit). Returns how many remain."""
         end_s = None if limit_s is None else self._now_s() + limit_s
         while self._pending and (end_s is None or self._now_s() < end_s):
             self._flush(_WAIT_S)

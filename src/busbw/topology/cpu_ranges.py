@@ -16,7 +16,7 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 def parse_ranges(text: str) -> tuple[int, ...] | None:
-    """Returns the numbers in a text of ranges; None if the text has another format."""
+    """Returns the sorted numbers in a text of ranges: empty for an empty text, None for another format."""
     numbers: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         match = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", part, re.ASCII)

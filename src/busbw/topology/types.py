@@ -1,4 +1,4 @@
-"""Data types of a topology, and of its JSON output. None means unknown; it never means zero or "no".
+"""Data types of a topology, and of its JSON output. None never means zero. It means unknown, or what the field states.
 
 The matrix is the table of `nvidia-smi topo -m`: the connection of each pair of devices.
 """
@@ -76,12 +76,14 @@ class Gpu(Struct, kw_only=True, frozen=True):
     gpu_numa_id: int | None = None
     """NUMA node of the GPU's own memory, on machines with such a node."""
     mig_mode: Literal["enabled", "disabled"] | None = None
+    """None if the GPU does not support MIG or the mode is unknown."""
 
 
 class Port(Struct, kw_only=True, frozen=True):
     """One port of a NIC."""
 
     number: int
+    """From 1 for RDMA devices; 0 for the only port of a network interface."""
     state: str | None = None
     """State from the kernel: ACTIVE, DOWN, INIT or ARMED for RDMA devices; up, down, unknown etc. for Ethernet."""
     physical_state: str | None = None

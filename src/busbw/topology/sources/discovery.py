@@ -53,9 +53,9 @@ def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too:
 
 
 def _gpus(snapshot: nvml.NvmlSnapshot, bus_ids: Sequence[str], root: Path) -> tuple[list[Gpu], list[str]]:
-    """Returns the driver's GPUs, or without a driver those on the PCIe bus, and notes.
+    """Returns the GPUs and notes about them. `bus_ids` lists the NVIDIA GPUs on the PCIe bus.
 
-    `bus_ids` lists the NVIDIA GPUs on the PCIe bus.
+    The GPUs are those that the driver reports, or without a driver those on the bus.
     """
     if snapshot.gpus is None:
         gpus = [

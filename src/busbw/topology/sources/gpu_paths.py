@@ -21,6 +21,7 @@ class LinkEnd(Struct, kw_only=True, frozen=True):
     bus_id: str | None = None
     """Bus id of the remote device; None if unknown."""
     line_gbps: float | None = None
+    """Line rate in GB/s per direction; None if unknown."""
 
 
 def nvlinks_between(

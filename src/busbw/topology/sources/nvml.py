@@ -57,8 +57,9 @@ class NvmlSnapshot(Struct, kw_only=True, frozen=True):
     links: tuple[tuple[LinkEnd, ...], ...] = ()
     """Active NVLinks of each GPU."""
     levels: dict[tuple[int, int], PcieLevel] = {}
+    """PCIe level by the indexes of two GPUs, the lower index first. Pairs with an unknown level are missing."""
     access: dict[tuple[int, int], PeerAccess] = {}
-    """PCIe level and peer access by the indexes of two GPUs, the lower index first."""
+    """Peer access, by the same indexes."""
     notes: tuple[str, ...] = ()
 
 

@@ -219,7 +219,7 @@ def _contradictions(gpu: Gpu, details: SavedDetails) -> list[str]:
 
 
 def _host_name(details: SavedDetails, gpus: Sequence[Gpu]) -> str | None:
-    """Returns the only host in the text if it has the GPUs of the matrix; otherwise None."""
+    """Returns the only host in the text if the matrix has GPUs with the names of all its GPUs; otherwise None."""
     name = _single_value(set(details.hosts))
     return name if name and details.hosts[name] <= {gpu.name for gpu in gpus} else None
 

@@ -10,7 +10,7 @@ from busbw.units import count_text, size_text
 
 
 def captions(topology: Topology) -> list[str]:
-    """Returns one line per kind of drawn object, and the notes."""
+    """Returns the captions: names and links of GPUs, NICs, the meaning of drawn lines, and the notes."""
     lines = []
     if topology.gpus:
         lines.append(f"GPUs: {_counts_text(_gpu_texts(topology))}")
@@ -34,7 +34,10 @@ def captions(topology: Topology) -> list[str]:
 
 
 def _link_lines(name: str, texts: Mapping[str, str]) -> Iterator[str]:
-    """Yields one line per distinct text, with its GPUs. `texts` describes the links by the label of the GPU."""
+    """Yields one line per distinct text, with its GPUs.
+
+    `texts` describes the links of each GPU per direction, by the GPU's label. GPUs with an empty text are omitted.
+    """
     for text in dict.fromkeys(filter(None, texts.values())):
         labels = [label for label in texts if texts[label] == text]
         yield f"{name} of {'each GPU' if len(labels) == len(texts) else labels_text(labels)}, each way: {text}"
@@ -48,7 +51,7 @@ def description(topology: Topology) -> str:
     parts.append(_counts_text(_gpu_texts(topology)) if topology.gpus else "no GPU known")
     if topology.nics:
         parts.append(_counts_text(_nic_texts(topology)))
-    # Paths list GPUs first, so the second device of a path is a GPU only if both are.
+    # In a path, a GPU comes before a NIC. If the second device is a GPU, so is the first.
     gpu_connections = Counter(path.connection or "unknown" for path in topology.paths if path.to.startswith("GPU"))
     if gpu_connections:
         pairs = ", ".join(f"{connection} ({count})" for connection, count in gpu_connections.items())

@@ -60,7 +60,7 @@ def state_text(nic: Nic) -> str:
 
 
 def is_down(nic: Nic) -> bool:
-    """True if the kernel reports every port as down."""
+    """True if the NIC has ports and the kernel reports every one as down."""
     states = [(port.state or "").lower() for port in nic.ports]
     return bool(states) and all(state in {"down", "lowerlayerdown", "notpresent", "dormant"} for state in states)
 

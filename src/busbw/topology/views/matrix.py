@@ -17,7 +17,7 @@ LEGEND = {
     "PIX": "Connection traversing at most a single PCIe bridge",
     "NV#": "Connection traversing a bonded set of # NVLinks",
 }
-"""Meaning of each word, in the text and order of nvidia-smi."""
+"""Meaning of each word of the matrix, in nvidia-smi's wording and order."""
 
 _UNKNOWN = "?"
 _GAP = 2

@@ -27,7 +27,7 @@ def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[Pcie
 
 
 def pcie_nics(topology: Topology) -> tuple[str, ...]:
-    """Returns the labels of NICs that are or may be on PCIe."""
+    """Returns the labels of NICs that are on PCIe, and of those with an unknown kind, which may be."""
     return tuple(nic.label for nic in topology.nics or () if nic.bus_id or nic.kind is None)
 
 

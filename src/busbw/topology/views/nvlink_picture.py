@@ -33,7 +33,7 @@ def _is_bar(topology: Topology) -> bool:
     gpus = topology.gpus or ()
     link_counts = _link_counts(topology)
     if len(gpus) <= 2 or len(link_counts) < len(gpus) * (len(gpus) - 1) // 2:
-        return False  # some pairs are not connected
+        return False  # one pair at most, or some pairs are not connected
     has_direct_links = any(gpu.nvlinks and gpu.nvlinks.to_gpus for gpu in gpus)
     return len(set(link_counts.values())) == 1 and not has_direct_links
 

@@ -64,7 +64,7 @@ def document(topology: Topology) -> str:
         node_group, node_tops = _draw_node(node, box)
         parts.append(node_group)
         gpu_tops.update(node_tops)
-    # Lines between adjacent nodes, near their lower edge.
+    # Lines near the lower edge join adjacent nodes, because CPUs of all nodes are connected.
     parts += [
         element("path", d=f"M{left.x + left.width:.1f} {left.y + left.height - 13:.1f}H{right.x:.1f}", class_="between")
         for left, right in pairwise(boxes)
