@@ -170,7 +170,7 @@ struct Row {
   std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
 };
 
-/// Rows of all groups for one case, in group order; one row without NCCL_TESTS_SPLIT.
+/// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
 /// Memory use of one rank's device in bytes, by purpose. Unknown values are missing. Values may be negative.
