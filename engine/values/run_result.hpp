@@ -55,7 +55,7 @@ struct RunSettings {
   std::string placement = "both";
   std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;     // time budget of one placement of one row
-  int timeout_s = 0;                    // -T; 0: the default limit
+  int timeout_s = 0;                    // -T; 0: the default limit, or none after -T 0
   int local_register = 0;               // -R
   std::optional<int> cta_policy;        // -x
   int device_implementation = 0;        // -D; 0: the library's own operation
@@ -78,7 +78,7 @@ struct RunInfo {
   std::string start_time_iso;                   // "2026-11-21T08:16:39.123+00:00"
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> environment;  // the allow-listed variables only
-  std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory_bytes", ...
+  std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory", ...
   RunSettings settings;
   std::vector<RankInfo> ranks;
   std::vector<std::string> notes;  // '#' lines of the header, after the settings

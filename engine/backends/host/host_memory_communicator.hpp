@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// Communicator of ranks whose buffers are ordinary memory. Implements copy, fill, compare and faults; derived classes
+/// Communicator of ranks with buffers in ordinary memory. Implements copy, fill, compare and faults; derived classes
 /// implement the collectives. Operations are done when their call returns, so `synchronize` does not wait.
 class HostMemoryCommunicator : public Communicator {
  public:

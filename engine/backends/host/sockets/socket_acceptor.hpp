@@ -22,9 +22,9 @@ enum class ListenScope {
 };
 
 /// A listening socket and its pending connections: those with an unfinished handshake. An invalid request is rejected
-/// at once, a connection without a complete request after kRequestLimitTicks. If too many are pending, or if no
-/// descriptor is free, the oldest unauthenticated one is rejected, or the oldest of all if there is none. No call
-/// blocks: the owner polls, and calls `tick` ten times a second.
+/// at once, a connection without a complete request after kRequestLimitTicks. If too many are pending, or no descriptor
+/// is free, one is rejected: the oldest unauthenticated one, or else the oldest. No call blocks: the owner polls, and
+/// calls `tick` ten times a second.
 class SocketAcceptor {
  public:
   static constexpr int kRequestLimitTicks = 50;

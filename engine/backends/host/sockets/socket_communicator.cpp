@@ -90,8 +90,8 @@ void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares)
   shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares) : all_gather_ring(all, shares);
 }
 
-// After each step, a rank holds the shares of twice as many ranks: its own and those of the ranks after it. Ranks wrap
-// around, rank 0 follows the last one.
+// A rank holds its own share and those of the ranks after it. Each step doubles their number, until it holds all. Ranks
+// wrap around: rank 0 follows the last one.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   // Calls `transfer(data, bytes)` for the shares of `rank_count` ranks from `first_rank` on: two ranges if they wrap.
   const auto transfer_shares = [&](int first_rank, int rank_count, const auto& transfer) {
