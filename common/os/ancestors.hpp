@@ -8,12 +8,12 @@ namespace busbw {
 
 struct Ancestor {
   long pid = 0;
-  std::string command;  // file name of the program, cut to 15 bytes by the kernel
+  std::string command;  // the kernel's process name (comm), at most 15 bytes
 };
 using Ancestors = std::vector<Ancestor>;
 
-/// Returns the ancestors, the parent first. Ends at the first process that /proc does not show, for example at the edge
-/// of a container. Only tests pass another `proc`.
+/// Returns the ancestors, the parent first. Ends after 64 ancestors, or before the first one that /proc does not show,
+/// for example because it is outside the container. Only tests pass another `proc`.
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc = "/proc");
 
 /// Returns the ancestors of this process.

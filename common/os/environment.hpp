@@ -14,7 +14,7 @@ inline std::optional<std::string> nonempty_variable(Environment environment, con
   return value && !value->empty() ? value : std::nullopt;
 }
 
-/// Returns a variable of this process's environment.
+/// Returns the value of a variable of this process, or nothing if it is unset.
 std::optional<std::string> process_environment(const char* variable);
 
 }  // namespace busbw

@@ -25,7 +25,7 @@ struct Endpoint {
   bool is_loopback() const;
 };
 
-/// One address of a network interface of this host that is up.
+/// One address of a network interface that is up.
 struct Interface {
   std::string name;
   Endpoint address;  // port 0

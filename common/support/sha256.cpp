@@ -12,8 +12,8 @@
 namespace busbw {
 namespace {
 
-// Constant of each round: the first 32 bits of the fractions of the cube roots of the first 64 primes (FIPS
-// 180-4, 4.2.2).
+// Constant of each round: the first 32 bits of the fractional parts of the cube roots of the first 64 primes
+// (FIPS 180-4, 4.2.2).
 constexpr std::array<std::uint32_t, 64> kRoundConstants{
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -67,7 +67,8 @@ bool has_sha_instructions() {
 }
 
 /// Same result as process_blocks_portable, four rounds per turn of the inner loop. The instruction sha256rnds2 runs two
-/// rounds and requires the state in two registers, named by their words: abef and cdgh, highest word first.
+/// rounds and requires the state in two registers, named by their words: abef and cdgh, highest word first. It returns
+/// the new abef; the new cdgh is the old abef. So the two variables swap roles with each call.
 __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instructions(State& state, const std::byte* bytes,
                                                                                   std::size_t blocks) {
   const auto word = [&](std::size_t i) { return static_cast<int>(state[i]); };
@@ -76,18 +77,19 @@ __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instruction
   __m128i cdgh = _mm_set_epi32(word(2), word(3), word(6), word(7));
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4];  // message schedule of the last 16 rounds, four words per register; w[i % 4] is the oldest
+    __m128i w[4];  // message schedule of the last 16 rounds, four words per register; w[i % 4] has the oldest words
     for (std::size_t i = 0; i < 16; ++i) {
       __m128i& current = w[i % 4];  // words of rounds 4 * i to 4 * i + 3
       const __m128i &ago3 = w[(i + 1) % 4], &ago2 = w[(i + 2) % 4], &ago1 = w[(i + 3) % 4];  // agoN: N turns earlier
       if (i < 4)
         current = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + i), byte_swap);
-      else
+      else  // w[t] of the portable version: msg1 adds s0 to w[t - 16], alignr gives w[t - 7], msg2 adds s1
         current = _mm_sha256msg2_epu32(
             _mm_add_epi32(_mm_sha256msg1_epu32(current, ago3), _mm_alignr_epi8(ago1, ago2, 4)), ago1);
       const __m128i schedule_plus_constants =
           _mm_add_epi32(current, _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRoundConstants.data()) + i));
       cdgh = _mm_sha256rnds2_epu32(cdgh, abef, schedule_plus_constants);
+      // 0x0e moves the upper two words down, for the next two rounds.
       abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(schedule_plus_constants, 0x0e));
     }
     abef = _mm_add_epi32(abef, abef_before);

@@ -35,7 +35,7 @@ class Sha256 {
   std::size_t buffered_bytes_ = 0;              // number of such bytes
   std::uint64_t total_bytes_ = 0;
 
-  // First 32 bits of the fractions of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.
+  // First 32 bits of the fractional parts of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.
   static constexpr std::array<std::uint32_t, 8> kInitialState{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 };

@@ -1,6 +1,7 @@
 #pragma once
 // ADD A BACKEND HERE: the interface between a backend and the measuring loop. A backend knows no options, writes no
-// output and does not measure host time. A Backend exists once per job; each rank gets a Communicator from it.
+// output and does not measure host time. A process creates one Backend before it forks; each rank gets a Communicator
+// from it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,7 +48,7 @@ class Timestamps {
   virtual ~Timestamps() = default;
   /// Discards all timestamps and reserves `count` of them.
   virtual void reset(std::size_t count) = 0;
-  /// Takes the timestamp at which all operations issued so far have ended.
+  /// Sets a timestamp to the time at which all operations issued so far have ended.
   virtual void set(std::size_t index) = 0;
   /// Seconds between two timestamps. The device must have reached both.
   virtual double seconds_between(std::size_t from, std::size_t to) const = 0;
@@ -90,9 +91,10 @@ struct MemoryUse {
 };
 
 /// One rank's handle to one communicator, with a send and a receive buffer. All ranks make the same calls in the same
-/// order (operations, timestamps, captures, gate closings, `synchronize`), because one rank may issue for others.
-/// Operations run in order. `synchronize` returns when all issued operations have finished. Counts are in elements and
-/// have the meaning of NCCL's API. Buffers may be in place as NCCL defines it. Faults of --fault: see faults.hpp.
+/// order (operations, timestamps, captures, gate closings, `synchronize`), because one rank's thread may issue for
+/// others. Operations run in order. `synchronize` returns when all issued operations have finished. Counts are in
+/// elements and have the meaning of NCCL's API. Buffers may be in place as NCCL defines it. Faults of --fault: see
+/// faults.hpp.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -155,7 +157,8 @@ class Communicator {
   virtual void enter(Phase) {}
 };
 
-/// A library or an own implementation that runs collectives. One object per job, created before any process is forked.
+/// A library or an own implementation that runs collectives. A process creates one object before it forks, and its
+/// forks use it too.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -190,7 +193,8 @@ class Backend {
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
   /// Notes that the rank enters a phase before it has a communicator, so that faults of --fault can take effect.
   virtual void enter(Phase, int /*world_rank*/) {}
-  /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job.
+  /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job;
+  /// a rank's number in it is its world rank.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
 };
 

@@ -23,7 +23,7 @@ struct Fault {
     hang,     // hangs forever on entering the phase and ignores aborts
   };
   Kind kind = Kind::delay;
-  int rank = 0;                 // in the job
+  int rank = 0;                 // world rank: number in the job
   std::uint64_t delay_us = 0;   // delay
   std::uint64_t index = 0;      // flip: element of the result
   int bit = 0;                  // flip: bit of that element, 0 is the lowest bit
@@ -34,7 +34,7 @@ using Faults = std::vector<Fault>;
 /// Parses "delay:rank=1,us=500", "flip:rank=1,index=7,bit=3", "overrun:rank=1", "die:rank=1,phase=warmup" or
 /// "hang:rank=1,phase=timing". Throws UsageError with the allowed forms.
 Fault parse_fault(std::string_view text);
-/// Parses each text as `parse_fault`.
+/// Parses each text with `parse_fault`.
 Faults parse_faults(std::span<const std::string> texts);
 
 /// Throws UsageError if a fault names a rank that a job of `ranks` ranks does not have.

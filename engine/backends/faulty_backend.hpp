@@ -14,8 +14,9 @@ namespace busbw {
 /// calls it.
 using MemoryCopy = std::function<void(std::byte* to, const std::byte* from, std::size_t bytes)>;
 
-/// Wraps `inner` with faults, or returns `inner` itself if `faults` is empty. A result is corrupted when the rank has
-/// waited for its operation. `connect` throws UsageError if a fault names a rank that does not exist.
+/// Wraps `inner` with faults, or returns `inner` itself if `faults` is empty. A result is corrupted at the rank's next
+/// `synchronize`, when its operation has finished. `connect` throws UsageError if a fault names a rank that does not
+/// exist.
 std::unique_ptr<Backend> inject_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy);
 
 }  // namespace busbw

@@ -12,12 +12,15 @@ class AllGather final : public Collective {
     return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
   }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * ranks),
+            .bus_factor = others_share(ranks)};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int /*root*/) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int, int ranks, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,
+                             int /*root*/) const override {
     return segments_from_every_rank(shape.send_count, ranks);
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

@@ -9,16 +9,19 @@ class AllReduce final : public Collective {
   std::string_view name() const override { return "all_reduce"; }
   bool reduces() const override { return true; }
 
-  Shape shape(std::size_t count, std::size_t, int) const override {
+  Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};
   }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {static_cast<double>(shape.param_count * element_bytes), 2 * others_share(ranks)};
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes),
+            .bus_factor = 2 * others_share(ranks)};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int /*root*/) const override {
     return {{.count = shape.send_count, .source = Segment::Source::contribution, .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int, int, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int /*ranks*/,
+                             int /*root*/) const override {
     return {{.count = shape.recv_count, .source = Segment::Source::reduced}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

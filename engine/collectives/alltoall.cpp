@@ -14,12 +14,15 @@ class Alltoall final : public Collective {
     return {.send_count = share * ranks, .recv_count = share * ranks, .param_count = share};
   }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * ranks),
+            .bus_factor = others_share(ranks)};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int /*root*/) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
+                             int /*root*/) const override {
     Segments segments = segments_from_every_rank(shape.param_count, ranks);
     for (Segment& segment : segments) segment.first = shape.param_count * rank;
     return segments;

@@ -1,5 +1,5 @@
-// Every rank sends every rank a different amount, from a matrix file or a formula. The formula blends an even split
-// with a split in proportion to the distance between rank numbers.
+// Every rank may send a different amount to every rank, given by a matrix file or a formula. The formula blends an even
+// split with a split in proportion to the distance between rank numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,15 +38,17 @@ class Alltoallv final : public Collective {
     }
     return shape;
   }
-  /// Counts the bytes of the rank that sends or receives the most.
+  /// algbw is based on the rank that sends or receives the most.
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     const std::size_t max_count = std::max(shape.send_count, shape.recv_count);
-    return {static_cast<double>(max_count * element_bytes), others_share(ranks)};
+    return {.algbw_bytes = static_cast<double>(max_count * element_bytes), .bus_factor = others_share(ranks)};
   }
-  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
+                         int /*root*/) const override {
     return {{.count = sent_before(shape, element_bytes, rank, ranks, ranks), .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
+                             int /*root*/) const override {
     Segments segments;
     std::size_t offset = 0;
     for (int source = 0; source < ranks; ++source) {

@@ -9,17 +9,19 @@ class Broadcast final : public Collective {
   std::string_view name() const override { return "broadcast"; }
   bool has_root() const override { return true; }
 
-  Shape shape(std::size_t count, std::size_t, int) const override {
+  Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};
   }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
-    return {static_cast<double>(shape.param_count * element_bytes), 1};
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int /*ranks*/) const override {
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes), .bus_factor = 1};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int root) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int root) const override {
     if (rank != root) return {};
     return {{.count = shape.send_count, .source_rank = root}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int, int, int root) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int /*ranks*/,
+                             int root) const override {
     return {{.count = shape.recv_count, .source_rank = root}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

@@ -1,6 +1,6 @@
 #pragma once
-// ADD A COLLECTIVE HERE: one file defines its shape, data, traffic and call; registry.hpp declares it, registry.cpp
-// lists it.
+// ADD A COLLECTIVE HERE (steps: CONTRIBUTING.md). This is the interface that the file of each collective implements:
+// counts, data, traffic and call.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,9 +19,9 @@ namespace busbw {
 struct Shape {
   std::size_t send_count = 0;  // elements that a rank sends (maximum over ranks)
   std::size_t recv_count = 0;  // elements that a rank receives (maximum over ranks)
-  std::size_t param_count = 0;  // count argument of the call, and the count column
-  std::size_t send_inplace_offset = 0;  // times rank: offset of the send data in the receive buffer, in place
-  std::size_t recv_inplace_offset = 0;  // times rank: offset of the result in the receive buffer, in place
+  std::size_t param_count = 0;  // count argument of the communicator's function, and the count column
+  std::size_t send_inplace_offset = 0;
+  std::size_t recv_inplace_offset = 0;
 };
 
 /// Bytes that algbw is based on, and the factor from algbw to busbw (docs/measuring.md derives both for each
@@ -37,7 +37,7 @@ struct Segment {
     contribution,  // input of rank `source_rank` to a reduction
     reduced,  // result of the reduction over all ranks
     moved,  // data of rank `source_rank`, copied unchanged
-    untouched,  // earlier content, not written
+    untouched,  // content from before the operation
   };
   std::size_t offset = 0;  // elements from the start of the rank's send data or result
   std::size_t count = 0;   // elements
@@ -75,12 +75,12 @@ class Collective {
   virtual std::string_view name() const = 0;  // "all_reduce"; the program is name() + "_perf"
   /// True if the collective applies an operator.
   virtual bool reduces() const { return false; }
-  /// True if the sweep repeats rows per operator. sendrecv does so without using the operator.
+  /// True if the sweep has one row per operator of -o. sendrecv has such rows without using the operator.
   virtual bool loops_over_redops() const { return reduces(); }
   /// Text of the redop column if no operator is used.
   virtual std::string_view no_redop_name() const { return "none"; }
   virtual bool has_root() const { return false; }
-  /// True if no rank can finish before all ranks have started. Wait times then identify a late rank.
+  /// True if no rank can finish before all ranks have started. The rank that waited least is then the late one.
   virtual bool synchronizes_all_ranks() const { return !has_root(); }
   /// True if an in-place result is defined. Otherwise nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
@@ -93,7 +93,7 @@ class Collective {
   /// Contents of the data that `rank` sends. Empty if it sends nothing.
   virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
                                  int root) const = 0;
-  /// Expected result of `rank`: covers its first recv_count elements.
+  /// Expected result of `rank`. Covers Shape::recv_count elements; a rank that receives fewer has `untouched` ones.
   virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
                                      int root) const = 0;
   /// Issues the operation on this rank.
@@ -102,8 +102,8 @@ class Collective {
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
-  /// Maximum number of communicator calls in one `run`. A call that addresses every rank has the weight
-  /// all_peers_call_weight(ranks), other calls have weight 1.
+  /// Maximum number of communicator calls in one `run`, with weights that GateCapacity counts. A call that addresses
+  /// every rank has the weight all_peers_call_weight(ranks), other calls have weight 1.
   virtual int calls_per_run(int /*ranks*/) const { return 1; }
   /// Per-rank figures to print after each row. None if the collective has none or the user did not request them.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
@@ -111,7 +111,7 @@ class Collective {
   }
 };
 
-/// (n - 1) / n: fraction of its data that a rank sends to others if each rank keeps its own share.
+/// (n - 1) / n for n ranks: fraction of its data that a rank sends to others if each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
 /// Weight of a call that sends different data to every rank, or receives different data from every rank. Weights limit
@@ -122,7 +122,7 @@ constexpr int all_peers_call_weight(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
-  const std::size_t aligned_elements = 16 / element_bytes;  // a power of two
+  const std::size_t aligned_elements = 16 / element_bytes;  // a power of two, so the mask rounds down
   return (count / static_cast<std::size_t>(ranks)) & ~(aligned_elements - 1);
 }
 

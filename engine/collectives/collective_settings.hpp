@@ -27,6 +27,7 @@ struct AlltoallvSettings {
   std::uint64_t max_bytes = 0;  // with a matrix: size of a rank's buffers
 };
 
+/// Settings of all such collectives.
 struct CollectiveSettings {
   AlltoallvSettings alltoallv;
   bool ping_pong = false;  // sendrecv measures half round trips between pairs instead of a ring

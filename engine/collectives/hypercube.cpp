@@ -24,12 +24,14 @@ class Hypercube final : public Collective {
   }
   /// As in nccl-tests, algbw already counts the (n - 1) shares that a rank sends.
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), 1};
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), .bus_factor = 1};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int /*root*/) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int, int ranks, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,
+                             int /*root*/) const override {
     return segments_from_every_rank(shape.send_count, ranks);
   }
   int calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }

@@ -14,12 +14,15 @@ class ReduceScatter final : public Collective {
     return {.send_count = share * ranks, .recv_count = share, .param_count = share, .recv_inplace_offset = share};
   }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * ranks),
+            .bus_factor = others_share(ranks)};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int /*root*/) const override {
     return {{.count = shape.send_count, .source = Segment::Source::contribution, .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                             int /*root*/) const override {
     return {{.count = shape.recv_count, .source = Segment::Source::reduced, .first = shape.recv_count * rank}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

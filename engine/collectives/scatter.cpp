@@ -14,13 +14,16 @@ class Scatter final : public Collective {
     return {.send_count = share * ranks, .recv_count = share, .param_count = share, .recv_inplace_offset = share};
   }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * ranks),
+            .bus_factor = others_share(ranks)};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int root) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int root) const override {
     if (rank != root) return {};
     return {{.count = shape.send_count, .source_rank = root}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int root) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                             int root) const override {
     return {{.count = shape.recv_count, .source_rank = root, .first = shape.recv_count * rank}};
   }
   int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }

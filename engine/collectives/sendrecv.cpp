@@ -17,16 +17,18 @@ class Sendrecv : public Collective {
   std::optional<int> max_peers() const override { return 2; }
   bool synchronizes_all_ranks() const override { return false; }  // synchronizes neighbors only
 
-  Shape shape(std::size_t count, std::size_t, int) const override {
+  Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};
   }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
-    return {static_cast<double>(shape.param_count * element_bytes), 1};
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int /*ranks*/) const override {
+    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes), .bus_factor = 1};
   }
-  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                         int /*root*/) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
+                             int /*root*/) const override {
     return {{.count = shape.recv_count, .source_rank = (rank - 1 + ranks) % ranks}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
@@ -47,9 +49,10 @@ class PingPong final : public Sendrecv {
     return fmt::format("--ping-pong: needs an even number of ranks, got {}", ranks);
   }
   int operations_per_run() const override { return 2; }
-  int calls_per_run(int) const override { return 2; }
+  int calls_per_run(int /*ranks*/) const override { return 2; }
 
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                             int /*root*/) const override {
     return {{.count = shape.recv_count, .source_rank = peer_of(rank)}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

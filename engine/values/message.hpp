@@ -1,6 +1,6 @@
 #pragma once
 // Encodes plain values as bytes, for messages between processes of one job. All processes run the same program, so
-// values have their layout in memory.
+// values are sent with their layout in memory.
 #include <cstddef>
 #include <cstring>
 #include <span>

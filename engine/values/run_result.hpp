@@ -55,7 +55,7 @@ struct RunSettings {
   std::string placement = "both";
   std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;     // time budget of one placement of one row
-  int timeout_s = 0;                    // -T; 0: the default limit
+  int timeout_s = 0;                    // -T; 0: the default limit, or none after -T 0
   int local_register = 0;               // -R
   std::optional<int> cta_policy;        // -x
   int device_implementation = 0;        // -D; 0: the library's own operation
@@ -78,7 +78,7 @@ struct RunInfo {
   std::string start_time_iso;                   // "2026-11-21T08:16:39.123+00:00"
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> environment;  // the allow-listed variables only
-  std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory_bytes", ...
+  std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory", ...
   RunSettings settings;
   std::vector<RankInfo> ranks;
   std::vector<std::string> notes;  // '#' lines of the header, after the settings
@@ -170,7 +170,7 @@ struct Row {
   std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
 };
 
-/// Rows of all groups for one case, in group order; one row without NCCL_TESTS_SPLIT.
+/// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
 /// Memory use of one rank's device in bytes, by purpose. Unknown values are missing. Values may be negative.

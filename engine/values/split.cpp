@@ -1,4 +1,4 @@
-// nccl-tests' syntax of the two variables, without octal numbers.
+// Parses NCCL_TESTS_SPLIT_MASK and NCCL_TESTS_SPLIT as nccl-tests does, but refuses octal numbers.
 #include "values/split.hpp"
 
 #include <fmt/format.h>
@@ -55,13 +55,14 @@ std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
 std::optional<std::uint64_t> parse_prefixed_number(std::string_view text) {
   if (starts_with_ignoring_case(text, "0X")) return parse_number(text.substr(2), 16);
   if (starts_with_ignoring_case(text, "0B")) return parse_number(text.substr(2), 2);
-  if (text.size() > 1 && text.front() == '0') return std::nullopt;  // octal in nccl-tests, but most users mean decimal
+  if (text.size() > 1 && text.front() == '0')
+    return std::nullopt;  // ambiguous: octal in nccl-tests, decimal to most users
   return parse_number(text, 10);
 }
 
 constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
 
-/// Limits a mask to the bits that a process number can have.
+/// Operand of AND. Process numbers are ints, so higher bits have no effect. With other operators, they are an error.
 int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMaxOperand); }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Split {
 
   /// Color of a process. Without an operator, all processes have color 0.
   int color(int process) const;
-  /// Job ranks of each group, by color. Each process has `ranks_per_process` ranks.
+  /// Ranks of each group, numbered in the job, by color. Each process has `ranks_per_process` ranks.
   std::map<int, std::vector<int>> groups(int processes, int ranks_per_process) const;
 };
 

@@ -23,7 +23,8 @@ struct JobLayout {
 struct JobCallbacks {
   /// Runs one rank, each in its own thread. May throw.
   std::function<void(int rank)> run_rank;
-  /// Called once in the process of rank 0, after its ranks have ended or were abandoned. Returns the exit code.
+  /// Called after the ranks of a process have ended or were abandoned: by `run_job` only in the process of rank 0, by
+  /// `run_process_of_job` in every process. Returns the exit code.
   std::function<int(const std::optional<Failure>&)> finish;
   /// Returns what the measured library reports about hanging or lost ranks. May take several seconds. With forked
   /// processes, it is called only in the process of rank 0.
@@ -63,8 +64,8 @@ struct JobResult {
 };
 /// Runs all ranks. Returns when each has ended or was abandoned.
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks);
-/// Runs this process's ranks, from `first_rank` on, of a job with separately started processes. `finish` is called in
-/// every process and returns the process's exit code.
+/// Runs this process's ranks, from `first_rank` on, of a job with separately started processes. `finish` returns the
+/// exit code of its own process.
 JobResult run_process_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks);
 
 }  // namespace busbw

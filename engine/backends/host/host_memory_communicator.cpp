@@ -7,8 +7,8 @@
 
 namespace busbw {
 
-HostMemoryCommunicator::HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults)
-    : members_(std::move(members)), rank_(rank), faults_(faults, world_rank(rank)) {}
+HostMemoryCommunicator::HostMemoryCommunicator(std::vector<int> world_ranks, int rank, std::span<const Fault> faults)
+    : world_ranks_(std::move(world_ranks)), rank_(rank), faults_(faults, world_rank(rank)) {}
 
 void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_bytes(to, from, bytes);

@@ -1,5 +1,5 @@
 #pragma once
-// Common base of communicators on memory that the CPU reads and writes.
+// Common base of the communicators of the host backend.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -9,11 +9,12 @@
 
 namespace busbw {
 
-/// Operations are done when their call returns, so `synchronize` does not wait.
+/// Communicator of ranks with buffers in ordinary memory. Implements copy, fill, compare and faults; derived classes
+/// implement the collectives. Operations are done when their call returns, so `synchronize` does not wait.
 class HostMemoryCommunicator : public Communicator {
  public:
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
+  int size() const override { return static_cast<int>(world_ranks_.size()); }
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void begin_multi_step() override { faults_.begin_multi_step(); }
@@ -25,18 +26,19 @@ class HostMemoryCommunicator : public Communicator {
   void enter(Phase phase) override { faults_.enter(phase); }
 
  protected:
-  /// `members`: job rank of each rank of the communicator. `rank`: this rank in the communicator.
-  HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults);
+  /// `world_ranks`: world rank of each rank of the communicator. `rank`: this rank in the communicator.
+  /// `faults`: those of the job.
+  HostMemoryCommunicator(std::vector<int> world_ranks, int rank, std::span<const Fault> faults);
 
-  /// Job rank of a rank of the communicator.
-  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  /// World rank of a rank of the communicator.
+  int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
 
-  std::vector<int> members_;
+  std::vector<int> world_ranks_;
   int rank_;
   RankFaults faults_;
 };
 
-/// Copies bytes. Does nothing if both addresses are equal.
+/// Copies bytes. The ranges must be equal or disjoint.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace busbw

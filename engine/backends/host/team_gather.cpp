@@ -13,10 +13,10 @@ std::vector<Bytes> all_gather_bytes(Team& team, std::span<const std::byte> own_b
 }
 
 std::vector<int> world_ranks_of(const Team& world, Team& group) {
-  std::vector<int> members;
+  std::vector<int> world_ranks;
   for (const Bytes& encoded_rank : all_gather_bytes(group, MessageWriter().add(world.rank()).bytes()))
-    members.push_back(MessageReader(encoded_rank).take<int>());
-  return members;
+    world_ranks.push_back(MessageReader(encoded_rank).take<int>());
+  return world_ranks;
 }
 
 }  // namespace busbw

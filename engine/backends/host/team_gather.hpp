@@ -10,7 +10,7 @@ namespace busbw {
 /// Returns the bytes of every rank, in rank order, to every rank. All ranks of the team call it.
 std::vector<Bytes> all_gather_bytes(Team& team, std::span<const std::byte> own_bytes);
 
-/// Returns the job ranks of the ranks of `group`, in group order. All ranks of the group call it.
+/// Returns the world ranks of the ranks of `group`, in group order. All ranks of the group call it.
 std::vector<int> world_ranks_of(const Team& world, Team& group);
 
 }  // namespace busbw

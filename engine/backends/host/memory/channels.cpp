@@ -64,10 +64,10 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
 //   not staged chunk k and has made less progress. If it waits to stage chunk k, both slots are full, so its receiver
 //   has not taken chunk k - 2 and has made less progress. Both contradict the choice.
 // Each send needs a receive of the same count, as in NCCL.
-void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
+void exchange_chunks(const Channels& channels, const std::vector<int>& world_ranks, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team) {
-  const int own_job_rank = members[static_cast<std::size_t>(rank)];
+  const int own_world_rank = world_ranks[static_cast<std::size_t>(rank)];
   const std::size_t chunk_bytes = channels.chunk_bytes();
   std::size_t max_bytes = 0;
   for (const Transfer& send : sends) max_bytes = std::max(max_bytes, send.count * element_bytes);
@@ -78,23 +78,23 @@ void exchange_chunks(const Channels& channels, const std::vector<int>& members, 
     for (const Transfer& send : sends) {
       const auto data = chunk_of(send, element_bytes, chunk, chunk_bytes);
       if (data.empty()) continue;
-      const int peer_job_rank = members[static_cast<std::size_t>(send.peer)];
-      ChannelCounters& counters = channels.counters(own_job_rank, peer_job_rank);
+      const int peer_world_rank = world_ranks[static_cast<std::size_t>(send.peer)];
+      ChannelCounters& counters = channels.counters(own_world_rank, peer_world_rank);
       const std::uint64_t channel_chunk = counters.staged.load(std::memory_order_relaxed);
       wait_until(team, [&] {
         return channel_chunk - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots;
       });
-      std::memcpy(channels.slot(own_job_rank, peer_job_rank, channel_chunk), data.data(), data.size());
+      std::memcpy(channels.slot(own_world_rank, peer_world_rank, channel_chunk), data.data(), data.size());
       counters.staged.store(channel_chunk + 1, std::memory_order_release);
     }
     for (const Transfer& recv : recvs) {
       const auto data = chunk_of(recv, element_bytes, chunk, chunk_bytes);
       if (data.empty()) continue;
-      const int peer_job_rank = members[static_cast<std::size_t>(recv.peer)];
-      ChannelCounters& counters = channels.counters(peer_job_rank, own_job_rank);
+      const int peer_world_rank = world_ranks[static_cast<std::size_t>(recv.peer)];
+      ChannelCounters& counters = channels.counters(peer_world_rank, own_world_rank);
       const std::uint64_t channel_chunk = counters.taken.load(std::memory_order_relaxed);
       wait_until(team, [&] { return counters.staged.load(std::memory_order_acquire) != channel_chunk; });
-      std::memcpy(data.data(), channels.slot(peer_job_rank, own_job_rank, channel_chunk), data.size());
+      std::memcpy(data.data(), channels.slot(peer_world_rank, own_world_rank, channel_chunk), data.size());
       counters.taken.store(channel_chunk + 1, std::memory_order_release);
     }
   }

@@ -47,10 +47,10 @@ class Channels {
   std::byte* slots_;
 };
 
-/// Runs this rank's sends and receives of an exchange. `members`: job rank of each rank of the communicator; channels
-/// are between job ranks. `rank`: this rank in the communicator. A receive may overlap a send if both start at the same
-/// address: no chunk is overwritten before it was staged. Throws JobAborted if the team is aborted.
-void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
+/// Runs this rank's sends and receives of an exchange. `world_ranks`: world rank of each rank of the communicator;
+/// channels are between world ranks. `rank`: this rank in the communicator. A receive may overlap a send if both start
+/// at the same address: no chunk is overwritten before it was staged. Throws JobAborted if the team is aborted.
+void exchange_chunks(const Channels& channels, const std::vector<int>& world_ranks, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
                      const Team& team);
 

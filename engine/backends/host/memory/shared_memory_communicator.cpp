@@ -17,14 +17,14 @@ constexpr std::size_t kMinClaimBytes = std::size_t{2} << 10;
 }  // namespace
 
 SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, const Team& world,
-                                                   std::vector<int> members, int rank, std::size_t cache_bytes,
+                                                   std::vector<int> world_ranks, int rank, std::size_t cache_bytes,
                                                    std::span<const Fault> faults)
-    : HostMemoryCommunicator(std::move(members), rank, faults),
+    : HostMemoryCommunicator(std::move(world_ranks), rank, faults),
       workspace_(workspace),
       world_(world),
       cache_bytes_(cache_bytes),
-      sources_(members_.size()),
-      destinations_(members_.size()) {}
+      sources_(world_ranks_.size()),
+      destinations_(world_ranks_.size()) {}
 
 // Small data is copied to the rank's staging area; peers read large data from the send buffer. Staged operations need
 // only one barrier, because no rank reads another rank's buffers and each rank alternates between two staging areas. A
@@ -60,7 +60,7 @@ void SharedMemoryCommunicator::leave_collective() {
 void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count,
                                                     Dtype dtype, Redop redop, WriteMode write_mode) {
   const std::size_t bytes = count * size_bytes(dtype);
-  const std::size_t half_share_bytes = bytes / (2 * members_.size()) / 64 * 64;  // in whole cache lines
+  const std::size_t half_share_bytes = bytes / (2 * world_ranks_.size()) / 64 * 64;  // in whole cache lines
   const std::size_t claim_elements = std::clamp(half_share_bytes, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
   auto& next_element = group().next_element;
   for (;;) {
@@ -85,7 +85,8 @@ void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv
   if (staged_) {
     reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
   } else {
-    reduce_cooperatively(destinations_, count, dtype, redop, write_mode_for(send, recv, 2 * bytes * members_.size()));
+    reduce_cooperatively(destinations_, count, dtype, redop,
+                         write_mode_for(send, recv, 2 * bytes * world_ranks_.size()));
   }
   leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
@@ -109,7 +110,7 @@ void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, st
 void SharedMemoryCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count,
                                               Dtype dtype, Redop redop) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
-  const std::size_t send_bytes = bytes * members_.size();
+  const std::size_t send_bytes = bytes * world_ranks_.size();
   faults_.before_operation();
   enter_collective(send, send_bytes, recv, send_bytes);
   // In place, `recv` is this rank's segment of `send`, and only this rank reads it.
@@ -123,12 +124,12 @@ void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv
   const std::size_t bytes = send_count * size_bytes(dtype);
   faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
-  for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+  for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
     // In place, this rank's segment is already in its place. It must not be written, because peers read it.
     if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
   }
   leave_collective();
-  faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
+  faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
@@ -147,18 +148,18 @@ void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, st
   faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   if (rank_ == root) {
-    for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+    for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
       if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
     }
   }
   leave_collective();
-  if (rank_ == root) faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
+  if (rank_ == root) faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                        int root) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
-  const std::size_t send_bytes = bytes * members_.size();
+  const std::size_t send_bytes = bytes * world_ranks_.size();
   faults_.before_operation();
   enter_collective(send, rank_ == root ? send_bytes : 0, recv, send_bytes);
   copy_bytes(recv, sources_[static_cast<std::size_t>(root)] + static_cast<std::size_t>(rank_) * bytes, bytes);
@@ -176,10 +177,10 @@ void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, 
     exchange(transfers, transfers, dtype);
     return;
   }
-  const std::size_t all_bytes = bytes * members_.size();
+  const std::size_t all_bytes = bytes * world_ranks_.size();
   faults_.before_operation();
   enter_collective(send, all_bytes, recv, all_bytes);
-  for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+  for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
     copy_bytes(recv + peer * bytes, sources_[peer] + static_cast<std::size_t>(rank_) * bytes, bytes);
   }
   leave_collective();
@@ -188,7 +189,7 @@ void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, 
 
 void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   faults_.before_operation();
-  exchange_chunks(workspace_.channels(), members_, rank_, sends, recvs, size_bytes(dtype), world_);
+  exchange_chunks(workspace_.channels(), world_ranks_, rank_, sends, recvs, size_bytes(dtype), world_);
   faults_.after_operation(result_of(recvs, size_bytes(dtype)), size_bytes(dtype));
 }
 

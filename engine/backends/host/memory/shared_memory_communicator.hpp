@@ -14,9 +14,9 @@ namespace busbw {
 /// place or none.
 class SharedMemoryCommunicator final : public HostMemoryCommunicator {
  public:
-  /// `members`: job rank of each rank of the communicator. `cache_bytes`: last-level cache. The workspace and `world`
-  /// must outlive this.
-  SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
+  /// `world_ranks`: world rank of each rank of the communicator. `cache_bytes`: last-level cache. The workspace and
+  /// `world` must outlive this.
+  SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> world_ranks, int rank,
                            std::size_t cache_bytes, std::span<const Fault> faults);
 
   std::span<std::byte> send_buffer() override { return workspace_.send_buffer(world_rank(rank_)); }

@@ -12,7 +12,8 @@
 
 namespace busbw {
 
-/// Maximum bytes that a rank copies to its control block, so that one barrier is enough instead of two.
+/// A rank copies its data to its control block if all ranks send at most this much. Peers read the copy, so one barrier
+/// per collective is enough instead of two.
 inline constexpr std::size_t kStagingBytes = 8192;
 
 /// State that the ranks of one communicator share.
@@ -30,8 +31,8 @@ struct RankControl {
   alignas(64) std::array<std::array<std::byte, kStagingBytes>, 2> staging;
 };
 
-/// Shared memory of a job. `rank` is a rank in the job. A rank belongs to one communicator at a time, so one control
-/// block per rank is enough. The state of a communicator is stored at the index of its first rank.
+/// Shared memory of a job. `rank` is a world rank. A rank belongs to one communicator at a time, so one control
+/// block per rank is enough. The state of a communicator is stored at the world rank of its first rank.
 class Workspace {
  public:
   /// Bytes that `ranks` ranks need in addition to their buffers.

@@ -22,8 +22,9 @@ enum class ListenScope {
 };
 
 /// A listening socket and its pending connections: those with an unfinished handshake. An invalid request is rejected
-/// at once, a connection without a complete request after kRequestLimitTicks. If too many are pending, the oldest one
-/// is rejected. No call blocks: the owner polls, and calls `tick` ten times a second.
+/// at once, a connection without a complete request after kRequestLimitTicks. If too many are pending, or no descriptor
+/// is free, one is rejected: the oldest unauthenticated one, or else the oldest. No call blocks: the owner polls, and
+/// calls `tick` ten times a second.
 class SocketAcceptor {
  public:
   static constexpr int kRequestLimitTicks = 50;
@@ -37,7 +38,7 @@ class SocketAcceptor {
   /// Appends the descriptors to poll. After the poll, pass the same entries to `on_ready`.
   void add_interests(std::vector<pollfd>& interests) const;
   void on_ready(std::span<const pollfd> polled);
-  /// Counts time for the limit of pending connections.
+  /// Counts time for the limit of connections without a complete request.
   void tick();
 
   /// An authenticated connection of another rank.
@@ -47,7 +48,7 @@ class SocketAcceptor {
   };
   /// Returns the connections accepted since the last call.
   std::vector<AcceptedConnection> take_accepted() { return std::exchange(accepted_, {}); }
-  /// Number of connections rejected so far.
+  /// Number of connections so far that were rejected or closed early by the peer.
   std::size_t rejected() const { return rejected_; }
 
  private:
@@ -55,8 +56,8 @@ class SocketAcceptor {
     Descriptor connection;
     ConnectRequest::Encoded received{};  // the request, as far as received
     std::size_t received_bytes = 0;
-    int ticks = 0;  // since the connection was accepted
-    int rank = -1;  // of the peer after a valid request; -1 before
+    int ticks = 0;  // without a complete request
+    int rank = -1;  // of the peer in the communicator, after a valid request; -1 before
   };
   /// Decision whether a connection stays in `pending_`.
   enum class Disposition { keep, remove };

@@ -43,10 +43,10 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       send_buffer_(send_buffer),
       recv_buffer_(recv_buffer),
       exchange_(mesh_, world),
-      work_(std::max(kWorkBytes, members_.size() * kCacheLineBytes)),
-      slot_bytes_(
-          std::clamp(kWorkBytes / members_.size() / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes, kMaxSlotBytes)),
-      sources_(members_.size()) {}
+      work_(std::max(kWorkBytes, world_ranks_.size() * kCacheLineBytes)),
+      slot_bytes_(std::clamp(kWorkBytes / world_ranks_.size() / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes,
+                             kMaxSlotBytes)),
+      sources_(world_ranks_.size()) {}
 
 void SocketCommunicator::enter(Phase phase) {
   exchange_.enter(phase);
@@ -54,7 +54,7 @@ void SocketCommunicator::enter(Phase phase) {
 }
 
 SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
-  const std::size_t even_count = (count + members_.size() - 1) / members_.size();
+  const std::size_t even_count = (count + world_ranks_.size() - 1) / world_ranks_.size();
   return {count, rounded_up(even_count, kCacheLineBytes / element_bytes), element_bytes};
 }
 
@@ -90,8 +90,8 @@ void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares)
   shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares) : all_gather_ring(all, shares);
 }
 
-// After each step, a rank holds the shares of twice as many ranks: its own and those of the ranks after it. Ranks wrap
-// around, rank 0 follows the last one.
+// A rank holds its own share and those of the ranks after it. Each step doubles their number, until it holds all. Ranks
+// wrap around: rank 0 follows the last one.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   // Calls `transfer(data, bytes)` for the shares of `rank_count` ranks from `first_rank` on: two ranges if they wrap.
   const auto transfer_shares = [&](int first_rank, int rank_count, const auto& transfer) {
@@ -163,10 +163,10 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
   faults_.before_operation();
   if (size() == 1) {
     reduce_sources({&send, 1}, recv, count, dtype, redop);
-  } else if (bytes <= kSmallBytes / members_.size()) {
+  } else if (bytes <= kSmallBytes / world_ranks_.size()) {
     std::byte* const all = work_.data();
     copy_bytes(all + static_cast<std::size_t>(rank_) * bytes, send, bytes);
-    all_gather_doubling(all, {count * members_.size(), count, element_bytes});
+    all_gather_doubling(all, {count * world_ranks_.size(), count, element_bytes});
     for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = all + i * bytes;
     reduce_sources(sources_, recv, count, dtype, redop);
   } else {
@@ -185,13 +185,13 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
   const std::size_t element_bytes = size_bytes(dtype);
   const bool is_root = rank_ == root;
   faults_.before_operation();
-  const std::size_t max_block_count = slot_bytes_ / element_bytes * members_.size();
+  const std::size_t max_block_count = slot_bytes_ / element_bytes * world_ranks_.size();
   for (std::size_t first = 0; first < count; first += max_block_count) {
     const std::size_t block_count = std::min(max_block_count, count - first);
     const std::size_t block_bytes = block_count * element_bytes;
     const std::byte* const data = send + first * element_bytes;
     std::byte* const result = recv + first * element_bytes;
-    if (block_bytes <= kSmallBytes / members_.size()) {
+    if (block_bytes <= kSmallBytes / world_ranks_.size()) {
       reduce_at_root(data, result, block_count, dtype, redop, root);
       continue;
     }
@@ -231,13 +231,13 @@ void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, 
                                         Redop redop) {
   const std::size_t element_bytes = size_bytes(dtype);
   faults_.before_operation();
-  reduce_own_share(send, recv, {recv_count * members_.size(), recv_count, element_bytes}, dtype, redop);
+  reduce_own_share(send, recv, {recv_count * world_ranks_.size(), recv_count, element_bytes}, dtype, redop);
   exchange_.finish();
   faults_.after_operation({recv, recv_count * element_bytes}, element_bytes);
 }
 
 void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
-  const RankShares shares{send_count * members_.size(), send_count, size_bytes(dtype)};
+  const RankShares shares{send_count * world_ranks_.size(), send_count, size_bytes(dtype)};
   faults_.before_operation();
   copy_bytes(recv + shares.first_byte(rank_), send, shares.bytes(rank_));
   gather_shares(recv, shares);
@@ -265,7 +265,7 @@ void SocketCommunicator::gather(const std::byte* send, std::byte* recv, std::siz
     exchange_.send(root, send, bytes);
   }
   exchange_.finish();
-  if (rank_ == root) faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
+  if (rank_ == root) faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
@@ -297,7 +297,7 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
   }
   copy_bytes(recv + own_offset, send + own_offset, bytes);
   send == recv ? exchange_.finish_in_place() : exchange_.finish();
-  faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
+  faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {

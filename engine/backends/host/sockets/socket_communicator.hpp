@@ -53,7 +53,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
 
   /// Rank at `distance` after this one. Loops run over distances, so that not all ranks address the same peer at once.
   int rank_after(int distance) const { return (rank_ + distance) % size(); }
-  /// Temporary memory for the data of one rank; all slots together have kWorkBytes.
+  /// Temporary memory for the data of one rank; `work_` holds one per rank.
   std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
 
   void reduce_sources(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);

@@ -18,8 +18,8 @@ namespace busbw {
 /// owner polls, and calls `tick` ten times a second.
 class SocketConnector {
  public:
-  /// Limit of a connection attempt by round. The short first round skips unreachable addresses quickly. It is left out
-  /// if there is only one address.
+  /// Limit of a connection attempt in ticks, by round. The short first round skips unreachable addresses quickly. It is
+  /// left out if there is only one address.
   static constexpr std::array kConnectTicks{3, 20, 50, 50};
   static constexpr int kPauseTicks = 5;  // between two rounds
   /// Limit for the peer's answer.

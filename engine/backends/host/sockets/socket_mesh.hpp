@@ -27,6 +27,7 @@ class SocketMesh {
   int size() const { return static_cast<int>(members_.size()); }
   /// Descriptor of the connection to a rank of the communicator. Negative for this rank itself.
   int connection(int peer) const { return connections_[static_cast<std::size_t>(peer)].number(); }
+  /// World rank of each rank of the communicator.
   std::vector<int> world_ranks() const;
   /// "rank 3 on host node07"
   std::string name_of(int peer) const;
