@@ -80,8 +80,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
   // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
-  const int first_is_missing = report.ranks.front().samples.skipped_iterations > 0;
-  const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - first_is_missing));
+  const int missing_samples = report.ranks.front().samples.skipped_iterations > 0;
+  const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
   measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped_samples));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());

@@ -35,7 +35,7 @@ class Reporter {
   RunInfo info_;
   std::optional<double> min_busbw_bytes_per_s_;
   std::vector<std::unique_ptr<Sink>> sinks_;
-  std::uint64_t rows_ = 0;
+  std::uint64_t rows_ = 0;           // number of rows
   std::uint64_t out_of_bounds_ = 0;  // sum over measurements of the ranks with wrong data
   std::uint64_t wrong_elements_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
