@@ -10,7 +10,7 @@
 
 namespace busbw {
 
-/// Size of the guards before and after the data of a case. Nothing may be written to them.
+/// Size of the guards before and after the data of a case. No operation may write to them.
 inline constexpr std::size_t kGuardBytes = 4096;
 
 /// Size of a buffer for cases of up to `max_bytes`, shifted by up to `unalign_elements` elements of 8 bytes.

@@ -139,8 +139,8 @@ void Checker::add_wrong_elements(const Mismatches& mismatches, Dtype dtype, cons
                                  RankCheckResult& check_result) {
   check_result.wrong_elements += mismatches.count;
   const auto add = [&](std::uint64_t index, std::string expected, std::string got) {
-    if (check_result.first.size() < Mismatches::kKept)
-      check_result.first.push_back(
+    if (check_result.first_wrong.size() < Mismatches::kKept)
+      check_result.first_wrong.push_back(
           {world_rank_, buffer, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
   };
   if (mismatches.vanished > 0)

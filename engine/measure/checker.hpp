@@ -14,7 +14,7 @@ namespace busbw {
 /// Wrong elements that a rank found.
 struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
-  std::vector<WrongElement> first;  // the first wrong elements, at most Mismatches::kKept
+  std::vector<WrongElement> first_wrong;  // the first of them, at most Mismatches::kKept
 };
 
 /// A case on one rank.
@@ -29,10 +29,11 @@ struct RankCase {
 
 class Checker {
  public:
+  /// `world_rank`: this rank in the job, for the wrong elements. All other arguments must outlive the checker.
   Checker(Communicator& communicator, const CaseBuffers& buffers, ReductionValues& values, int world_rank)
       : communicator_(communicator), buffers_(buffers), values_(values), world_rank_(world_rank) {}
 
-  /// Fills the guards, the send data, and the rest of the receive region with poison, a pattern that no result equals.
+  /// Fills the guards and the send data. Fills the rest of the receive region with poison, a pattern unlike any result.
   void prepare(const RankCase& rank_case, Placement placement);
   /// Compares the result. Call it immediately after the operation, as a user would read the result: a late part of the
   /// result would arrive unnoticed while this rank waits for others.

@@ -10,7 +10,7 @@ double monotonic_s();
 /// Time of day in the formats of tables, records and file names.
 struct WallTime {
   std::string local;    // "2026-11-21 08:16:39", as nccl-tests prints it
-  std::string iso;      // "2026-11-21T08:16:39.123+00:00"
+  std::string iso;      // "2026-11-21T08:16:39.123+00:00", local time with its offset from UTC
   std::string compact;  // "20261121T081639Z", UTC
 };
 WallTime wall_time();

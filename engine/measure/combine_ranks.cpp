@@ -51,7 +51,7 @@ std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double op
   }
   const double longest_wait_s = std::ranges::max(waits_s);
   std::vector<double> arrivals_s;
-  for (const double one_wait_s : waits_s) arrivals_s.push_back(longest_wait_s - one_wait_s);
+  for (const double wait_s : waits_s) arrivals_s.push_back(longest_wait_s - wait_s);
   return arrivals_s;
 }
 

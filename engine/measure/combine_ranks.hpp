@@ -19,8 +19,8 @@ std::vector<double> rank_times_s(std::span<const RankReport> ranks);
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks);
 /// Device time of each rank per operation. Empty if a rank has none.
 std::vector<double> rank_device_times_s(std::span<const RankReport> ranks);
-/// Arrival of each rank at the first iteration after a barrier, in seconds after the first rank. Empty without device
-/// times.
+/// Arrival of each rank at the first iteration after a barrier, in seconds after the first rank. Empty if a rank has
+/// no device time or no first_iteration_s.
 std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration);
 
 /// Time of each iteration until its last rank ended: the maximum over ranks.

@@ -1,3 +1,4 @@
+// Each read_ function takes the fields in the order in which its _message function adds them.
 #include "measure/rank_messages.hpp"
 
 #include <utility>
@@ -46,8 +47,8 @@ Bytes samples_message(const Samples& samples) {
       .add(samples.device_s)
       .add(samples.device_operations)
       .add(samples.on_device);
-  add(writer, samples.before);
-  add(writer, samples.after);
+  add(writer, samples.clock_before);
+  add(writer, samples.clock_after);
   return writer.bytes();
 }
 
@@ -63,15 +64,15 @@ Samples read_samples(const Bytes& bytes) {
   samples.device_s = reader.take<double>();
   samples.device_operations = reader.take<std::uint64_t>();
   samples.on_device = reader.take<bool>();
-  samples.before = take_clock_state(reader);
-  samples.after = take_clock_state(reader);
+  samples.clock_before = take_clock_state(reader);
+  samples.clock_after = take_clock_state(reader);
   return samples;
 }
 
 Bytes check_result_message(const RankCheckResult& check_result) {
   MessageWriter writer;
-  writer.add(check_result.wrong_elements).add(check_result.first.size());
-  for (const WrongElement& wrong : check_result.first)
+  writer.add(check_result.wrong_elements).add(check_result.first_wrong.size());
+  for (const WrongElement& wrong : check_result.first_wrong)
     writer.add(wrong.rank).add(wrong.place).add(wrong.index).add(wrong.expected).add(wrong.got);
   return writer.bytes();
 }
@@ -88,7 +89,7 @@ RankCheckResult read_check_result(const Bytes& bytes) {
     wrong.index = reader.take<std::int64_t>();
     wrong.expected = reader.take_text();
     wrong.got = reader.take_text();
-    check_result.first.push_back(std::move(wrong));
+    check_result.first_wrong.push_back(std::move(wrong));
   }
   return check_result;
 }

@@ -14,7 +14,7 @@ Samples read_samples(const Bytes& bytes);
 Bytes check_result_message(const RankCheckResult& check_result);
 RankCheckResult read_check_result(const Bytes& bytes);
 
-/// Returns rank 0's `value` on every rank.
+/// Returns rank 0's `value` on every rank. All ranks must call it.
 template <class Value>
 Value broadcast_from_rank0(Team& team, const Value& value) {
   return MessageReader(team.broadcast(MessageWriter().add(value).bytes())).template take<Value>();

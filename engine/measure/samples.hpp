@@ -8,9 +8,10 @@
 
 namespace busbw {
 
-/// Host-clock times of batches, from a barrier until all operations are done. Not per operation.
+/// Host-clock times, summed over batches: from the alignment of the ranks until all operations of a batch are done.
+/// With -z 3 only the iterations count, not the barriers between them.
 struct HostTiming {
-  double elapsed_s = 0;  // the `time` column
+  double elapsed_s = 0;  // divided by `operations`, this gives the `time` column
   double issue_s = 0;  // part of elapsed_s that the host spent issuing operations
   std::uint64_t operations = 0;
 
@@ -25,23 +26,24 @@ struct HostTiming {
 };
 
 struct Samples {
-  /// Times between timestamps, per operation: one per iteration, in batches that each begin at a barrier.
+  /// Samples in order of execution: one per iteration, its duration divided by its number of operations.
   std::vector<double> iteration_s = {};
-  std::uint64_t skipped_iterations = 0;  // iterations without a sample: the first ones of graphs
-  /// Time of the first iteration after a barrier, in which this rank waited for others. Not per operation. None if all
-  /// ranks began together.
+  /// Iterations without a sample: the first of each graph launch, in which this rank waited for others.
+  std::uint64_t skipped_iterations = 0;
+  /// Duration of one whole iteration, the first after the ranks were aligned, in which this rank waited for later
+  /// ranks. It may be a sample, too. None if a gate made all ranks begin together.
   std::optional<double> first_iteration_s = {};
 
   HostTiming total = {};
 
-  /// Device-clock time without launches and waits for late ranks. Not per operation.
+  /// Total device-clock time of `device_operations` operations, without launches and waits for late ranks.
   double device_s = 0;
   std::uint64_t device_operations = 0;  // 0: no device time
 
-  /// True if a call returns before its operation is done, so that issuing and executing differ.
+  /// True if operations run on a device after their calls have returned, so that issue times are of interest.
   bool on_device = false;
-  std::optional<DeviceClockState> before = {};  // clock state between the warm-up and the first timed operation
-  std::optional<DeviceClockState> after = {};  // clock state during the last operations, or just after them
+  std::optional<DeviceClockState> clock_before = {};  // between the warm-up and the first timed operation
+  std::optional<DeviceClockState> clock_after = {};   // during the last operations, or just after them
 };
 
 }  // namespace busbw

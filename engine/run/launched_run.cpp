@@ -28,15 +28,15 @@ constexpr double kMaxSilenceS = 30;
 int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
 
 Membership make_membership(const Options& options, const World& world) {
-  const double limit = no_progress_limit_s(options);
+  const double limit_s = no_progress_limit_s(options);
   return {world.rank,
           world.size,
           ranks_per_process(options),
           world.store,
           world.token,
-          std::min(world.join_limit_s, limit),
-          limit,
-          std::min(kMaxSilenceS, limit)};
+          std::min(world.join_limit_s, limit_s),
+          limit_s,
+          std::min(kMaxSilenceS, limit_s)};
 }
 
 /// Index of this process's first GPU. As in nccl-tests, NCCL_TESTS_DEVICE gives it for each process. A launcher may
@@ -60,7 +60,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   return watched_call("opening NCCL and its GPUs", [&] { return make_nccl_backend_for(options, survey, config); });
 }
 
-/// Returns the variables that change what is measured and must be equal in all processes. NCCL_TESTS_DEVICE may differ.
+/// Returns the variables that change what is measured and should be equal in all processes. NCCL_TESTS_DEVICE may
+/// differ.
 NamedValues common_tuning_environment() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
@@ -200,7 +201,7 @@ class LaunchedProcess {
   WatchedCall watched_call_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<Backend> backend_;
-  Agreement agreement_;  // set in process 0 only
+  Agreement agreement_;  // set by agree_on_memory_and_types, in process 0 only
 };
 
 }  // namespace

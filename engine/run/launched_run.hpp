@@ -11,7 +11,8 @@ namespace busbw {
 
 /// Joins the other processes, checks that all agree, and measures together with them. Process 0 writes the output.
 /// Throws Error if the job cannot be formed or the processes are incompatible. Otherwise the result holds the outcome,
-/// a failure included. Does not return if ranks were abandoned: the process then ends with the result's exit code.
+/// a failure included. If ranks were abandoned, because they did not end after an abort, the process ends with the
+/// result's exit code instead.
 JobResult run_launched(const Options& options, const World& world);
 
 }  // namespace busbw

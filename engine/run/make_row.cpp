@@ -29,7 +29,7 @@ CheckResult combine_check_results(const RunPlan& plan, Placement placement, cons
   for (const RankReport& rank : ranks) {
     result.wrong_elements += rank.check_result.wrong_elements;
     result.wrong_ranks += rank.check_result.wrong_elements > 0;
-    for (const WrongElement& wrong : rank.check_result.first)
+    for (const WrongElement& wrong : rank.check_result.first_wrong)
       if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
   }
   return result;
@@ -37,17 +37,17 @@ CheckResult combine_check_results(const RunPlan& plan, Placement placement, cons
 
 DeviceClock make_device_clock(const Samples& samples) {
   DeviceClock clock;
-  if (samples.before) clock.before_hz = samples.before->clock_hz;
-  if (!samples.after) return clock;
-  clock.after_hz = samples.after->clock_hz;
-  clock.max_hz = samples.after->max_clock_hz;
-  clock.throttle_reasons = samples.after->throttle_reasons;
+  if (samples.clock_before) clock.before_hz = samples.clock_before->clock_hz;
+  if (!samples.clock_after) return clock;
+  clock.after_hz = samples.clock_after->clock_hz;
+  clock.max_hz = samples.clock_after->max_clock_hz;
+  clock.throttle_reasons = samples.clock_after->throttle_reasons;
   return clock;
 }
 
 /// Clocks of all ranks' devices, or empty if no device reports its clock.
 std::vector<DeviceClock> make_device_clocks(const std::vector<RankReport>& ranks) {
-  const auto has_clock = [](const RankReport& rank) { return rank.samples.before || rank.samples.after; };
+  const auto has_clock = [](const RankReport& rank) { return rank.samples.clock_before || rank.samples.clock_after; };
   std::vector<DeviceClock> clocks;
   if (std::ranges::any_of(ranks, has_clock))
     for (const RankReport& rank : ranks) clocks.push_back(make_device_clock(rank.samples));
@@ -80,8 +80,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
   // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
-  const int first_is_missing = report.ranks.front().samples.skipped_iterations > 0;
-  const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - first_is_missing));
+  const int missing_samples = report.ranks.front().samples.skipped_iterations > 0;
+  const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
   measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped_samples));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());

@@ -1,4 +1,4 @@
-// Sends each rank's memory use to rank 0. Each amount follows a flag that tells if it is known.
+// Sends each rank's memory use to rank 0. In the message, a flag precedes each amount: whether it is known.
 #include "run/memory_report.hpp"
 
 #include <optional>

@@ -90,7 +90,8 @@ std::string differing_variables(const NamedValues& first, const NamedValues& sec
   return text;
 }
 
-/// Addresses at which the processes reached the store: "10.0.0.1:4711" alone, or with process numbers if they differ.
+/// Addresses at which the processes reached the store of process 0: "10.0.0.1:4711" alone, or with process numbers if
+/// they differ.
 std::string store_text(const std::vector<ProcessInfo>& processes) {
   std::map<std::string, std::vector<int>> by_address;
   for (std::size_t i = 1; i < processes.size(); ++i)

@@ -23,10 +23,10 @@ struct ProcessInfo {
   std::string library_path;    // file of the library; empty if it has none
   std::string library_sha256;  // hash of that file; empty if unknown
   std::string store_address;   // address at which it reached the rendezvous store of process 0
-  std::vector<std::string> gpus;  // bus ids of its ranks' GPUs
-  std::vector<int> processors;  // processors its ranks run on, if those are measured; else empty
+  std::vector<std::string> gpus;  // bus ids of its ranks' GPUs; empty for the host backend
+  std::vector<int> processors;  // processors that its ranks may use; only for the host backend
   std::uint64_t max_bytes = 0;  // largest size that it has memory for
-  NamedValues tuning;  // environment variables that change what is measured
+  NamedValues tuning;  // environment variables that should be equal in all processes
   std::vector<UnsupportedType> unsupported;  // requested types that it does not support
 
   /// The facts as a message.

@@ -13,8 +13,8 @@
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "measure/checker.hpp"
-#include "measure/sampling/placement_sampling.hpp"
 #include "measure/rank_messages.hpp"
+#include "measure/sampling/placement_sampling.hpp"
 #include "run/make_row.hpp"
 #include "run/memory_report.hpp"
 #include "values/message.hpp"
@@ -85,6 +85,7 @@ class RankRun {
     for (const Configuration& configuration : plan_.sweep.configurations) {
       ReductionValues values(configuration.dtype, configuration.redop, communicator_.size());
       fill_buffers(configuration, values);
+      // 0 cycles (-N 0) are endless.
       for (int cycle = 0; plan_.sweep.cycles == 0 || cycle < plan_.sweep.cycles; ++cycle)
         for (const std::uint64_t size : plan_.sweep.sizes_bytes) run_case(configuration, values, size, cycle);
     }

@@ -22,6 +22,7 @@ class Reporter {
   void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
   /// Begins all sinks. `facts` come from the backend, which knows them after the ranks are connected.
   void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
+  /// Passes the rows of one case to the sinks and adds them to the totals.
   void rows(const CaseRows& rows);
   void memory(std::vector<RankMemory> memory) { memory_ = std::move(memory); }
   /// Ends the sinks and returns the exit code. `failure` is the reason for an early end; empty if all cases were
@@ -35,11 +36,11 @@ class Reporter {
   RunInfo info_;
   std::optional<double> min_busbw_bytes_per_s_;
   std::vector<std::unique_ptr<Sink>> sinks_;
-  std::uint64_t rows_ = 0;
+  std::uint64_t rows_ = 0;           // number of rows
   std::uint64_t out_of_bounds_ = 0;  // sum over measurements of the ranks with wrong data
   std::uint64_t wrong_elements_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
-  std::uint64_t measurements_ = 0;
+  std::uint64_t measurements_ = 0;  // number of summands of the busbw sum
   std::vector<RankMemory> memory_;  // with -M, else empty
 };
 

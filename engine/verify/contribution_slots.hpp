@@ -29,6 +29,7 @@ class ContributionSlots {
   int rotation(std::size_t position) const {
     return static_cast<int>(position * static_cast<std::size_t>(step_) % static_cast<std::size_t>(ranks_));
   }
+  /// Slot of `rank` at this position, and the rank that holds `slot`.
   int slot_of(int rank, std::size_t position) const {
     const int slot = rank + rotation(position);
     return slot < ranks_ ? slot : slot - ranks_;

@@ -30,6 +30,7 @@ struct ExactAverage {
   bool allows_two_ranks;
 };
 
+/// Numbers for the inputs, and the precision of their averages.
 struct ExactAverages {
   std::vector<ExactAverage> numbers;
   AveragePrecision precision;

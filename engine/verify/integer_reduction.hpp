@@ -69,6 +69,7 @@ class IntegerReduction {
   static constexpr int kMaxDrawn = 8;
   // Lane (random.hpp) of an element's input sum. Drawn values use the number of their slot as lane.
   static constexpr std::uint32_t kInputSumLane = 16;
+  /// Largest value of the type.
   static constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
 
   std::uint64_t drawn_value(int slot, std::size_t position) const {

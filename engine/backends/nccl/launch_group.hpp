@@ -46,7 +46,7 @@ struct alignas(64) IssueRequest {
   int root = 0;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
-  std::size_t count = 0;
+  std::size_t count = 0;        // in elements, unless the kind gives it another meaning
   std::shared_ptr<void> graph;  // of issue_graph
   std::vector<Transfer> sends;  // of exchange
   std::vector<Transfer> recvs;

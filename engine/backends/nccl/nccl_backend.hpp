@@ -17,7 +17,7 @@ namespace busbw {
 struct Gpu {
   std::string name;                         // "NVIDIA H200"
   std::string bus_id;                       // "0000:0f:00"
-  std::optional<std::size_t> free_bytes;    // empty unless the survey got `forks_follow`
+  std::optional<std::size_t> free_bytes;    // empty without `forks_follow`, or if CUDA reports none
   std::optional<int> compute_capability{};  // 90 for 9.0
 };
 

@@ -41,7 +41,7 @@ class Nvml {
 
   /// "580.95.05"
   std::optional<std::string> driver_version() const;
-  /// Finds a GPU by its bus id: "0000:0f:00".
+  /// Finds a GPU by its bus id: "0000:0f:00". Returns nothing if NVML finds none.
   std::optional<NvmlGpu> gpu(const std::string& bus_id) const;
 
  private:

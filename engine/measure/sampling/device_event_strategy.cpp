@@ -30,7 +30,7 @@ void DeviceEventStrategy::sample(Samples& batch) {
   const std::size_t launches = sampled_launches(runner_);
   for (std::size_t number = 1; number <= launches; ++number) {
     const HostTiming total = launch(batch, number == launches ? query : ClockQuery::never);
-    if (total_ == TotalTime::of_samples) batch.total += total;
+    if (total_ == TotalTime::from_samples) batch.total += total;
     add_samples(batch);
   }
 }
@@ -56,10 +56,10 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
   }
   communicator.flush();
   const double issued_s = monotonic_s();
-  if (query == ClockQuery::while_running) batch.after = communicator.clock_state();
+  if (query == ClockQuery::while_running) batch.clock_after = communicator.clock_state();
   communicator.synchronize();
   const double done_s = monotonic_s();
-  if (query == ClockQuery::after_completion) batch.after = communicator.clock_state();
+  if (query == ClockQuery::after_completion) batch.clock_after = communicator.clock_state();
   if (runner_.has_untimed_barriers())
     return {.elapsed_s = timed_s, .issue_s = timed_s, .operations = runner_.operations_per_batch()};
   return {.elapsed_s = done_s - start_s, .issue_s = issued_s - start_s, .operations = runner_.operations_per_batch()};

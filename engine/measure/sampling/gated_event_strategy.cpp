@@ -30,7 +30,7 @@ void GatedEventStrategy::sample_graphs(Gate& gate, Samples& batch) {
   const std::size_t launches = sampled_launches(runner_);
   for (std::size_t number = 1; number <= launches; ++number) {
     run_gated(gate, [&] { graph.issue(); });
-    if (number == launches) batch.after = runner_.communicator().clock_state();
+    if (number == launches) batch.clock_after = runner_.communicator().clock_state();
     runner_.communicator().synchronize();
     add_samples(runner_.iterations(), batch);
   }
@@ -49,7 +49,7 @@ void GatedEventStrategy::sample_iterations(Gate& gate, Samples& batch) {
       }
       timestamps_.set_last_end();
     });
-    if (first + count == runner_.iterations()) batch.after = runner_.communicator().clock_state();
+    if (first + count == runner_.iterations()) batch.clock_after = runner_.communicator().clock_state();
     runner_.communicator().synchronize();
     add_samples(count, batch);
   }

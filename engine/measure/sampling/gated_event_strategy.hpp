@@ -18,7 +18,7 @@ class GatedEventStrategy final : public SamplingStrategy {
   /// Adds no device time, because the timestamps are visible in short iterations.
   void sample(Samples& batch) override;
   /// Runs iterations behind the gate without timestamps between them: a batch of -n, or as many as fit if
-  /// the gate is closed a few times.
+  /// the gate is closed at most eight times.
   void measure_device_time(Samples& samples) override;
 
  private:

@@ -31,15 +31,15 @@ class IterationRunner {
   IterationRunner(Team& world, Communicator& communicator, const SampledCase& sampled_case, const RunSettings& settings)
       : world_(world), issued_(world.issued()), communicator_(communicator), case_(sampled_case), settings_(settings) {}
 
-  /// Runs the untimed iterations, at least one. They also open connections that are made on first use. Returns the
+  /// Runs -w untimed operations, at least one. They also open connections that are made on first use. Returns the
   /// estimated seconds of one iteration. The first operation may be slow, so the estimate is rather too long than too
   /// short.
   double warm_up();
-  /// Aligns the ranks with a barrier and one untimed operation. In a large job, ranks leave a barrier
-  /// milliseconds apart, and the first would wait for the last within the timed part. An operation ends on all ranks at
-  /// about the same moment. It also wakes an idle device, as in nccl-tests.
+  /// Aligns the ranks with a barrier and one untimed operation. In a large job, ranks leave a barrier milliseconds
+  /// apart, and the first would wait for the last within the timed part. An operation ends on all ranks at about the
+  /// same moment. It also wakes an idle device, as in nccl-tests. A single rank on the host needs only the barrier.
   void align_ranks();
-  /// Issues one operation with the waits of -z.
+  /// Issues one operation with the waits of -z. `number` selects the region of the buffers (CaseBuffers::call).
   void run_operation(std::uint64_t number);
   /// Issues all operations of one iteration with the waits of -z, except the barrier of -z 3.
   void run_iteration(std::uint64_t iteration);
@@ -77,7 +77,7 @@ class IterationRunner {
   std::uint64_t operations_per_batch() const {
     return iterations() * static_cast<std::uint64_t>(operations_per_iteration());
   }
-  /// Calls of one operation on a rank of the largest group.
+  /// Weighted calls (Collective::calls_per_run) of one operation on a rank of the largest group.
   std::size_t calls_per_operation() const {
     return static_cast<std::size_t>(case_.collective.calls_per_run(case_.ranks_of_largest_group));
   }

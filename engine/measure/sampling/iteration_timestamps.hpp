@@ -24,7 +24,7 @@ class IterationTimestamps {
   void set_end(std::size_t iteration) { timestamps_.set(iteration * stride_ + 1); }
   /// Call after the last iteration.
   void set_last_end() { timestamps_.set(last_); }
-  /// Duration of an iteration. The device must have reached its end.
+  /// Duration of an iteration. Its operations must have ended.
   double seconds(std::size_t iteration) const {
     return timestamps_.seconds_between(iteration * stride_, iteration * stride_ + 1);
   }

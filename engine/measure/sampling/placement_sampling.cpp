@@ -22,7 +22,7 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 /// Appends a batch. The binding names every field, so that a new field does not compile until it is appended.
 void append(const Samples& batch, Samples& all) {
   const auto& [iteration_s, skipped_iterations, first_iteration_s, total, device_s, device_operations, on_device,
-               before, after] = batch;
+               clock_before, clock_after] = batch;
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
   all.skipped_iterations += skipped_iterations;
   if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
@@ -30,8 +30,8 @@ void append(const Samples& batch, Samples& all) {
   all.device_s += device_s;
   all.device_operations += device_operations;
   all.on_device = all.on_device || on_device;
-  if (before) all.before = before;
-  if (after) all.after = after;
+  if (clock_before) all.clock_before = clock_before;
+  if (clock_after) all.clock_after = clock_after;
 }
 
 /// Sends this rank's new samples to rank 0, which appends those of all ranks to `reports_of_all`.
@@ -74,7 +74,7 @@ class StopDecision {
     const std::size_t count = reports_of_all.front().samples.iteration_s.size();
     const double elapsed_s = monotonic_s() - start_s_;
     const bool is_time_over = rule_.max_time_s && elapsed_s >= *rule_.max_time_s;
-    // The rule sorts all samples, so it is applied only when there are noticeably more.
+    // The rule sorts all samples, so it is applied only after an eighth more samples.
     if (count < next_check_count_ && !is_time_over) return std::nullopt;
     next_check_count_ = count + count / 8;
     return rule_.decide(last_rank_s(reports_of_all), elapsed_s);
@@ -93,7 +93,7 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
   IterationRunner runner(world, communicator, sampled_case, settings);
   Samples outside_batches;  // clock state before the batches, and device time after them
   VisibleOverhead overhead = decide_overhead(runner, runner.warm_up());
-  outside_batches.before = communicator.clock_state();
+  outside_batches.clock_before = communicator.clock_state();
   enter(world, communicator, Phase::timing);
   std::unique_ptr<SamplingStrategy> strategy = make_strategy(runner, overhead);
 

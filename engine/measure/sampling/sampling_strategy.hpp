@@ -6,15 +6,15 @@ namespace busbw {
 
 /// Source of the total time of a batch, the `time` column.
 enum class TotalTime {
-  separate,  // the iterations run once more, without timestamps
-  of_samples,  // the iterations of the samples also give the total
+  separate,      // the batch runs once more, without timestamps
+  from_samples,  // the iterations of the samples also give the total
 };
 
 class SamplingStrategy {
  public:
   virtual ~SamplingStrategy() = default;
-  /// Runs one batch of iterations and adds their samples, their total time if it is `of_samples`, and their device time
-  /// if the samples give it.
+  /// Runs one batch of iterations and adds their samples, their total time if it is `from_samples`, and their device
+  /// time if the samples give it.
   virtual void sample(Samples& batch) = 0;
   /// Adds the device time that samples do not give. Called once, after all batches.
   virtual void measure_device_time(Samples& /*samples*/) {}

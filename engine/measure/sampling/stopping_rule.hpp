@@ -8,11 +8,11 @@
 
 namespace busbw {
 
-/// Rule that is applied after each batch of nccl-tests' -n samples.
+/// Rule that is applied after each batch of -n samples.
 struct StoppingRule {
   std::optional<double> target_ci;  // half-width of the median's 95 % interval, as a fraction of the median
   std::optional<double> max_time_s;  // since the start of sampling
-  std::size_t sample_limit = 100'000;
+  std::size_t sample_limit = 100'000;  // stops even if the target is not met
 
   /// Returns the reason to stop, or nothing to continue. Without a target and a time budget, one batch is enough.
   std::optional<StopReason> decide(std::span<const double> iteration_s, double elapsed_s) const;

@@ -8,11 +8,11 @@
 namespace busbw {
 namespace {
 
-// Reading the clock and counting progress takes about 30 ns: 0.3 % of an operation of this length.
+// Reading the clock and counting progress takes about 30 ns: 0.3 % of an iteration of this length.
 constexpr double kClockVisibleBelowS = 10e-6;
 // Iterations of this length hide the launch behind the previous iteration.
 constexpr double kLaunchVisibleBelowS = 300e-6;
-// An event between two NCCL kernels costs a GPU's stream up to 7 us: 0.3 % of an operation of this length.
+// An event between two NCCL kernels costs a GPU's stream up to 7 us: 0.3 % of an iteration of this length.
 constexpr double kEventVisibleBelowS = 2.5e-3;
 // Waiting for a graph before the next launch costs about 20 us, 0.4 % of a graph of this length. Its first iteration
 // also waits for the launches of other ranks.
@@ -35,7 +35,7 @@ VisibleOverhead visible_overhead(const IterationRunner& runner, double iteration
 }
 
 TotalTime total_time(VisibleOverhead overhead) {
-  return overhead == VisibleOverhead::none ? TotalTime::of_samples : TotalTime::separate;
+  return overhead == VisibleOverhead::none ? TotalTime::from_samples : TotalTime::separate;
 }
 
 std::unique_ptr<SamplingStrategy> make_strategy(IterationRunner& runner, VisibleOverhead overhead) {

@@ -79,11 +79,11 @@ TEST_CASE("checker: detects each single bit of the first, a middle and the last 
                                                                                                           << (bit % 8);
       });
       REQUIRE(check_result.wrong_elements == 1);
-      REQUIRE(check_result.first.size() == 1);
-      CHECK(check_result.first[0].index == static_cast<std::int64_t>(index));
-      CHECK(check_result.first[0].rank == 0);
-      CHECK(check_result.first[0].place == "receive buffer");
-      CHECK(check_result.first[0].expected != check_result.first[0].got);
+      REQUIRE(check_result.first_wrong.size() == 1);
+      CHECK(check_result.first_wrong[0].index == static_cast<std::int64_t>(index));
+      CHECK(check_result.first_wrong[0].rank == 0);
+      CHECK(check_result.first_wrong[0].place == "receive buffer");
+      CHECK(check_result.first_wrong[0].expected != check_result.first_wrong[0].got);
     }
 }
 
@@ -94,9 +94,9 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
   const RankCheckResult check_result = verify(rank, Placement::out_of_place);
   CHECK(check_result.wrong_elements == kElements);
-  REQUIRE(check_result.first.size() == Mismatches::kKept);
-  for (std::size_t i = 0; i < check_result.first.size(); ++i)
-    CHECK(check_result.first[i].index == static_cast<std::int64_t>(i));
+  REQUIRE(check_result.first_wrong.size() == Mismatches::kKept);
+  for (std::size_t i = 0; i < check_result.first_wrong.size(); ++i)
+    CHECK(check_result.first_wrong[i].index == static_cast<std::int64_t>(i));
 }
 
 TEST_CASE("checker: data of an earlier check counts as wrong in the next") {
@@ -127,8 +127,8 @@ TEST_CASE("checker: detects and names a changed byte in each of the four guards"
         guard[index] ^= std::byte{0x10};
       });
       REQUIRE(check_result.wrong_elements == 1);
-      CHECK(check_result.first.at(0).place == place.name);
-      CHECK(check_result.first.at(0).index == static_cast<std::int64_t>(index));
+      CHECK(check_result.first_wrong.at(0).place == place.name);
+      CHECK(check_result.first_wrong.at(0).index == static_cast<std::int64_t>(index));
     }
 }
 
@@ -153,9 +153,9 @@ TEST_CASE("checker: detects changes of the first and last byte that must stay un
         CHECK(check_result[0].wrong_elements == 0);
         CHECK(check_result[1].wrong_elements == 0);
         REQUIRE(check_result[2].wrong_elements == 1);
-        CHECK(check_result[2].first[0].rank == 2);
+        CHECK(check_result[2].first_wrong[0].rank == 2);
         const auto count = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
-        CHECK(check_result[2].first[0].index == (last ? count - 1 : 0));
+        CHECK(check_result[2].first_wrong[0].index == (last ? count - 1 : 0));
       }
 }
 
@@ -179,8 +179,8 @@ TEST_CASE("checker: in place, detects changes around the result, at indices rela
       CHECK(check_result[0].wrong_elements == 0);
       CHECK(check_result[2].wrong_elements == 0);
       REQUIRE(check_result[1].wrong_elements == 1);
-      CHECK(check_result[1].first[0].place == "receive buffer");
+      CHECK(check_result[1].first_wrong[0].place == "receive buffer");
       const auto share = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
-      CHECK(check_result[1].first[0].index == (before ? -share : 2 * share - 1));
+      CHECK(check_result[1].first_wrong[0].index == (before ? -share : 2 * share - 1));
     }
 }

@@ -7,16 +7,16 @@
 using namespace busbw;
 
 TEST_CASE("samples arrive as they were sent") {
-  Samples sent{
-      .iteration_s = {1, 2.5},
-      .skipped_iterations = 10,
-      .first_iteration_s = 11,
-      .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
-      .device_s = 6,
-      .device_operations = 7,
-      .on_device = true,
-      .before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
-      .after = DeviceClockState{.clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
+  Samples sent{.iteration_s = {1, 2.5},
+               .skipped_iterations = 10,
+               .first_iteration_s = 11,
+               .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
+               .device_s = 6,
+               .device_operations = 7,
+               .on_device = true,
+               .clock_before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
+               .clock_after = DeviceClockState{
+                   .clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
   const Samples got = read_samples(samples_message(sent));
   CHECK(got.iteration_s == sent.iteration_s);
   CHECK(got.skipped_iterations == 10);
@@ -27,32 +27,32 @@ TEST_CASE("samples arrive as they were sent") {
   CHECK(got.device_s == 6);
   CHECK(got.device_operations == 7);
   CHECK(got.on_device);
-  REQUIRE(got.before);
-  CHECK(got.before->clock_hz == 8);
-  CHECK_FALSE(got.before->max_clock_hz);
-  REQUIRE(got.after);
-  CHECK_FALSE(got.after->clock_hz);
-  CHECK(got.after->max_clock_hz == 9);
-  CHECK(got.after->throttle_reasons == std::vector<std::string>{"heat", "power"});
+  REQUIRE(got.clock_before);
+  CHECK(got.clock_before->clock_hz == 8);
+  CHECK_FALSE(got.clock_before->max_clock_hz);
+  REQUIRE(got.clock_after);
+  CHECK_FALSE(got.clock_after->clock_hz);
+  CHECK(got.clock_after->max_clock_hz == 9);
+  CHECK(got.clock_after->throttle_reasons == std::vector<std::string>{"heat", "power"});
 }
 
 TEST_CASE("missing clock values stay missing") {
   const Samples got = read_samples(samples_message({}));
   CHECK_FALSE(got.first_iteration_s);
-  CHECK_FALSE(got.before);
-  CHECK_FALSE(got.after);
+  CHECK_FALSE(got.clock_before);
+  CHECK_FALSE(got.clock_after);
   CHECK_FALSE(got.on_device);
 }
 
 TEST_CASE("check results arrive as they were sent") {
   const RankCheckResult got = read_check_result(check_result_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
   CHECK(got.wrong_elements == 9);
-  REQUIRE(got.first.size() == 1);
-  CHECK(got.first[0].rank == 2);
-  CHECK(got.first[0].place == "receive buffer");
-  CHECK(got.first[0].index == -3);
-  CHECK(got.first[0].expected == "1");
-  CHECK(got.first[0].got == "2");
+  REQUIRE(got.first_wrong.size() == 1);
+  CHECK(got.first_wrong[0].rank == 2);
+  CHECK(got.first_wrong[0].place == "receive buffer");
+  CHECK(got.first_wrong[0].index == -3);
+  CHECK(got.first_wrong[0].expected == "1");
+  CHECK(got.first_wrong[0].got == "2");
 }
 
 TEST_CASE("a truncated message is an error") {

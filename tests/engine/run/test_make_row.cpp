@@ -140,8 +140,9 @@ TEST_CASE("make_row: clocks of all devices, unknown ones missing; warnings name 
   PlacementReport told = on_devices(20);
   told.ranks[3].samples.total.issue_s = 0;
   told.ranks[1].samples.total.issue_s = 0.05;
-  told.ranks[1].samples.before = DeviceClockState{.clock_hz = 1.98e9, .max_clock_hz = 2e9, .throttle_reasons = {}};
-  told.ranks[1].samples.after =
+  told.ranks[1].samples.clock_before =
+      DeviceClockState{.clock_hz = 1.98e9, .max_clock_hz = 2e9, .throttle_reasons = {}};
+  told.ranks[1].samples.clock_after =
       DeviceClockState{.clock_hz = 1.4e9, .max_clock_hz = 2e9, .throttle_reasons = {"power limit"}};
   const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
   REQUIRE(measurement.rank_clocks.size() == 4);

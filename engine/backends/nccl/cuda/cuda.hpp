@@ -1,6 +1,6 @@
 #pragma once
-// RAII types and exceptions for CUDA's runtime. `where` in this folder names a rank for error messages: "rank 3 on GPU
-// 0000:0f:00".
+// RAII types and the error check for CUDA's runtime. `where` in this folder names a rank for error messages: "rank 3 on
+// GPU 0000:0f:00".
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ inline void check_cuda(cudaError_t error, std::string_view where, const char* ac
   throw EnvironmentError(device_error_message(where, activity, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
-/// Makes another device current in this thread, until destroyed.
+/// Tries to make another device current in this thread, until destroyed. A failure leaves the current device as it is.
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {
@@ -75,7 +75,7 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// A stream of the current device that waits for no other stream, or the null stream (-y), which waits for all.
+/// A non-blocking stream of the current device, or its null stream (-y), which waits for all blocking streams.
 class CudaStream {
  public:
   CudaStream(bool use_null_stream, std::string_view where) {
@@ -94,7 +94,7 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A point in a stream's order that records a time.
+/// An event with a timestamp: the time at which the stream reaches it.
 class CudaEvent {
  public:
   explicit CudaEvent(std::string_view where) { check_cuda(cudaEventCreate(&event_), where, "making a CUDA event"); }
@@ -109,7 +109,7 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Captured operations of one stream, which can be launched any number of times.
+/// An executable graph: captured operations of one stream, which can be launched any number of times.
 class CudaGraph {
  public:
   /// Instantiates the captured graph on the current device and uploads it. The caller keeps `captured`.

@@ -33,7 +33,8 @@ class DeviceComm {
            cudaStream_t stream) const;
 
  private:
-  /// Reason why this rank's GPU cannot run the kernel, from checks before NCCL is called. Empty if none is found.
+  /// Reason why this rank's GPU cannot run the kernel, from checks before NCCL creates a device communicator. Empty if
+  /// none is found.
   std::string kernel_error(int ranks) const;
 
   const NcclLibrary& library_;

@@ -87,7 +87,8 @@ struct NcclLibrary : OpenedLibrary {
   std::string last_error() const;
 };
 
-/// Finds and opens the library as open_library.hpp describes, and loads its functions.
+/// Finds and opens the library as open_library.hpp describes, and loads its functions. `option`: value of --library, or
+/// empty.
 NcclLibrary load_nccl(const std::string& option);
 
 }  // namespace busbw

@@ -35,7 +35,7 @@ struct PackedGpu {
 struct PackedSurvey {
   int count;  // number of GPUs; negative: a cudaError_t
   PackedGpu gpus[64];
-  bool without_access[64][64];  // the two GPUs cannot access each other's memory
+  bool without_access[64][64];  // [i][j], i < j: GPUs i and j cannot access each other's memory
 };
 
 /// True if two GPUs lack access in either direction. The query creates no CUDA context.

@@ -17,11 +17,11 @@ __global__ void __launch_bounds__(kThreads) copy(unsigned char* to, const unsign
   const std::size_t bytes_to_alignment = -reinterpret_cast<std::uintptr_t>(to) & (sizeof(Word) - 1);
   const std::size_t head = bytes_to_alignment < bytes ? bytes_to_alignment : bytes;
   const std::size_t words = (bytes - head) / sizeof(Word);
-  const std::size_t tail = head + words * sizeof(Word);
+  const std::size_t tail_start = head + words * sizeof(Word);
   for (std::size_t i = thread; i < head; i += stride) to[i] = from[i];
   for (std::size_t i = thread; i < words; i += stride)
     reinterpret_cast<Word*>(to + head)[i] = reinterpret_cast<const Word*>(from + head)[i];
-  for (std::size_t i = tail + thread; i < bytes; i += stride) to[i] = from[i];
+  for (std::size_t i = tail_start + thread; i < bytes; i += stride) to[i] = from[i];
 }
 
 template <class Word>

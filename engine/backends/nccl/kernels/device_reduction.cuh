@@ -96,8 +96,8 @@ struct RuntimeReduction {
   }
 };
 
-/// Element type for sums: unsigned for integers, because sums modulo 2^bits need no sign. Two types then share a
-/// kernel.
+/// Element type for sums: unsigned for integers, because sums modulo 2^bits need no sign. Signed and
+/// unsigned integers of one size then share a kernel.
 template <class E>
 struct SumElement {
   using Element = E;

@@ -117,7 +117,7 @@ TEST_CASE("sampling: an operation aligns the ranks before the timed part, becaus
         meeting, scene.device,
         {*scene.collective, scene.buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1}, scene.settings);
     if (with_timestamps)
-      DeviceEventStrategy(runner, TotalTime::of_samples).sample(scene.samples);
+      DeviceEventStrategy(runner, TotalTime::from_samples).sample(scene.samples);
     else
       runner.time_batch();
     const Words lined_up(scene.device.log.begin(), std::ranges::find(scene.device.log, "timing"));
@@ -159,7 +159,7 @@ TEST_CASE("sampling: -G with timestamps gives one sample per iteration and launc
 
 TEST_CASE("sampling: timestamps of a long graph also give the total and the device time") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
-  scene.sample_with_events(TotalTime::of_samples);
+  scene.sample_with_events(TotalTime::from_samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples.total.operations == 6);
@@ -380,7 +380,7 @@ TEST_CASE("sampling: -m operations are issued as one, unless the host waits afte
     CAPTURE(aggregated);
     CAPTURE(blocking);
     Scene scene({}, settings_of(4, aggregated, 0, blocking));
-    scene.sample_with_events(TotalTime::of_samples);
+    scene.sample_with_events(TotalTime::from_samples);
     CHECK(scene.device.count("group") == groups);
     CHECK(scene.device.count("grouped") == groups);
     CHECK(scene.device.count("run") == 1 + 4 * aggregated);
@@ -389,7 +389,7 @@ TEST_CASE("sampling: -m operations are issued as one, unless the host waits afte
 
 TEST_CASE("sampling: -z 3 waits after aggregated operations, not between them") {
   Scene scene({}, settings_of(1, 2, 0, 3));
-  scene.sample_with_events(TotalTime::of_samples);
+  scene.sample_with_events(TotalTime::from_samples);
   CHECK(scene.device.log == Words{"run", "wait",    //
                                   "stamp 0", "flush", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2",
                                   "flush", "wait", "ask"});
@@ -398,7 +398,7 @@ TEST_CASE("sampling: -z 3 waits after aggregated operations, not between them") 
 TEST_CASE("sampling: no device time with -z, because the timestamps include host waits") {
   for (const int blocking : {1, 2, 3}) {
     Scene scene({}, settings_of(4, 1, 0, blocking));
-    scene.sample_with_events(TotalTime::of_samples);
+    scene.sample_with_events(TotalTime::from_samples);
     CHECK(scene.samples.device_operations == 0);
   }
 }
@@ -409,13 +409,13 @@ TEST_CASE("sampling: the device's clocks are queried while it works, but never i
   // Without a warm-up, the batch is not known to hide the query.
   const auto log_of = [&](bool is_total) {
     scene.device.log.clear();
-    scene.samples.after.reset();
+    scene.samples.clock_after.reset();
     if (is_total)
-      scene.sample_with_events(TotalTime::of_samples);
+      scene.sample_with_events(TotalTime::from_samples);
     else
       scene.sample_gated();
-    REQUIRE(scene.samples.after);
-    CHECK(scene.samples.after->throttle_reasons == condition.throttle_reasons);
+    REQUIRE(scene.samples.clock_after);
+    CHECK(scene.samples.clock_after->throttle_reasons == condition.throttle_reasons);
     return Words(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
   };
   CHECK(log_of(true) == Words{"flush", "wait", "ask"});
@@ -427,7 +427,7 @@ TEST_CASE("sampling: in a batch of few iterations the clocks are queried afterwa
     Scene scene({.condition = DeviceClockState{}, .host_wait_s = 25e-3}, settings_of(iterations));
     scene.runner.warm_up();
     scene.device.log.clear();
-    scene.sample_with_events(TotalTime::of_samples);
+    scene.sample_with_events(TotalTime::from_samples);
     const Words end(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
     CHECK(end == (at_work ? Words{"flush", "ask", "wait"} : Words{"flush", "wait", "ask"}));
   }

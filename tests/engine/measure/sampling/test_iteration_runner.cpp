@@ -109,7 +109,7 @@ TEST_CASE("sampling: warms up as often as requested, at least once, in the timed
 TEST_CASE("sampling: a batch is -n iterations of -m operations, each in the next region") {
   Scene scene(settings_of(3, 2, 0));
   Samples samples;
-  HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
+  HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   REQUIRE(scene.collective.calls().size() == 6);
   for (std::size_t i = 0; i < 6; ++i) CHECK(scene.region(i) == i % 4);  // four regions of 16 bytes in 64
   CHECK(samples.iteration_s.size() == 3);
@@ -122,7 +122,7 @@ TEST_CASE("sampling: samples are per operation, the total is host-clock time") {
       Scene scene(settings_of(4, 3, blocking), operations_per_run);
       CHECK(scene.runner.operations_per_iteration() == 3 * operations_per_run);
       Samples samples;
-      HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
+      HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
       for (const double sample : samples.iteration_s) CHECK(sample >= 0);
       const double sum = std::accumulate(samples.iteration_s.begin(), samples.iteration_s.end(), 0.0);
       CHECK(samples.total.elapsed_s == doctest::Approx(sum * 3 * operations_per_run).epsilon(1e-9));
@@ -139,7 +139,7 @@ TEST_CASE("sampling: samples use the device clock if there is one, the total use
     IterationRunner runner(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
     Samples samples;
     const double began_s = monotonic_s();
-    DeviceEventStrategy(runner, TotalTime::of_samples).sample(samples);
+    DeviceEventStrategy(runner, TotalTime::from_samples).sample(samples);
     const double wall_s = monotonic_s() - began_s;
     CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of one second each are one iteration
     CHECK(samples.total.issue_s <= samples.total.elapsed_s);
@@ -201,9 +201,9 @@ TEST_CASE("sampling: timestamps are visible in short iterations, but not with un
 TEST_CASE("sampling: batches accumulate") {
   Scene scene(settings_of(5, 1, 0));
   Samples samples;
-  HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
+  HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   const double first_s = samples.total.elapsed_s;
-  HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
+  HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   CHECK(samples.iteration_s.size() == 10);
   CHECK(samples.total.elapsed_s > first_s);
 }
@@ -220,7 +220,7 @@ TEST_CASE("sampling: -z selects the waits and the barriers") {
     CAPTURE(expected.blocking);
     Scene scene(settings_of(4, 3, expected.blocking));
     Samples samples;
-    HostClockStrategy(scene.runner, TotalTime::of_samples).sample(samples);
+    HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
     CHECK(scene.communicator.synchronized() == expected.synchronized);
     CHECK(scene.steps() == expected.steps);
   }
@@ -239,7 +239,7 @@ TEST_CASE("sampling: -z 3 excludes the barriers between iterations from the host
   IterationRunner runner(world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
   Samples samples;
   const double began_s = monotonic_s();
-  DeviceEventStrategy(runner, TotalTime::of_samples).sample(samples);
+  DeviceEventStrategy(runner, TotalTime::from_samples).sample(samples);
   const double wall_s = monotonic_s() - began_s;
   CHECK(samples.total.elapsed_s > 0);
   CHECK(samples.total.elapsed_s <= wall_s - (1 + 5) * 0.02);  // one barrier before and five between iterations

@@ -160,8 +160,8 @@ TEST_CASE("sample_placement: the device's clocks are queried after the warm-up, 
   const auto asked = std::ranges::find(scene.device.log, "ask");
   CHECK(std::find(scene.device.log.begin(), asked, "wait") != asked);
   CHECK(std::find(scene.device.log.begin(), asked, "stamp 0") == asked);
-  CHECK(scene.samples().before);
-  CHECK(scene.samples().after);
+  CHECK(scene.samples().clock_before);
+  CHECK(scene.samples().clock_after);
 }
 
 TEST_CASE("sample_placement: a stopping rule samples and times in whole batches") {
