@@ -2,7 +2,8 @@
 // Kernels do not run. It serves to measure the cost of the fast path's host code, and to test how the fast path queues
 // kernels and manages memory, and which settings the engine chooses.
 //
-// BUSBW_PRETENDED_DEVICES: number of devices [default: 2]; BUSBW_PRETENDED_MIB: memory of each device.
+// BUSBW_PRETENDED_DEVICES: number of devices [default: 2].
+// BUSBW_PRETENDED_MIB: memory of each device [default: 4096].
 // BUSBW_PRETENDED_NVLINK=0: the devices are connected by PCI Express.
 // BUSBW_PRETENDED_CAPABILITY: compute capability of the devices [default: 90 for 9.0].
 // BUSBW_PRETENDED_LOG: file for each event, wait and launch with its stream. Streams from 1000 on are captured: 1000 to

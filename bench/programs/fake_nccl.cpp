@@ -117,7 +117,7 @@ int max_p2p_peers(const ncclConfig_t& config) {
   return peers;
 }
 
-/// True for a blocking communicator. NCCL_COMM_BLOCKING overrides the configuration.
+/// True for a blocking communicator. `blocking` is the configured value. NCCL_COMM_BLOCKING overrides it.
 bool is_blocking(int blocking) {
   const char* const blocking_variable = std::getenv("NCCL_COMM_BLOCKING");
   return blocking_variable ? std::atoi(blocking_variable) != 0 : blocking != 0;
@@ -142,7 +142,7 @@ ncclResult_t ncclGetVersion(int* version) {
   return ncclSuccess;
 }
 
-/// Exported for every version, like a library that is loaded before an older NCCL.
+/// Fails for versions before 2.19. Exported nevertheless, because the fast-path library exports it for every version.
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
   constexpr int kSince = 21900;
   int version = 0;

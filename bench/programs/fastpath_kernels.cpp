@@ -48,7 +48,7 @@ struct Benchmark {
   MethodConfig config;
   std::size_t part_bytes = 0;            ///< of one rank, or the whole buffer if the collective has no parts
   std::size_t whole_bytes = 0;           ///< of the larger of a rank's two buffers
-  std::size_t alltoall_output_bytes = 0;  ///< offset of alltoall's output in a GPU's buffer
+  std::size_t alltoall_output_offset = 0;  ///< of alltoall's output in a GPU's buffer, in bytes
   int max_cells = 0;                     ///< slots for cells of one peer
 };
 
@@ -74,7 +74,7 @@ Gpu allocate_gpu(const Benchmark& benchmark, int rank, int ranks) {
   check(cudaMemset(gpu.tags, 0, kMaxBlocks * sizeof(std::uint64_t)), "tags");
   check(cudaHostAlloc(&gpu.aborted, 4, cudaHostAllocMapped), "flag");
   *gpu.aborted = 0;
-  check(cudaMalloc(&gpu.buffer, 2 * benchmark.alltoall_output_bytes), "buffer");
+  check(cudaMalloc(&gpu.buffer, 2 * benchmark.alltoall_output_offset), "buffer");
   check(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking), "stream");
   check(cudaEventCreate(&gpu.begin), "event");
   check(cudaEventCreate(&gpu.end), "event");
@@ -103,7 +103,7 @@ Operation make_rank_operation(const std::vector<Gpu>& gpus, const Benchmark& ben
   char* const own_part = buffer + index_of(rank) * benchmark.part_bytes;
   call.send = benchmark.collective == Collective::all_gather ? own_part : buffer;
   call.receive = benchmark.collective == Collective::reduce_scatter ? own_part : buffer;
-  if (benchmark.collective == Collective::alltoall) call.receive = buffer + benchmark.alltoall_output_bytes;
+  if (benchmark.collective == Collective::alltoall) call.receive = buffer + benchmark.alltoall_output_offset;
   if (benchmark.config.method != Method::direct)
     return make_operation(call, benchmark.config, rank, ranks, benchmark.max_cells);
   PeerBuffers peers;
@@ -176,7 +176,7 @@ std::size_t count_wrong(const std::vector<Gpu>& gpus, const Benchmark& benchmark
     std::vector<__half> data(benchmark.whole_bytes / sizeof(__half));
     check(cudaSetDevice(rank), "device");
     const char* output = reinterpret_cast<char*>(gpus[index_of(rank)].buffer);
-    if (benchmark.collective == Collective::alltoall) output += benchmark.alltoall_output_bytes;
+    if (benchmark.collective == Collective::alltoall) output += benchmark.alltoall_output_offset;
     check(cudaMemcpy(data.data(), output, benchmark.whole_bytes, cudaMemcpyDeviceToHost), "reading");
     for (std::size_t i = 0; i < data.size(); ++i) {
       const auto expected = expected_value(benchmark, rank, ranks, i);
@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
   const std::size_t parts = has_part_per_rank(*collective) ? index_of(ranks) : 1;
   benchmark.part_bytes = bytes / parts;
   benchmark.whole_bytes = benchmark.part_bytes * parts;
-  benchmark.alltoall_output_bytes = bytes + 4096;
+  benchmark.alltoall_output_offset = bytes + 4096;
   // As in the library: 2^18 cells, divided by the number of ranks, rounded up to a power of two.
   benchmark.max_cells = (1 << 18) / (ranks <= 2 ? 2 : ranks <= 4 ? 4 : 8);
 

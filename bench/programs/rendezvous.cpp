@@ -1,5 +1,6 @@
 // Measures the rendezvous of a job's many processes over loopback. A few forked processes simulate them: a member is a
-// thread that acts as one process of the job, with its own connections. Prints JSON.
+// thread that acts as one process of the job, with its own connections. PROCESSES is the number of forked processes.
+// Prints JSON with the times of the first member, which runs alone in this process, and its peak memory.
 //
 //   rendezvous MEMBERS PROCESSES
 #include <fmt/format.h>

@@ -3,10 +3,11 @@
 // fast path. For a call such as ncclAllReduce, these stages decide in this order, and each can delegate the call:
 //
 //   1. set_up_cliques() (communicator/clique_setup.hpp), once for each new communicator: whether it gets a fast path.
-//   2. try_fast_path() (exports/exported_collectives.cpp): whether the communicator has a fast path that supports the
-//      call's element type and operator.
-//   3. CliqueRank::select_config_for_call() (communicator/clique_rank.hpp): whether the call has data and a valid root,
-//      and whether its buffers lie in symmetric windows.
+//   2. try_fast_path() (exports/exported_collectives.cpp): whether the communicator has a fast path, and whether the
+//      library knows the call's type and operator.
+//   3. CliqueRank::select_config_for_call() (communicator/clique_rank.hpp): whether the communicator is aborted, and
+//      whether the call has data, a type that can be reduced if necessary, and a valid root. Also finds out whether the
+//      buffers lie in symmetric windows.
 //   4. MethodSelector::select_config_by_settings() (this file): the BUSBW_FASTPATH variables, which can switch a
 //      collective off or force one method for all sizes.
 //   5. Table::look_up_config() (choice/table.hpp): the table's line for collective, number of ranks and size.

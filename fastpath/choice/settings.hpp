@@ -23,7 +23,7 @@ struct Settings {
   std::string table;  // file that replaces the default table; empty: use the default table
   std::size_t scratch_bytes = 64ull << 20;  // limit for all communicators of one GPU together
   bool nvls_is_off = false;  // NCCL_NVLS_ENABLE=0: NCCL does not use NVLink multicast
-  std::optional<MethodConfig> forced;  // replaces the table for collectives that support the method
+  std::optional<MethodConfig> forced;  // replaces the table; collectives without this method use NCCL
 
   Settings() { modes.fill(Mode::on); }
   Mode mode(Collective collective) const noexcept { return modes[static_cast<std::size_t>(collective)]; }

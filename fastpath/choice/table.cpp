@@ -25,7 +25,7 @@ constexpr std::size_t kMaxTextBytes = 1 << 20;
 /// Upper limit of the last range of a list.
 constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 
-/// Two lists for each collective and each number of ranks from 0 to the maximum.
+/// For each collective and each number of ranks from 0 to the maximum: one list for windows and one for other buffers.
 constexpr std::size_t kListCount = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
 
 /// Returns the index of a list. Lists for windows have odd indexes and follow the other list of the same ranks.

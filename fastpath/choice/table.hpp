@@ -1,6 +1,6 @@
 #pragma once
-// Table of the method for each collective, number of ranks and size: measured on a machine by `busbw fastpath tune`, or
-// a default table of the library. MethodSelector reads it for every call.
+// Table that gives the method, blocks and threads for each collective, number of ranks and size. It was measured on a
+// machine by `busbw fastpath tune`, or is a default table of the library. MethodSelector reads it for every call.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,9 @@ std::string_view name(Method method);
 /// Returns the collective or method with this name. Nothing if there is no such name.
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
-/// True if the method can run the collective. `two_shot` needs a collective that distributes results in a second half:
-/// all-reduce or broadcast. `direct` exists for all-reduce, all-gather and reduce-scatter.
+/// True if the method can run the collective. `two_shot` has two phases: it gives each rank one slice of the result,
+/// then sends the slices to all ranks. It exists for all-reduce and broadcast. `direct` exists for all-reduce,
+/// all-gather and reduce-scatter.
 bool supports(Collective collective, Method method);
 
 /// A method with the blocks and the threads per block of its kernel. Both are 0 if the call is delegated to NCCL.
@@ -40,8 +41,8 @@ struct MethodConfig {
 
 /// A method config for each collective, number of ranks and size. Immutable.
 ///
-/// The text form has one line for each range of sizes. A range begins where the previous one ends. `#` begins a
-/// comment:
+/// The text form has one line for each range of sizes. A line gives the upper limit of its range, which begins where
+/// the previous one ends. `#` begins a comment:
 ///
 ///     all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512
 ///     all_reduce ranks=2-8 up_to=1M nccl
@@ -54,6 +55,7 @@ struct MethodConfig {
 ///     all_gather ranks=4 windows up_to=64M direct blocks=64 threads=512
 class Table {
  public:
+  /// Maximum number of ranks in a line. Calls of communicators with more ranks are delegated to NCCL.
   static constexpr int kMaxTableRanks = 64;
 
   /// Creates a table that delegates every call to NCCL.
@@ -65,7 +67,7 @@ class Table {
 
   /// Returns the method config of the range that contains the size. `in_windows` selects the lines with `windows`.
   MethodConfig look_up_config(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
-  /// True if at least one size runs on the fast path.
+  /// True if at least one size runs on the fast path, in windows or not.
   bool has_fast_range(Collective collective, int ranks) const noexcept;
   /// True if the table has lines with `windows` for this collective and number of ranks.
   bool has_window_lines(Collective collective, int ranks) const noexcept;

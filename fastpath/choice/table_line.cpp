@@ -16,12 +16,12 @@ namespace {
 constexpr std::string_view kExampleLine = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512";
 
 /// Removes the first word from the text and returns it. Empty if the text has no further word.
-std::string_view remove_first_token(std::string_view& text) {
+std::string_view remove_first_word(std::string_view& text) {
   constexpr std::string_view blank = " \t\r";
   text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
-  const std::string_view token = text.substr(0, text.find_first_of(blank));
-  text.remove_prefix(token.size());
-  return token;
+  const std::string_view word = text.substr(0, text.find_first_of(blank));
+  text.remove_prefix(word.size());
+  return word;
 }
 
 /// Returns the methods of a collective as text: "nccl, exchange, direct".
@@ -40,10 +40,10 @@ std::optional<TableLine> TableLineParser::parse_next_line(std::string_view text)
   TableLine line;
   bool is_blank = true;
   while (!text.empty()) {
-    const std::string_view token = remove_first_token(text);
-    if (token.empty()) continue;
+    const std::string_view word = remove_first_word(text);
+    if (word.empty()) continue;
     is_blank = false;
-    parse_token(token, line);
+    parse_word(word, line);
   }
   if (is_blank) return std::nullopt;
   require_complete(line);
@@ -59,30 +59,30 @@ void TableLineParser::reject_duplicate(const Value& value, std::string_view key)
   if (value != 0) throw_error(fmt::format("{}= occurs twice", key), "give it once");
 }
 
-void TableLineParser::parse_token(std::string_view token, TableLine& line) const {
-  const std::size_t equals = token.find('=');
+void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
+  const std::size_t equals = word.find('=');
   if (line.collective && equals != std::string_view::npos) {
-    parse_key_value(token, token.substr(0, equals), token.substr(equals + 1), line);
+    parse_key_value(word, word.substr(0, equals), word.substr(equals + 1), line);
   } else if (!line.collective) {
-    line.collective = collective_named(token);
+    line.collective = collective_named(word);
     if (!line.collective) {
-      throw_error(fmt::format("\"{}\" is not a collective of the fast path", printable_value(token)),
+      throw_error(fmt::format("\"{}\" is not a collective of the fast path", printable_value(word)),
                   "begin the line with all_reduce, all_gather, reduce_scatter, broadcast or alltoall");
     }
-  } else if (token == "windows") {
+  } else if (word == "windows") {
     if (line.is_for_windows) throw_error("windows occurs twice", "give it once");
     line.is_for_windows = true;
   } else {
-    const auto method = method_named(token);
+    const auto method = method_named(word);
     if (!method)
-      throw_error(fmt::format("\"{}\" is not a method", printable_value(token)),
+      throw_error(fmt::format("\"{}\" is not a method", printable_value(word)),
                   "give nccl, exchange, two_shot or direct");
     if (line.method) throw_error("the line has two methods", "give one method per line");
     line.method = method;
   }
 }
 
-void TableLineParser::parse_key_value(std::string_view token, std::string_view key, std::string_view value,
+void TableLineParser::parse_key_value(std::string_view word, std::string_view key, std::string_view value,
                                       TableLine& line) const {
   if (key == "ranks") {
     reject_duplicate(line.max_ranks, key);
@@ -92,7 +92,7 @@ void TableLineParser::parse_key_value(std::string_view token, std::string_view k
     const auto max_ranks =
         is_range ? parse_number_in_range(value.substr(dash + 1), 2, Table::kMaxTableRanks) : min_ranks;
     if (!min_ranks || !max_ranks || *min_ranks > *max_ranks) {
-      throw_error(fmt::format("\"{}\" is not a number of ranks", printable_value(token)),
+      throw_error(fmt::format("\"{}\" is not a number of ranks", printable_value(word)),
                   fmt::format("give a number from 2 to {} or a range such as ranks=2-8", Table::kMaxTableRanks));
     }
     line.min_ranks = *min_ranks;
@@ -101,7 +101,7 @@ void TableLineParser::parse_key_value(std::string_view token, std::string_view k
     reject_duplicate(line.up_to_bytes, key);
     const auto bytes = parse_size_bytes(value);
     if (!bytes || *bytes == 0) {
-      throw_error(fmt::format("\"{}\" is not a size", printable_value(token)),
+      throw_error(fmt::format("\"{}\" is not a size", printable_value(word)),
                   "give bytes, or K, M or G, such as up_to=64K");
     }
     line.up_to_bytes = *bytes;
@@ -109,7 +109,7 @@ void TableLineParser::parse_key_value(std::string_view token, std::string_view k
     reject_duplicate(line.blocks, key);
     const auto blocks = parse_number_in_range(value, 1, kMaxBlocks);
     if (!blocks) {
-      throw_error(fmt::format("\"{}\" is not a number of blocks", printable_value(token)),
+      throw_error(fmt::format("\"{}\" is not a number of blocks", printable_value(word)),
                   fmt::format("give a number from 1 to {}", kMaxBlocks));
     }
     line.blocks = *blocks;
@@ -117,12 +117,12 @@ void TableLineParser::parse_key_value(std::string_view token, std::string_view k
     reject_duplicate(line.threads, key);
     const auto threads = parse_number_in_range(value, kWarpThreads, kMaxThreads);
     if (!threads || *threads % kWarpThreads != 0) {
-      throw_error(fmt::format("\"{}\" is not a number of threads", printable_value(token)),
+      throw_error(fmt::format("\"{}\" is not a number of threads", printable_value(word)),
                   fmt::format("give a multiple of {} up to {}", kWarpThreads, kMaxThreads));
     }
     line.threads = *threads;
   } else {
-    throw_error(fmt::format("\"{}\" is not a key of a table line", printable_value(token)),
+    throw_error(fmt::format("\"{}\" is not a key of a table line", printable_value(word)),
                 "give ranks=, up_to=, blocks= and threads=");
   }
 }

@@ -9,7 +9,7 @@
 
 namespace busbw::fastpath {
 
-/// A parsed line: the method for sizes up to `up_to_bytes`. A number is 0 until its key has been parsed.
+/// A parsed line: the method for sizes up to `up_to_bytes`. A number is 0 if the line has not given it.
 struct TableLine {
   std::optional<Collective> collective;
   std::optional<Method> method;
@@ -33,10 +33,12 @@ class TableLineParser {
 
  private:
   /// Parses one word of the line and stores its value in `line`.
-  void parse_token(std::string_view token, TableLine& line) const;
-  void parse_key_value(std::string_view token, std::string_view key, std::string_view value, TableLine& line) const;
+  void parse_word(std::string_view word, TableLine& line) const;
+  void parse_key_value(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const;
+  /// Throws UsageError if the key already has a value, which is not 0.
   template <typename Value>
   void reject_duplicate(const Value& value, std::string_view key) const;
+  /// Throws UsageError if a value is missing or the values do not belong together.
   void require_complete(const TableLine& line) const;
 
   const std::string& source_;

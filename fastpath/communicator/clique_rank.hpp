@@ -58,7 +58,8 @@ class CliqueRank {
   /// Symmetric windows that the program has registered for this communicator.
   Windows& windows() { return windows_; }
 
-  /// Queues an operation on `stream`. It runs after all earlier operations of this communicator on any stream.
+  /// Queues an operation on `stream`. It runs after all earlier operations of this communicator on any stream. Throws
+  /// EnvironmentError if CUDA cannot create the event that orders graphs.
   cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream);
   /// Puts other work into the order of calls and graphs: the work that is queued or captured on `stream` between
   /// begin_ordered() and end_ordered(), which may include calls of enqueue(). Throws EnvironmentError.

@@ -21,9 +21,9 @@
 
 namespace busbw::fastpath {
 
-/// Result for one communicator: a clique, or the reason for the refusal.
+/// Result for one communicator: a clique, or a refusal, which is the reason why it gets no fast path.
 struct SetupResult {
-  std::shared_ptr<CliqueRank> clique;
+  std::shared_ptr<CliqueRank> clique;  // null if the setup was refused
   std::unique_ptr<Verifier> verifier;  // null if nothing is verified
   std::string refusal;                 // empty if there is a clique
 };

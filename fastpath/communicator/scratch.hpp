@@ -87,7 +87,8 @@ class Scratch {
   /// Returns the size of a rank's scratch memory in bytes. `cells`: cells per step.
   static std::size_t bytes_for(int ranks, int cells);
 
-  /// Fills in the address of the memory for this process, and its handle for other processes.
+  /// Fills in the address of the memory for this process, and its handle for other processes. Also sets `is_ready`: 1
+  /// if CUDA can create the handle, otherwise 0.
   void describe_memory(RankCapabilities& capabilities) const;
   /// Opens every peer's memory. The ranks must satisfy are_linked(). Throws EnvironmentError.
   void open_peers(const std::vector<RankCapabilities>& ranks, int rank);

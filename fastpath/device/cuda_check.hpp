@@ -1,5 +1,6 @@
 #pragma once
-// CUDA errors as exceptions, RAII guards for the current device and the capture mode, and a stream with an owner.
+// CUDA errors as exceptions, RAII guards for the current device and the capture mode, and a stream that its owner
+// destroys.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 

@@ -14,7 +14,7 @@ namespace busbw::fastpath {
 struct Lane {
   char* slots_of[kMaxRanks] = {};          ///< the lane's slots at each rank, as addresses for this rank's GPU
   std::uint64_t* tags = nullptr;           ///< last tag used, stored once for each of kMaxBlocks blocks
-  int cells = 0;  ///< slots per peer, region and step: the cells of a step; the same on every rank
+  int cells = 0;  ///< slots per peer, region and tag parity: the maximum cells of a step; the same on every rank
   bool starts_early = false;  ///< the GPU can start a kernel before the previous one has ended
   const std::uint32_t* aborted = nullptr;  ///< flag in host memory: not 0 if the communicator is aborted
 };

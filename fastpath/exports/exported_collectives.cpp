@@ -57,17 +57,19 @@ std::optional<Redop> redop_from_nccl(ncclRedOp_t op) {
   }
 }
 
+/// True if the call is in place as NCCL defines it. For all-gather and reduce-scatter, the smaller buffer is this
+/// rank's part of the larger one. Otherwise, both buffers are the same.
 bool is_in_place(const CollectiveCall& call, int rank) {
   const auto* send = static_cast<const char*>(call.send);
   const auto* receive = static_cast<const char*>(call.receive);
-  const std::size_t own_offset = static_cast<std::size_t>(rank) * call.bytes;
-  if (call.collective == Collective::all_gather) return send == receive + own_offset;
-  if (call.collective == Collective::reduce_scatter) return send + own_offset == receive;
+  const std::size_t own_part_offset = static_cast<std::size_t>(rank) * call.bytes;
+  if (call.collective == Collective::all_gather) return send == receive + own_part_offset;
+  if (call.collective == Collective::reduce_scatter) return send + own_part_offset == receive;
   return send == receive;
 }
 
-/// Translates NCCL's arguments. `op` is empty for collectives that do not reduce. Nothing if only NCCL can run the
-/// call.
+/// Translates NCCL's arguments. `op` is empty for collectives that do not reduce, and `root` is 0 for those without a
+/// root. Returns nothing if the type or the operator is unknown here, or `receive` is null.
 std::optional<CollectiveCall> make_call(Collective collective, const void* send, void* receive, std::size_t count,
                                         ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
   const auto element_bytes = element_size_bytes(type);
@@ -87,15 +89,16 @@ std::optional<CollectiveCall> make_call(Collective collective, const void* send,
   return call;
 }
 
-/// Records a call that is delegated to NCCL in the open group, if there is one. Returns false, which is the result of
-/// try_fast_path() for such a call.
+/// Adds a call that is delegated to NCCL to the open group, if there is one. Returns false, so that try_fast_path() can
+/// return the result.
 bool record_delegated(ncclComm_t communicator, cudaStream_t stream) {
   if (CallGroup::is_open()) CallGroup::of_this_thread().add_delegated_call(communicator, stream);
   return false;
 }
 
-/// Runs the call on the fast path, or adds it to the open group, if its method is not `nccl`. Then returns true and
-/// sets `result` to the value that the program gets. Returns false if the caller must call NCCL.
+/// If the method of the call is not `nccl`, queues the call on the fast path, or adds it to the open group. Then
+/// returns true and sets `result` to the value that the program gets. Returns false if the caller must call NCCL.
+/// `call` is empty if make_call() returned nothing.
 bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>& call, cudaStream_t stream,
                    const RealNccl& nccl, ncclResult_t& result) noexcept try {
   FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator);
@@ -134,8 +137,8 @@ FASTPATH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->all_reduce == nullptr) return report_missing_function("ncclAllReduce");
   ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, 0), stream, *nccl,
-                    result))
+  if (try_fast_path(comm, make_call(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, /*root=*/0),
+                    stream, *nccl, result))
     return result;
   return nccl->all_reduce(sendbuff, recvbuff, count, datatype, op, comm, stream);
 }
@@ -146,8 +149,9 @@ FASTPATH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvb
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->reduce_scatter == nullptr) return report_missing_function("ncclReduceScatter");
   ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0), stream,
-                    *nccl, result))
+  if (try_fast_path(comm,
+                    make_call(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, /*root=*/0),
+                    stream, *nccl, result))
     return result;
   return nccl->reduce_scatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
 }
@@ -157,8 +161,9 @@ FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->all_gather == nullptr) return report_missing_function("ncclAllGather");
   ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream,
-                    *nccl, result))
+  if (try_fast_path(comm,
+                    make_call(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, /*op=*/{}, /*root=*/0),
+                    stream, *nccl, result))
     return result;
   return nccl->all_gather(sendbuff, recvbuff, sendcount, datatype, comm, stream);
 }
@@ -168,8 +173,8 @@ FASTPATH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, 
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->alltoall == nullptr) return report_missing_function("ncclAlltoAll");
   ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::alltoall, sendbuff, recvbuff, count, datatype, {}, 0), stream, *nccl,
-                    result))
+  if (try_fast_path(comm, make_call(Collective::alltoall, sendbuff, recvbuff, count, datatype, /*op=*/{}, /*root=*/0),
+                    stream, *nccl, result))
     return result;
   return nccl->alltoall(sendbuff, recvbuff, count, datatype, comm, stream);
 }
@@ -179,8 +184,8 @@ FASTPATH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->broadcast == nullptr) return report_missing_function("ncclBroadcast");
   ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::broadcast, sendbuff, recvbuff, count, datatype, {}, root), stream,
-                    *nccl, result))
+  if (try_fast_path(comm, make_call(Collective::broadcast, sendbuff, recvbuff, count, datatype, /*op=*/{}, root),
+                    stream, *nccl, result))
     return result;
   return nccl->broadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
@@ -190,7 +195,7 @@ FASTPATH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t 
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->bcast == nullptr) return report_missing_function("ncclBcast");
   ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::broadcast, buff, buff, count, datatype, {}, root), stream, *nccl,
+  if (try_fast_path(comm, make_call(Collective::broadcast, buff, buff, count, datatype, /*op=*/{}, root), stream, *nccl,
                     result))
     return result;
   return nccl->bcast(buff, count, datatype, root, comm, stream);

@@ -13,7 +13,8 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Calls the real library's function, which may be null, with `arguments` followed by `communicator` and `stream`.
+/// Calls a function of the real library with `arguments` followed by `communicator` and `stream`. If the library lacks
+/// the function, reports that under `name`.
 template <class... Types, class... Arguments>
 ncclResult_t delegate(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
                       cudaStream_t stream, Arguments... arguments) noexcept try {

@@ -23,14 +23,15 @@ struct RealLibrary {
   std::string description() const;
 };
 
-/// Places where the real library is searched, in this order. The first usable library is taken.
+/// Places where the real library is searched, in this order. The first usable library is taken. An empty place is
+/// skipped.
 struct LibrarySearch {
   std::string required_file;             // BUSBW_FASTPATH_NCCL; if it is not empty, no other place is searched
-  bool use_loaded = true;  // the next NCCL after this library in the program, or any loaded libnccl.so.2
+  bool use_loaded = true;  // search the NCCL that the program has loaded
   std::string engine_library;  // BUSBW_NCCL_LIBRARY, unless it is this library
   std::vector<std::string> wheel_files;  // libraries of nvidia-nccl-cu* near this library and near the program
   std::string system_library;  // file name that the loader searches
-  std::vector<std::string> folders;  // system folders, in case the loader finds this library under NCCL's file name
+  std::vector<std::string> folders;  // LD_LIBRARY_PATH and system folders, for when the loader finds this library
 };
 
 /// Returns the libraries of NCCL wheels in the environments and package folders that contain these files. Each library

@@ -26,12 +26,13 @@ bool is_in_device_memory(ncclWindow_t window) {
   cudaPointerAttributes attributes{};
   const bool is_device =
       cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
-  cudaGetLastError();
+  cudaGetLastError();  // clears the error that a host pointer may cause
   return is_device;
 }
 
-/// Copies NCCL's structure from device memory and computes the addresses from it. NCCL maps the buffers of all ranks at
-/// equal distances, in units of 4 GiB, beginning at `lsaFlatBase`. LSA is NCCL's name for the ranks with mapped memory.
+/// Copies NCCL's structure from device memory and computes the addresses from it. LSA (load/store accessible) ranks are
+/// those with memory that is mapped here. The buffer of LSA rank r is at lsaFlatBase + r * stride, and NCCL stores the
+/// stride in units of 4 GiB. LSA ranks are consecutive ranks of the communicator.
 WindowAddresses read_addresses_from_handle(ncclWindow_t window, int ranks) {
   // Later fields differ between the 2.28 versions, so only the fields before this offset are read.
   constexpr std::size_t kReadBytes = offsetof(ncclWindow_vidmem, mcOffset4K);
@@ -69,7 +70,7 @@ std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWin
   if (nccl.team_lsa == nullptr) return std::nullopt;
   const bool can_query = nccl.get_peer_device_pointer != nullptr;
   if (!can_query && !(matches_header_version(nccl) && is_in_device_memory(window))) return std::nullopt;
-  // NCCL has no addresses for ranks outside of the LSA team.
+  // NCCL has no addresses for ranks outside of the LSA team: the ranks with memory that is mapped here.
   if (nccl.team_lsa(communicator).ranks != ranks) return std::nullopt;
   const WindowAddresses addresses =
       can_query ? query_addresses(window, ranks, nccl) : read_addresses_from_handle(window, ranks);

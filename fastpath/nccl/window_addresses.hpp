@@ -15,12 +15,13 @@ namespace busbw::fastpath {
 /// Start address of every rank's buffer in a window, by rank, as mapped for the current device.
 using WindowAddresses = std::array<char*, kMaxRanks>;
 
-/// Returns the addresses of a window. Throws EnvironmentError if NCCL or CUDA fails. Returns nothing in one of two
-/// cases, on every rank alike, because all ranks use the same NCCL and the same links:
+/// Returns the addresses of a window. Throws EnvironmentError if NCCL or CUDA fails. Returns nothing in these cases, on
+/// every rank alike if all ranks use the same NCCL, settings and links:
 ///
-/// - NCCL cannot access the memory of all ranks.
-/// - NCCL does not report addresses. It does so since 2.29. For 2.28, the addresses are read from NCCL's own structure,
-///   which requires the version of the NCCL header that this library was built with.
+/// - NCCL cannot access the memory of all ranks, or returns a null address.
+/// - NCCL does not report addresses, which it does since 2.29, and they cannot be read from its own structure either.
+///   That is possible for the major and minor version of the NCCL header that this library was built with. It also
+///   requires symmetric memory (NCCL_CUMEM_ENABLE).
 std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
                                                 const RealNccl& nccl);
 

@@ -11,10 +11,11 @@
 namespace busbw::fastpath {
 namespace {
 
-// Maximum number of cells per step, summed over the peers. NVLink transfers them in 11 us at its full rate (16 bytes x
-// 2^18 / 365 GB/s). That is several times its latency, so larger steps would gain little.
+// Maximum number of cells per step, summed over the ranks, with their number rounded up to a power of two. NVLink
+// transfers them in 11 us at its full rate (16 bytes x 2^18 / 365 GB/s). That is several times its latency, so larger
+// steps would gain little.
 constexpr int kMaxCellsTimesRanks = 1 << 18;
-// Minimum number of cells per step: 32 KiB. With fewer, a fast path is not useful.
+// Minimum number of cells per step: 32 KiB for each peer. With fewer, a fast path is not useful.
 constexpr int kMinCells = 1 << 11;
 
 /// Returns the text before the first zero byte.

@@ -22,7 +22,8 @@
 // So EVERY pair of ranks must exchange cells in every step, also if the collective has no data for them. All threads
 // take part in all steps.
 //
-// A Fabric has
+// A Fabric has the following members. `region` selects a set of slots (kRegions), and `batch_index` is the index of a
+// cell in its thread's batch.
 //   kMaxRanks                                   maximum number of ranks, a constant
 //   rank(), ranks(), thread(), threads()        threads(): threads of one rank, the same on every rank
 //   batch()                                     cells per thread and step, the same on every rank
@@ -31,7 +32,7 @@
 //                                               cells[rank()]; returns false if aborted
 //   barrier(tag)                                direct: waits until the same block of every rank has called it and has
 //                                               completed its earlier reads and writes; returns false if aborted
-// A Work has
+// A Work has the following members. `index` is the index of a cell in the data or in a slice of them.
 //   buffers                      has this rank and the number of ranks (device/kernel.cuh)
 //   load(index, cells)           sets cells[p] to the cell with this index for rank p
 //   load_own(index, cells)       sets cells[rank()] to this rank's own contribution
@@ -114,10 +115,10 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
   }
 }
 
-/// Runs `direct`: ranks read and write each other's buffers between two barriers. Before the first barrier a buffer
-/// still belongs to the program, and no rank may leave before the second. A block waits only for the same block of the
-/// other ranks. That is enough: a running block shows that its rank's earlier work has ended, and a kernel ends with
-/// its last block. Uses the tags first_tag and first_tag + 1.
+/// Runs `direct`: ranks read and write each other's buffers between two barriers. Until a rank enters the first
+/// barrier, its earlier work may use its buffers. Until all ranks enter the second one, peers may access them. A block
+/// waits only for the same block of the other ranks. That is enough: a running block shows that its rank's earlier work
+/// has ended, and a kernel ends with its last block. Uses the tags first_tag and first_tag + 1.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
   if (!fabric.barrier(first_tag)) return;

@@ -23,10 +23,11 @@ struct CheckArguments {
   const char* inputs = nullptr;  ///< inputs of all ranks in rank order; for a broadcast only the root's
 };
 
-/// Wrong elements so far, in host memory. The kernels write the values while the host reads them.
+/// Wrong elements so far, in host memory. The elements of collectives that only move data are bytes. The kernels write
+/// the values while the host reads them.
 struct MismatchCounts {
   unsigned long long wrong = 0;  ///< number of wrong elements
-  unsigned long long first_index_plus_1 = 0;  ///< index of the first one in its buffer, plus 1; 0: not written yet
+  unsigned long long first_index_plus_1 = 0;  ///< index of the first one found, plus 1; 0: not written yet
 };
 
 /// Loads the kernels of the checks onto the current device, for the same reason as preload_kernels() in launch.hpp.

@@ -56,7 +56,7 @@ __global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mi
   }
 }
 
-/// Compares `bytes` bytes from each source. `stride` is the distance between the inputs of two sources, in bytes.
+/// Compares `bytes` bytes from each source rank. `stride` is the distance between the inputs of two sources, in bytes.
 __global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride,
                             int sources, MismatchCounts* mismatches) {
   for (int source = 0; source < sources; ++source)

@@ -49,7 +49,7 @@ def open_folder(requested: Path | None, settings: bytes) -> tuple[Path, bool]:
     If `requested` is None, takes the newest unfinished tuning with equal settings in the run store, or a new folder.
 
     Raises:
-        UsageError: The requested folder contains something else, or it cannot be created.
+        UsageError: The requested folder cannot be created, or contains other files or a tuning with other settings.
     """
     if requested is None:
         for earlier in sorted(default_folder().glob(f"*-{_RUN_NAME_SUFFIX}*"), reverse=True):

@@ -144,6 +144,7 @@ class FinalComparison:
 
     fast: Times
     nccl: Sequence[Times]
+    """Times of each measurement of NCCL. Empty if nothing was measured."""
 
     def nccl_means_us(self, size: int) -> dict[Placement, float]:
         """NCCL's mean time by placement. Leaves out placements that the fast path or an NCCL measurement lacks."""

@@ -1,6 +1,6 @@
 """Parses and writes tables of the fast path: the method for each collective, number of ranks and size.
 
-The library has the same parser in C++. fastpath/choice/table.hpp describes the text format.
+fastpath/choice/table.hpp describes the text format, which the library parses in C++.
 """
 
 import re
@@ -63,6 +63,7 @@ class TableRange:
     method: str = NCCL
     blocks: int = 0
     threads: int = 0
+    """Per block. Blocks and threads are 0 if the method is `nccl`."""
     note: str = ""
     """Comment at the end of the line."""
     in_windows: bool = False
@@ -102,7 +103,7 @@ def parse(table: str, source: str) -> list[TableRange]:
     """
     ranges: list[TableRange] = []
     range_ends: dict[tuple[str, int, bool], int] = {}
-    for number, line in enumerate(table.split("\n"), start=1):
+    for line_number, line in enumerate(table.split("\n"), start=1):
         words = _WORD.findall(line.partition("#")[0])
         if not words:
             continue
@@ -110,7 +111,7 @@ def parse(table: str, source: str) -> list[TableRange]:
             ranges.append(_parse_line(words))
             _record_range_end(range_ends, ranges[-1])
         except UsageError as error:
-            raise UsageError(f"{source}:{number}: {error.problem}", remedy=error.remedy) from None
+            raise UsageError(f"{source}:{line_number}: {error.problem}", remedy=error.remedy) from None
     return ranges
 
 

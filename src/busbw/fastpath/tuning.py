@@ -26,8 +26,8 @@ REDUCING_COLLECTIVES = {"all_reduce", "reduce_scatter"}
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")
 """100 iterations, 5 warm-up iterations, and a limit of 60 s without progress."""
 GRAPH_FLAGS = ("-G", "2")
-"""One launch of a graph of 100 operations. It starts when all ranks have launched, so the launch hardly adds to the
-device time."""
+"""Two launches of a graph of 100 operations. Each starts when all ranks have launched it, so the launch hardly adds to
+the device time."""
 WINDOW_FLAGS = ("-R", "2")
 """Buffers in symmetric windows."""
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
@@ -188,7 +188,7 @@ class TableTuner:
     def _block_times(
         self, collective: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
     ) -> Times:
-        """Returns the device times of one block, from its record if an earlier start has measured it.
+        """Returns the times of one block, from its record if an earlier start has measured it.
 
         Args:
             collective: Its name, such as all_reduce.
@@ -230,7 +230,8 @@ class TableTuner:
     def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
         """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
 
-        The engine rounds sizes down for collectives with one part per rank, so the next larger requested size is used.
+        Takes the median of the samples where the record has no device time. The engine rounds sizes down for
+        collectives with one part per rank, so the next larger requested size is used.
         """
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in figures.items():
