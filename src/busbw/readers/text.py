@@ -40,7 +40,7 @@ _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 """Times within a prefix. They change from line to line and do not identify the writer."""
 
 
-def recognises(beginning: str) -> bool:
+def recognizes(beginning: str) -> bool:
     """True for any text, because a table may begin anywhere."""
     return "\0" not in beginning
 

@@ -22,7 +22,7 @@ _INFINITE = float("inf")
 
 
 class PlacementNumbers(NamedTuple):
-    """Figures of one placement, each with its half step: half the value of its last digit, the rounding error.
+    """Figures of one placement, each with its half step (see `half_step`), which is the maximum rounding error.
 
     A figure is None if no number is printed. `time` is in the table's unit, bandwidths are in GB/s.
     """
