@@ -1,7 +1,6 @@
 """Reads busbw's own records (docs/records.md).
 
-A record file has one line for the header, one per warning, one per placement of each row, and one for the end of the
-run.
+A record file has one line for the header, one per warning, one per placement of each row, and one for the end.
 """
 
 from collections.abc import Iterable, Iterator

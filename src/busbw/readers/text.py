@@ -1,8 +1,9 @@
 """Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-Each line is cleaned and then classified as a row, a part of a broken row, a line of a cell grid (a Markdown or HTML
-table) or a remark (any other line, such as a header). A prefix such as `[1,0]<stdout>:` identifies the writer, the
-process that wrote the line. Each writer has its own table assembler. Only the open tables are kept in memory.
+Each line is cleaned and then classified as a row, a part of a broken row, a line of a cell grid, or a remark. A cell
+grid is a Markdown or HTML table. A remark is any other line, such as a header. A prefix such as `[1,0]<stdout>:`
+identifies the writer, the process that wrote the line. Each writer has its own table assembler. Only the open tables
+are kept in memory.
 """
 
 import re
