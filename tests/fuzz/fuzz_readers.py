@@ -24,7 +24,7 @@ MAX_BYTES = 20_000
 def read_all(data: bytes) -> None:
     """Reads the data with every reader that recognizes it, and always with the text reader."""
     beginning = data.decode("utf-8", errors="replace")
-    readers = [reader for reader in READERS.values() if reader is not text and reader.recognises(beginning)]
+    readers = [reader for reader in READERS.values() if reader is not text and reader.recognizes(beginning)]
     for reader in (*readers, text):
         try:
             log = collect("log", reader.stream(LogSource("log", io.BytesIO(data)), UserClaims()))

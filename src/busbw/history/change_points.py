@@ -3,8 +3,8 @@
 A cut divides the series into two parts, and its shift measures how much their levels differ. The method is a
 permutation test: without a change, every order of the values is equally likely. The largest shift over all cuts is
 compared with the largest shifts of the same values in random orders. The cut is a change if at most a fraction
-`false_alarms` of the orders has a shift as large. This holds for every distribution of the noise and includes the
-search over all cuts.
+`false_alarms` of the orders has a shift as large. This limits the rate of false alarms for every distribution of the
+noise, and includes the search over all cuts.
 
 The test runs on two scores of the values, each time with half of `false_alarms`. Ranks are robust against single
 outliers; logarithms show a large change after few runs.
@@ -61,7 +61,7 @@ class LevelChange(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """Relative change of the level: -0.1 is 10 % less."""
+        """Relative change of the median: -0.1 is 10 % less. It is not the shift that the test uses."""
         return self.after / self.before - 1
 
 
@@ -74,8 +74,8 @@ def change_points(
     """Returns the changes of level in a series, in order.
 
     The series is cut at the largest shift if that is significant, and both parts are tested in the same way. Each cut
-    is then located again between its neighbors, and cuts with a small shift are dropped. The random orders have a
-    fixed seed, so equal values give equal results.
+    is then located again between its neighbors, and cuts with a small change of the median are dropped. The random
+    orders have a fixed seed, so equal values give equal results.
 
     Args:
         values: Positive values in order of time.
@@ -105,7 +105,7 @@ def min_runs(false_alarms: float) -> int:
 
 
 def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[LevelChange]:
-    """Returns the changes between the levels. Drops the cut with the smallest shift until all shifts are large enough.
+    """Returns the changes between the levels. Drops the cut with the smallest change until all are large enough.
 
     Args:
         series: The values.

@@ -24,7 +24,7 @@ MIN_SIZE_SHARE = 0.5
 
 
 class TrendKey(NamedTuple):
-    """Properties that the measurements of one trend share."""
+    """Properties that the measurements of one trend share. None if unknown or not applicable."""
 
     collective: str | None
     dtype: str | None

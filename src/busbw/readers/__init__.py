@@ -1,6 +1,6 @@
 """ADD A READER HERE: logs of this and other tools become tables of rows.
 
-A reader is one module with two functions. `recognises(beginning)` checks the beginning of a file.
+A reader is one module with two functions. `recognizes(beginning)` checks the beginning of a file.
 `stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length is
 read in bounded memory. A reader accepts only rows that it can interpret reliably and reports every row that it refuses.
 """
@@ -22,7 +22,7 @@ _NO_CLAIMS = UserClaims()
 class Reader(Protocol):
     """Interface of a reader module."""
 
-    def recognises(self, beginning: str) -> bool:
+    def recognizes(self, beginning: str) -> bool:
         """True if the reader handles a file with this beginning."""
 
     def stream(self, source: LogSource, claims: UserClaims) -> Iterator[Event]:
@@ -49,19 +49,19 @@ def read(path: Path, claims: UserClaims = _NO_CLAIMS) -> Log:
 
 
 def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
-    """Reads a log in chunks with the first reader that recognises it.
+    """Reads a log in chunks with the first reader that recognizes it.
 
     Raises:
         UsageError: As in `read`. The error for a log without rows is raised at the end.
     """
     with open_source(path) as source:
         beginning = source.beginning.decode("utf-8", errors="replace")
-        reader = next(reader for reader in READERS.values() if reader.recognises(beginning))
+        reader = next(reader for reader in READERS.values() if reader.recognizes(beginning))
         has_rows = False
         refused_count = 0
         events = reader.stream(source, claims)
-        # Readers of other formats check every row by arithmetic. Records are not checked that way, so their figures are
-        # compared with the limits of plausible values.
+        # Printed tables are checked by arithmetic. Records are not checked that way, so their figures are compared with
+        # the limits of plausible values.
         for event in plausibility.refuse_implausible(events) if reader is busbw_records else events:
             if isinstance(event, TableChunk):
                 has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None

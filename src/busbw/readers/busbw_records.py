@@ -1,6 +1,6 @@
 """Reads busbw's own records (docs/records.md).
 
-A record file has one line for the header, one for each placement of each row, and one for the end of the run.
+A record file has one line for the header, one per warning, one per placement of each row, and one for the end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,13 +18,13 @@ _LIBRARY_NOTE = "Library: "
 """Beginning of the note that repeats the library version, which is not a warning."""
 
 
-def recognises(beginning: str) -> bool:
+def recognizes(beginning: str) -> bool:
     """True if the first line is the header of a run."""
     return beginning.startswith("{") and '"kind":"run"' in beginning.partition("\n")[0].replace(" ", "")
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
-    """Yields all rows, and a note if the last line is cut off.
+    """Yields all rows as chunks of one table, and a note if the last line is cut off.
 
     Raises:
         UsageError: The records are broken or have another major version.

@@ -35,12 +35,10 @@ _OTHER_COLUMNS = {
 """Column names of the other fields of `FlatPlacement`."""
 
 
-def recognises(beginning: str) -> bool:
+def recognizes(beginning: str) -> bool:
     """True if the first line has comma-separated names that include a size and a bus bandwidth."""
     header = _column_names(beginning.partition("\n")[0])
-    return bool(set(header) & set(_SIZE_COLUMNS)) and any(
-        name.endswith(("busbw", "busbw_gbps", "busbw_gbs")) for name in header
-    )
+    return bool(set(header) & set(_SIZE_COLUMNS)) and any(name.endswith(_FIGURE_COLUMNS["busbw"]) for name in header)
 
 
 def _column_names(line: str) -> list[str]:
@@ -61,7 +59,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     is_rccl = "numcycle" in header or "inplace" in header
     format_name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
     tables = FlatTableBuilder(format_name, TableFacts(), claims, source.name)
-    for number, line in enumerate(lines, start=2):
+    for line_number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
         try:
@@ -69,7 +67,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         except csv.Error:
             cells = []
         values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        for flat in _split_placements(number, line.strip(), values, is_aws):
+        for flat in _split_placements(line_number, line.strip(), values, is_aws):
             yield from tables.add(flat)
     yield from tables.end_table()
 
@@ -79,7 +77,7 @@ def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
         yield line.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def _split_placements(number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
+def _split_placements(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
     """Yields the placements of a line. `values` has the cells by column name."""
     other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
     ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
@@ -91,7 +89,7 @@ def _split_placements(number: int, line: str, values: dict[str, str], is_aws: bo
             for field, names in _FIGURE_COLUMNS.items()
         }
         yield FlatPlacement(
-            line=number,
+            line=line_number,
             text=line,
             size=_first_value(values, _SIZE_COLUMNS),
             figure_texts=PlacementText(

@@ -41,6 +41,7 @@ class FlatPlacement(NamedTuple):
     group: int = 0
     ranks: int | None = None
     variant: str | None = None
+    """Backend or kernel, if the file compares several."""
     extra_figure_fields: dict[str, Any] = {}  # noqa: RUF012
     """Additional fields of `Figure` that the format has, for example statistics and samples."""
 

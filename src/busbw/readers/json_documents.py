@@ -26,7 +26,7 @@ _PREDECESSOR_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place
 _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
 
-def recognises(beginning: str) -> bool:
+def recognizes(beginning: str) -> bool:
     """True if the text begins with a bracket and has a key of one of the formats."""
     return beginning.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and bool(
         _KEYS.search(beginning) or '"version"' in beginning[:200]
@@ -37,7 +37,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables, refused rows and notes of the file.
 
     Raises:
-        UsageError: The tolerant parser rejects the document, or it has another version.
+        UsageError: The tolerant parser rejects the document, or it has a newer version.
     """
     lines = source.lines()
     if _has_object_per_line(next(lines, b"")):

@@ -149,18 +149,18 @@ def _split_placements(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]
     size, count = row.get("size"), row.get("count")
     group = row.get("group", 0)
     for placement in BOTH:
-        figure_texts = row.get(placement)
-        if not isinstance(figure_texts, dict):
+        figures = row.get(placement)
+        if not isinstance(figures, dict):
             continue
         yield FlatPlacement(
             line=line,
-            text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {figure_texts}",
+            text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {figures}",
             size=str(size),
             figure_texts=PlacementText(
-                _number_text(figure_texts.get("time", figure_texts.get("cpu_time"))),
-                _number_text(figure_texts.get("alg_bw")),
-                _number_text(figure_texts.get("bus_bw")),
-                _number_text(figure_texts.get("nwrong")),
+                _number_text(figures.get("time", figures.get("cpu_time"))),
+                _number_text(figures.get("alg_bw")),
+                _number_text(figures.get("bus_bw")),
+                _number_text(figures.get("nwrong")),
             ),
             placement=placement,
             elements=str(count) if isinstance(count, int) else "",

@@ -1,4 +1,4 @@
-"""Opens a log file or standard input. Standard input is copied to a temporary file, so that it can be read twice."""
+"""Opens a log file or standard input. Standard input and pipes are copied to a temporary file, to read them twice."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ MAX_LINE_BYTES = 1 << 20
 """A longer line is read in parts of this length."""
 
 BEGINNING_BYTES = 65536
-"""Length of the beginning from which `recognises` of a reader decides."""
+"""Length of the beginning from which `recognizes` of a reader decides."""
 _COMPRESSED_BEGINNINGS = (
     (b"\x1f\x8b", "gzip"),
     (b"BZh", "bzip2"),
@@ -31,7 +31,7 @@ class LogSource:
         self.name = name
         """Name for messages."""
         self.path = path
-        """Path of the data; that of the temporary copy for standard input."""
+        """Path of the data; that of the temporary copy for standard input or a pipe."""
         self._file = file
         self.beginning = file.read(BEGINNING_BYTES)
 

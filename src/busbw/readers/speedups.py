@@ -1,8 +1,8 @@
 """Recomputes the speed-ups of a published table and names those that its own figures contradict.
 
-A published table may have a column of figures for each variant, such as two libraries, and a column with the printed
-speed-up of one variant over another. Of these two, the new variant is the one that the speed-up is claimed for, and the
-baseline is the other one. published.py calls this for each row.
+A published table may have a column of figures for each variant, such as two libraries. A further column may have the
+printed speed-up of one variant over another. Of these two, the new variant is the one that the speed-up is claimed for,
+and the baseline is the other one. published.py calls this for each row.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
 """Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-Each line is cleaned and then classified as a row, a part of a broken row, a line of a cell grid (a Markdown or HTML
-table) or a remark (any other line, such as a header). A prefix such as `[1,0]<stdout>:` identifies the writer, the
-process that wrote the line. Each writer has its own table assembler. Only the open tables are kept in memory.
+Each line is cleaned and then classified as a row, a part of a broken row, a line of a cell grid, or a remark. A cell
+grid is a Markdown or HTML table. A remark is any other line, such as a header. A prefix such as `[1,0]<stdout>:`
+identifies the writer, the process that wrote the line. Each writer has its own table assembler. Only the open tables
+are kept in memory.
 """
 
 import re
@@ -40,7 +41,7 @@ _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 """Times within a prefix. They change from line to line and do not identify the writer."""
 
 
-def recognises(beginning: str) -> bool:
+def recognizes(beginning: str) -> bool:
     """True for any text, because a table may begin anywhere."""
     return "\0" not in beginning
 

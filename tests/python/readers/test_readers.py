@@ -212,7 +212,7 @@ def test_cut_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", readers.READERS)
 def test_no_reader_accepts_other_files(name: str) -> None:
     if name != "text":
-        assert not readers.READERS[name].recognises("nothing of the kind\n")
+        assert not readers.READERS[name].recognizes("nothing of the kind\n")
 
 
 def test_unknown_format_is_refused(tmp_path: Path) -> None:

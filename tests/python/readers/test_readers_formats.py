@@ -375,6 +375,12 @@ def test_rccl_csv(tmp_path: Path) -> None:
     assert [refusal.line for refusal in log.refused] == [5]
 
 
+def test_csv_with_units_in_parentheses(tmp_path: Path) -> None:
+    header = "name,ranks,size,type,redop,time(us),algbw(GB/s),busbw(GB/s)"
+    (row,) = read(tmp_path, f"{header}\nAllReduce,4,2097152,float,sum,20.00,104.86,157.29\n").rows
+    assert row.figures["unstated"].busbw_gbps == 157.29
+
+
 def test_aws_csv(tmp_path: Path) -> None:
     text = (
         "Size_Bytes,Size_KB,Size_MB,Count,Data_Type,Operation,Root,OOP_Time_us,OOP_AlgBW_GBps,OOP_BusBW_GBps,OOP_Errors,"

@@ -41,6 +41,7 @@ class KubernetesPlan(LaunchPlan):
     target: KubernetesTarget
     job_manifests: Manifests = field(repr=False)
     program: str
+    """Name of the program without its folder. Its lines of stderr begin with this name."""
     poll_commands: tuple[Command, ...]
     """Commands that observe the job while it runs."""
 

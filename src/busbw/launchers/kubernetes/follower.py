@@ -35,7 +35,8 @@ _CANCEL_S = 40.0
 _MISSING_LIMIT_S = 10.0
 """How long the leader pod may be missing from the list before it counts as lost."""
 _SILENCE_LIMIT_S = 15.0
-"""How long the API server may not answer, if the target's `pending_limit_s` is shorter."""
+"""How long the API server may not answer, if the target's `pending_limit_s` is shorter. Also the time limit to read the
+rest of a log."""
 _SLOW_DELETE_S = 2.0
 """A deletion that takes longer is shown as a status."""
 _TAIL_LINES = 20
@@ -76,7 +77,7 @@ class JobFollower:
         """Time since which the API server does not answer. None while it answers."""
         self._canceled_at_s: float | None = None
         self._failed_code: int | None = None
-        """Exit code of the failed process that caused the others to be canceled."""
+        """Exit code of the job after failed processes caused the others to be canceled. None otherwise."""
         self._is_created = False
         self._is_deleted = False
 
@@ -223,7 +224,7 @@ class JobFollower:
             self._delete()
 
     def _final_exit_code(self, leader: objects.Pod, reader: LogReader) -> int:
-        """Returns the job's exit code after process 0 ended. Waits for the other processes first."""
+        """Returns the job's exit code after the leader pod ended. Except with MPIJob, waits for the others first."""
         if problem := status.find_start_problem(leader):
             raise BusbwError(problem.text, remedy=problem.remedy)
         code = status.exit_code(leader)
@@ -271,7 +272,7 @@ class JobFollower:
         return self._seen_leader is not None and pod.metadata.name == self._seen_leader.metadata.name
 
     def _is_leader_missing(self) -> bool:
-        """True if the leader pod existed and is not listed any more."""
+        """True if the leader pod existed and is gone. It must be missing for a while, unless the job was canceled."""
         if self._seen_leader is None:
             return False
         self._leader_missing_since_s = self._leader_missing_since_s or monotonic()

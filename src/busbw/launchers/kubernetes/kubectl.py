@@ -61,16 +61,16 @@ _REMEDIES = (
     (("no configuration has been provided",), "set KUBECONFIG, or choose a cluster with --context"),
 )
 
-# Beginning of an error message. It has no information for the user.
 _NOTICE = re.compile(r"Warning:|[IWEF]\d{4} \d\d:")
 """Start of a line that is no error of the command: a warning, or a line of kubectl's log (level, month and day)."""
 _ERROR_PREFIX = re.compile(
     r"^(?:error: |Error from server(?: \(\w+\))?: )?(?:error validating .*failed to download openapi: )?"
 )
+"""Beginning of an error message. It has no information for the user."""
 
 
 class RefusedError(BusbwError):
-    """The cluster or kubectl itself rejected a call."""
+    """The cluster or kubectl itself rejected a call, or did not answer in time or as expected."""
 
 
 class InterruptedCallError(BusbwError):
@@ -87,7 +87,7 @@ class KubectlResult:
 
     @property
     def error_line(self) -> str:
-        """The last line of stderr without its prefix."""
+        """The last line of stderr that is no notice, without its prefix. Without such a line, the exit code."""
         lines = [line for line in self.err.splitlines() if line.strip() and not _NOTICE.match(line)]
         text = lines[-1] if lines else f"kubectl ended with {self.code}"
         return _ERROR_PREFIX.sub("", text).partition("; if you choose to ignore")[0].strip()

@@ -24,7 +24,7 @@ class LogReader:
         self.error_text = ""
         """kubectl's message at the end of the last connection. Empty if it printed none."""
         self.is_complete = False
-        """True if the last connection delivered the whole log up to the time of its end."""
+        """True if kubectl ended without an error, so that the last connection delivered all lines up to its end."""
         self.failures = 0
         """Number of consecutive failed connections without a new line."""
         self._connections_without_line = 0

@@ -1,13 +1,15 @@
 """Decides when the leader pod counts as lost although the cluster still lists it, because its node is silent.
 
-A disconnected node cannot report the end of its pods, so the cluster keeps listing them.
+The leader pod is that of process 0, or the one that runs mpirun. A disconnected node cannot report the end of its pods,
+so the cluster keeps listing them.
 """
 
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.log_reader import LogReader
 
 _MAX_FAILURES = 3
-"""Failed log connections after which a pod in deletion is lost. A live kubelet serves its log until the pod is gone."""
+"""Failed log connections after which a pod in deletion counts as lost. A live kubelet serves a log until the pod is
+gone."""
 
 
 class LossDetector:

@@ -11,7 +11,10 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 def with_machine_type(target: KubernetesTarget, machine_type: MachineType) -> KubernetesTarget:
-    """Returns the target with the settings of the machine type added. Existing settings of the target win."""
+    """Returns the target with the settings of the machine type added. Existing settings of the target win.
+
+    Tolerations and capabilities of both apply.
+    """
     resources = {resource.name: str(resource.count) for resource in machine_type.resources}
     if machine_type.huge_pages:
         resources[f"hugepages-{machine_type.huge_pages.page}"] = machine_type.huge_pages.amount

@@ -57,7 +57,7 @@ def suspended_workload(job_manifests: Manifests) -> Manifest:
 
 
 def suspend_fields(job_manifests: Manifests) -> Manifest:
-    """The fields that `suspended_workload` adds."""
+    """The fields that `suspended_workload` adds. The workload must have a `suspend_path`."""
     return _with_field({}, job_manifests.suspend_path, True)
 
 

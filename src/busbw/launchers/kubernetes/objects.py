@@ -100,7 +100,7 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
     event_time: str | None = None
 
     def time(self) -> str:
-        """Time of the event, as a sort key. Both fields have the same format."""
+        """Time of the event in UTC, as a sort key that is exact to a second. Empty if unknown."""
         return self.last_timestamp or self.event_time or ""
 
 

@@ -119,5 +119,5 @@ def mounts(target: KubernetesTarget) -> Manifest:
 
 
 def labels(job: Job) -> dict[str, str]:
-    """Labels that select the objects of this job, or of all busbw jobs."""
+    """Labels of all objects of the job: the first selects all busbw jobs, the second selects this job."""
     return {"app.kubernetes.io/name": "busbw", INSTANCE_LABEL: job.name}

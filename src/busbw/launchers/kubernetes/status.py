@@ -122,7 +122,7 @@ def waiting_message(pods: Sequence[Pod], pod_count: int, events: Sequence[Event]
 
 
 def find_problem(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = ()) -> PodProblem | None:
-    """The first problem that does not resolve by itself, or None. Scheduling is left to `find_fit_problem`."""
+    """The first problem that probably does not resolve by itself, or None. Scheduling is left to `find_fit_problem`."""
     for pod in pods:
         reason, message = pending_reason(pod) if is_pending(pod) else ("", "")
         if reason in _PROBLEMS:

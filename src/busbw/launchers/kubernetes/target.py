@@ -61,6 +61,7 @@ class KubernetesTarget:
     queue: str = ""
     """Local queue of Kueue, which decides when the job starts."""
     run_as_user: int | None = None
+    """User ID of the processes. None: the user of the image."""
     host_network: bool = False
     share_nodes: bool = False
     """True if several pods of the job may share a node."""
@@ -68,7 +69,7 @@ class KubernetesTarget:
     ttl_s: int = 3600
     """How long the cluster keeps a finished job that was not deleted."""
     pending_limit_s: int = 60
-    """Time limit for a problem that does not resolve by waiting. 0: no limit."""
+    """How long a problem that probably does not resolve by waiting may last before the job ends. 0: no limit."""
     keep: bool = False
     """True to keep the job in the cluster after its end."""
     ssh_folder: str = "/home/busbw/.ssh"

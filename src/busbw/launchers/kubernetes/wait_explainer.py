@@ -105,7 +105,7 @@ class WaitExplainer:
         return self._fit_problem
 
     def _list_events(self, pods: Sequence[objects.Pod]) -> tuple[objects.Event, ...]:
-        """Events of one pending pod, and of the workload while pods are missing."""
+        """Events of one pending pod, and of the workload while pods are missing. Empty if listing is forbidden."""
         if not self._may_list_events:
             return ()
         pending_names = [pod.metadata.name for pod in pods if status.is_pending(pod)]

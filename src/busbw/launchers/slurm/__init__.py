@@ -185,7 +185,7 @@ class _JobFile(msgspec.Struct):
 
 
 def cancel(plan: SlurmPlan) -> str:
-    """Cancels a submitted batch job. Returns the error, or the empty string on success."""
+    """Cancels a submitted batch job. Returns the error. Empty on success, or without a batch job."""
     if plan.folder is None:
         return ""
     return commands.cancel(plan.job or load_submitted(plan.folder).job)

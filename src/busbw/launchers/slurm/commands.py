@@ -14,6 +14,7 @@ _STEP_ANSWER_LIMIT_S = 10.0
 _UNKNOWN_JOB_MESSAGE = "Invalid job id"
 _ENDED_MESSAGES = (_UNKNOWN_JOB_MESSAGE, "already completing or completed")
 _HEALTHY_STATES = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
+"""Node states that do not end the jobs of a node."""
 _STATE_SUFFIXES = "*~#!%$@^-+"
 """Characters that sinfo appends to a node's state. An asterisk means that the node does not respond."""
 
@@ -68,7 +69,7 @@ def status(job: str) -> JobStatus | None:
 
 
 def cancel(job: str, *, signal: str = "") -> str:
-    """Cancels a job, or sends a signal to its steps.
+    """Cancels the job or step with this ID. With `signal`, only sends it to the step, or to all steps of the job.
 
     Returns:
         The error. Empty on success, or if the job has already ended.

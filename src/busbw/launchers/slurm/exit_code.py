@@ -62,7 +62,7 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
     """Returns the program's exit code.
 
     srun returns the maximum of all tasks' codes. The code of a task that a signal ended is 128 + the signal's number.
-    If srun itself fails, it returns 1 or 2. Therefore the exit code in the record of process 0 has priority.
+    If srun itself fails, it returns 1 or 2. So an exit code other than 0 in the record of process 0 has priority.
 
     Args:
         code: Exit code of srun.

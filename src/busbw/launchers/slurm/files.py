@@ -19,7 +19,7 @@ class StepFiles:
         self.code: int | None = None
         """Exit code of srun. None until all output of the step was read."""
         self.has_log = False
-        """True if the folder shows that the batch script has started."""
+        """True if the folder shows the log of the batch script, which Slurm creates just before the script starts."""
         self._folder = folder
         self._code_path = folder / step_file(step, "code")
         self._tails = (
@@ -63,7 +63,7 @@ class FileTail:
         self.path = path
         self._on_line = on_line
         self._offset = 0
-        self._pending = b""
+        self._incomplete_line = b""
 
     def read(self, *, at_end: bool = False) -> None:
         """Forwards new complete lines; with `at_end` also an incomplete last line.
@@ -84,9 +84,9 @@ class FileTail:
         except FileNotFoundError:
             new_bytes = b""
         self._offset += len(new_bytes)
-        *lines, self._pending = (self._pending + new_bytes).split(b"\n")
+        *lines, self._incomplete_line = (self._incomplete_line + new_bytes).split(b"\n")
         for line in lines:
             self._on_line(line + b"\n")
-        if at_end and self._pending:
-            last_line, self._pending = self._pending, b""
+        if at_end and self._incomplete_line:
+            last_line, self._incomplete_line = self._incomplete_line, b""
             self._on_line(last_line)

@@ -1,4 +1,4 @@
-"""Processors of the nodes available to a job: a pure function of the output of Slurm's commands."""
+"""Processors (Slurm: CPUs) of the nodes available to a job: a pure function of the output of Slurm's commands."""
 
 import re
 from collections.abc import Sequence

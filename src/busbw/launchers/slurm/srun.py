@@ -133,8 +133,8 @@ class _SrunStep:
     def first_end_signal(self) -> int:
         """Returns the signal for an srun that does not end.
 
-        If ranks run, it is SIGUSR2: srun forwards it, and the wrapper shells kill the ranks. SIGTERM does not work
-        while the controller is unreachable (seen with Slurm 22.05).
+        If ranks run, it is SIGUSR2: srun forwards it, and the shell around each process (script.py) kills that process.
+        SIGTERM does not work while the controller is unreachable (seen with Slurm 22.05).
         """
         return signal.SIGUSR2 if self.output.line_count else signal.SIGTERM
 

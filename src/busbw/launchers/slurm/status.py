@@ -22,7 +22,7 @@ class JobStatus:
     reason: str = ""
     """Slurm's reason for waiting or for the end."""
     nodes: str = ""
-    """Number of requested nodes."""
+    """Number of requested nodes, as text. Empty if unknown."""
     node_list: str = ""
     """Allocated nodes, such as n[1-2]. Empty before the start."""
     expected_start: str = ""

@@ -16,13 +16,14 @@ EPSILON = 1e-3
 """Relative tolerance beyond rounding, because some programs print a mean of rates next to a rate of means."""
 
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
+"""Microseconds per unit of time."""
 _MAX_INFORMATIVE_WIDTH = 0.02
 """A ratio with a narrower interval is informative: precise enough to distinguish numbers of ranks."""
 _INFINITE = float("inf")
 
 
 class PlacementNumbers(NamedTuple):
-    """Figures of one placement, each with its half step: half the value of its last digit, the rounding error.
+    """Figures of one placement, each with its half step (see `half_step`), which is the maximum rounding error.
 
     A figure is None if no number is printed. `time` is in the table's unit, bandwidths are in GB/s.
     """

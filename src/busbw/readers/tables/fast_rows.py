@@ -1,8 +1,8 @@
 """Fast parser for the most frequent row: 13 words, both placements checked, bandwidths with two decimals.
 
-It accepts a row only if the figures agree within their rounding. It estimates the effect of the rounding to first
-order, which is slightly stricter than `arithmetic`. The full parser (layouts.py) handles all other rows. A row that
-both accept gives equal results.
+It accepts a row only if the figures agree within their rounding. It approximates the effect of the rounded time on the
+rate as linear. For times with two decimals this is stricter than arithmetic.py. The full parser (layouts.py) handles
+all other rows. A row that both accept gives equal results.
 """
 
 from msgspec import Struct
@@ -13,9 +13,9 @@ from busbw.readers.tables.quantities import DTYPES, REDOPS
 WORD_COUNT = 13
 """Size, count, type, operator, root, then time, algbw, busbw and wrong elements of both placements."""
 _BANDWIDTH_HALF_STEP_GBPS = 0.005
-"""Rounding error in GB/s of a bandwidth with two decimals."""
+"""Maximum rounding error in GB/s of a bandwidth with two decimals."""
 _MIN_TIME_US = 1.0
-"""Below this time, rounding is a large part of the value and the first-order check is not valid."""
+"""Below this time, rounding is a large part of the value and the linear approximation is not valid."""
 
 
 class SplitLine(Struct, frozen=True, gc=False):
@@ -26,20 +26,20 @@ class SplitLine(Struct, frozen=True, gc=False):
 
 
 def is_fast_row(words: list[str]) -> bool:
-    """True if the first five of 13 words are those of a row. `parse_figure` checks the others."""
+    """True if the first five of 13 words are those of a row. `parse_placement` checks the others."""
     root = words[4]
     return (
         words[2] in DTYPES
         and words[0].isdecimal()
         and words[1].isdecimal()
-        and len(words[0]) < 19
+        and len(words[0]) < 19  # fits into 64 bits
         and len(words[1]) < 19
         and words[3] in REDOPS
-        and (root == "-1" or (root.isdecimal() and len(root) < 10))
+        and (root == "-1" or (root.isdecimal() and len(root) < 10))  # fits into 32 bits
     )
 
 
-def parse_figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:
+def parse_placement(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:
     """Parses the figures of one placement. Returns None if the full parser is needed.
 
     Args:

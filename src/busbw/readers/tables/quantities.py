@@ -41,9 +41,11 @@ DTYPES = {name: name for name in ELEMENT_BYTES} | _OTHER_NAMES
 """Name of an element type in current nccl-tests, by its name in a log."""
 
 REDOPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum", "premulsum", "none"})
+"""Words in the operator column. "none" is that of collectives without an operator."""
 
 _NUMBER = re.compile(r"(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?\Z")
 NO_NUMBER = frozenset({"N/A", "n/a", "nan", "-nan", "inf", "-inf", "NaN", "Inf"})
+"""Printed values in the place of a number that does not exist."""
 
 _HALF_STEPS = tuple(0.5 * 10.0**-places for places in range(20))
 
@@ -59,7 +61,7 @@ def is_value(text: str) -> bool:
 
 
 def half_step(text: str) -> float:
-    """Returns half the value of the last printed digit: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
+    """Returns half of one unit in the last printed place: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
     if "e" in text or "E" in text:
         digits, _, power = text.lower().partition("e")
         return half_step(digits) * 10.0 ** max(-300, min(300, int(power)))
@@ -69,7 +71,7 @@ def half_step(text: str) -> float:
 
 
 class PrintedNumber(NamedTuple):
-    """A number with its precision and unit, as in "0.92GBps", "7.50", "1.80x"."""
+    """A number with its precision and unit (empty if it has none), as in "0.92GBps", "7.50", "1.80x"."""
 
     value: float
     half_step: float
@@ -82,7 +84,7 @@ _QUANTITY = re.compile(
 
 
 def parse_number(text: str) -> PrintedNumber | None:
-    """Returns the number in a cell; None if the cell has other text."""
+    """Returns the number in a cell; None if it is not a number with an optional unit after it."""
     match = _QUANTITY.match(text) if len(text) < 64 else None
     if not match:
         return None

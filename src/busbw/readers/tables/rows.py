@@ -18,7 +18,7 @@ class RowBuilder:
     def __init__(self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation) -> None:
         self.busbw_sum = 0.0
         self.busbw_half_steps = 0.0
-        """Sum of the rounding errors of all busbw figures."""
+        """Sum of the maximum rounding errors of all busbw figures, in GB/s."""
         self.busbw_count = 0
         self.wrong_figures = 0
         """Number of figures with wrong elements."""
@@ -98,8 +98,9 @@ class RowBuilder:
     def _next_cycle(self, group: int, size: int, configuration: tuple[object, ...]) -> int:
         """Returns the pass of a row: the value of `Row.cycle`.
 
-        A new pass begins if the first configuration appears again with a size that is not larger than that of the row
-        before. Some collectives round small sizes down to 0, so consecutive zeros belong to one pass.
+        A configuration is the type, operator and root. A new pass begins if the first configuration appears again with
+        a size that is not larger than that of the row before. Some collectives round small sizes down to 0, so
+        consecutive zeros belong to one pass.
         """
         last_size = self._last_size_by_group.get(group, -1)
         self._last_size_by_group[group] = size
