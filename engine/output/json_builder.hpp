@@ -84,7 +84,7 @@ class JsonBuilder {
   const std::string& text() const { return text_; }
   /// Empties the text but keeps its memory.
   void clear();
-  /// Makes the next value start with a comma. Call it if the caller appends the text to an array that has elements.
+  /// Makes the next value start with a comma, for text that continues an array with elements in an existing file.
   void follow_value() { needs_comma_ = true; }
 
  private:

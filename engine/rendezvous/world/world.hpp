@@ -25,9 +25,10 @@ struct World {
   std::vector<std::string> notes;    // for the output header
 };
 
-/// Detects this process's position from the environment. `ancestors` is called only for nested launchers and for the
-/// name of a job on one node.
-/// Throws UsageError if variables are invalid or contradictory, or if one of several processes would run alone.
+/// Detects this process's position from the environment. The process's `ancestors` are read if launchers are nested, and
+/// to identify the job if its launcher gives no name and all processes are on one node.
+/// Throws UsageError if variables are invalid or contradictory, or if the launcher started several processes but their
+/// ranks are unknown, so that each would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
 /// Returns BUSBW_JOIN_TIMEOUT_S, or the default of 60 s (600 s in a Kubernetes pod). Throws UsageError if it is

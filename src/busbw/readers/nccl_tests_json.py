@@ -113,7 +113,7 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
         gpus_per_entry = 1 if "busbw" in document else threads * gpus
         facts.claimed_gpus = len(facts.ranks) * gpus_per_entry
         facts.claimed_by = "the configuration"
-        facts.list_is_cut = True  # so the claimed number counts, not that of the entries
+        facts.list_is_cut = True  # the list is incomplete, so claimed_gpus counts and not the number of its entries
     average = document.get("average_bus_bandwidth")
     if isinstance(average, dict) and isinstance(average.get("bandwidth"), float):
         facts.average = f"{average['bandwidth']:.6f}"

@@ -88,7 +88,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """Curve of a configuration as small as a word, with its text."""
+    """Small curve without axes, shown within a line of text, and its description in words."""
 
     svg: Markup
     text: str

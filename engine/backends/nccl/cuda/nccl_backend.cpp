@@ -67,7 +67,7 @@ bool is_true_on_any_rank(Team& world, bool is_true) {
 
 class NcclBackend final : public Backend {
  public:
-  /// If no forks follow, CUDA contexts are created in other threads while the library loads.
+  /// Without later forks, `free_memory_queries_` create the CUDA contexts in other threads while the library loads.
   NcclBackend(const NcclBackendConfig& config, const GpuSurvey& survey)
       : config_(config),
         gpus_(require_gpus(survey.gpus, config)),
@@ -228,7 +228,7 @@ std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& config, cons
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.no_gpu_reason);
   const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {
     check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "--fault", "copying a result");
-    // A copy to the GPU returns before the data has arrived, and the ranks' streams do not wait for this one.
+    // cudaMemcpy to a GPU may return before the data has arrived, and the ranks' streams do not wait for its stream.
     check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "--fault", "copying a result");
   };
   return inject_faults(std::make_unique<NcclBackend>(config, survey), config.faults, copy);

@@ -37,8 +37,8 @@ NcclIssuer::~NcclIssuer() {
 }
 
 void NcclIssuer::run(const IssueRequest& request) {
-  // Each device has its own null stream. On other streams, only kernel launches depend on the current device; they set
-  // it themselves.
+  // The null stream is that of the current device, so the rank's device becomes current. Other streams belong to a
+  // device, and launches of kernels set the current device themselves.
   std::optional<ScopedDevice> on_device;
   if (!resources_.stream) on_device.emplace(resources_.device);
   dispatch(request);
@@ -194,8 +194,8 @@ void NcclIssuer::end_capture() {
              "ending the capture of a CUDA graph");
 }
 
-/// This is a request of its own, because instantiation allocates memory, which fails while this thread captures for a
-/// rank.
+/// A separate request after all captures have ended: instantiation allocates memory, which fails while this thread
+/// captures for any rank.
 void NcclIssuer::instantiate_graph() {
   const ScopedDevice on_device(resources_.device);
   graph_ = std::make_shared<CudaGraph>(captured_, resources_.stream, resources_.where);

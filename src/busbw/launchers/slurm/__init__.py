@@ -106,7 +106,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
     """
     if plan.folder is None:
         return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks)
-    # The log begins before the submission, so that an interrupt takes effect only after the job's ID is known.
+    # Signals are logged from before the submission on, so that an interrupt is handled once the job's ID is known.
     with follower.logged_signals() as received:
         if not plan.job and plan.step == 1:
             job = start(plan)
