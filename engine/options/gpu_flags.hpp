@@ -7,7 +7,8 @@
 
 namespace busbw {
 
-/// Reads the flags that only GPUs support. Sets host_error if the host backend cannot run one of them.
+/// Reads the flags that only GPUs support. Sets host_error, the error if the run is on the host, if one of them is
+/// given.
 void read_gpu_flags(const FlagValues& flags, Environment environment, Options& options);
 
 /// Error text if the kernel of -D cannot run this command line. Empty if it can.

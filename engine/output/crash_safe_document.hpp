@@ -31,8 +31,8 @@ class CrashSafeDocument {
   void finish(std::string_view closing);
 
  private:
-  /// A range of the file with text of the document. Blanks fill the range between two extents, because an inserted
-  /// text may not cross a page boundary.
+  /// A range of the file with text of the document. Text may not cross a page boundary, so blanks fill the rest of a
+  /// page that is too short for the next text.
   struct Extent {
     std::uint64_t offset, size_bytes;
   };

@@ -24,8 +24,9 @@ class StoreTeam final : public Team {
  public:
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;
 
-  /// `members`: ranks of the members in the job; `own_index`: this member's index in it; `name`: name of the team in
-  /// keys and error messages. The store must outlive the team and all teams split from it.
+  /// `members`: number of each member in the job (of ranks or processes); `own_index`: this member's index in that
+  /// list; `name`: name of the team in keys and error messages. The store must outlive the team and all teams split
+  /// from it.
   StoreTeam(Store& store, MemberCallbacks callbacks, std::vector<int> members, int own_index, std::string name);
 
   int rank() const override { return own_index_; }

@@ -72,12 +72,12 @@ class StreamEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Joins the streams of each communicator, as NCCL does for the calls of a group: later work on any of these streams
-/// waits for the work that is already queued on all of them. Covers communicators with fast-path calls in the group.
-/// `only_mixed`: covers only communicators that also have delegated calls.
+/// Joins the streams of each communicator that has fast-path calls in the group: later work on any of its streams waits
+/// for the work that is already queued on all of them. NCCL does the same at the start and the end of a group.
+/// `only_mixed`: joins only those of communicators that also have calls delegated to NCCL.
 void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   struct Streams {
-    int device = -1;  // -1: the communicator has no fast-path call
+    int device = -1;  // of the fast-path calls; -1 if the communicator has none
     bool has_delegated = false;
     std::vector<cudaStream_t> all;
   };
@@ -99,8 +99,9 @@ void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   }
 }
 
-/// Reorders calls: the first call of each GPU, then the second of each GPU, and so on. A GPU's queue of pending kernels
-/// is limited, and its first kernel may wait for a kernel of another GPU that is not yet queued.
+/// Reorders calls: the first call of each GPU, then the second of each GPU, and so on. If all calls of one GPU came
+/// first, they could fill its limited queue and block this thread, while its first kernel waits for another GPU's
+/// kernel.
 std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& calls) {
   std::map<int, std::size_t> device_call_counts;
   std::vector<std::pair<std::size_t, const PendingCall*>> calls_with_position;  // position among the calls of the GPU

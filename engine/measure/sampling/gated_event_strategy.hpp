@@ -1,6 +1,7 @@
 #pragma once
-// Samples by timestamps of the device between iterations behind a gate. The gate opens when all ranks have issued
-// theirs, so neither launches nor late ranks are part of the samples and of the device time.
+// Samples short iterations on a device. Each rank closes its gate (backends/backend.hpp), issues iterations with
+// timestamps between them, and opens the gate when all ranks have issued theirs. The iterations then run back to back,
+// so samples include neither launches nor waits for late ranks.
 #include <functional>
 
 #include "measure/sampling/gate_capacity.hpp"
@@ -9,23 +10,23 @@
 
 namespace busbw {
 
-/// The total time is always TotalTime::separate. Without a usable gate, samples include launches, and there is no
-/// device time.
+/// Never adds a total time: that of launched iterations is measured separately. Without a usable gate, samples include
+/// launches, and there is no device time.
 class GatedEventStrategy final : public SamplingStrategy {
  public:
   explicit GatedEventStrategy(IterationRunner& runner)
       : runner_(runner), timestamps_(*runner.communicator().timestamps(), runner.has_untimed_barriers()) {}
-  /// Adds no device time, because the timestamps are visible in short iterations.
+  /// Adds samples but no device time, because timestamps lengthen short iterations visibly.
   void sample(Samples& batch) override;
-  /// Runs iterations behind the gate without timestamps between them: a batch of -n, or as many as fit if
-  /// the gate is closed at most eight times.
+  /// Adds the device time of iterations that run behind the gate without timestamps between them. Closes the gate up to
+  /// eight times, until all -n iterations have run.
   void measure_device_time(Samples& samples) override;
 
  private:
   /// Gate of this rank, or null if operations cannot be gated.
   Gate* usable_gate() const;
   GateCapacity capacity_of(const Gate& gate) const;
-  /// True if iterations with timestamps fit behind the gate: the graph of a batch, otherwise at least one iteration.
+  /// True if work with timestamps fits behind the gate: with -G the graph of a batch, without it one iteration.
   bool fits_timestamps(const Gate& gate) const;
   void sample_graphs(Gate& gate, Samples& batch);
   void sample_iterations(Gate& gate, Samples& batch);

@@ -45,7 +45,8 @@ class TcpStoreServer {
     return tracker_.wait_until_all_left(ticks, also_absent);
   }
   /// Returns the number of rejected connections: wrong token, no greeting in time, another protocol or version, invalid
-  /// frames, or too many connections. A wrong token counts once per missing process, another version once in all.
+  /// frames, or too many connections. A wrong token counts at most once per missing process, another version
+  /// at most once.
   int rejected_connections() const { return rejected_connections_.load(); }
 
  private:

@@ -30,7 +30,8 @@ struct LauncherEntry {
   VariableNames host;
   /// Variables that together identify the job: equal in all its processes, different in other jobs.
   VariableNames identity;
-  /// Commands of the launcher's daemons on a node. The daemon that is the nearest ancestor of the process counts.
+  /// Commands of the launcher's daemons on a node. If launchers are nested, the one whose daemon is the nearest
+  /// ancestor of the process has started it.
   std::vector<std::string_view> daemons;
   // Functions for values that need more than one variable. Null: use the variables above, or the value is unknown.
   /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most of the
@@ -41,8 +42,8 @@ struct LauncherEntry {
   std::vector<std::string> (*hosts_from)(Environment) = nullptr;
   /// Port at which process 0 listens.
   int (*port_from)(Environment) = nullptr;
-  /// Variable with the number of this launcher's agents, which start its processes. Set if another launcher may start
-  /// the agents as its own processes: torchrun under srun.
+  /// Variable with the number of this launcher's agents, which start its processes. Null unless another launcher may
+  /// start these agents, as srun starts those of torchrun.
   const char* agent_count = nullptr;
 };
 

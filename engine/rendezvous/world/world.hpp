@@ -25,8 +25,8 @@ struct World {
   std::vector<std::string> notes;    // for the output header
 };
 
-/// Detects this process's position from the environment. The process's `ancestors` are read if launchers are nested, and
-/// to identify the job if its launcher gives no name and all processes are on one node.
+/// Detects this process's position from the environment. Reads `ancestors` if launchers are nested, and to identify the
+/// job if its launcher gives no name and all processes are on one node.
 /// Throws UsageError if variables are invalid or contradictory, or if the launcher started several processes but their
 /// ranks are unknown, so that each would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);

@@ -35,7 +35,7 @@ class TableExpectation(NamedTuple):
     network_nics: Callable[[Row], NetworkNics | None]
 
     def remark(self, row: Row) -> str:
-        """Text on the NICs if they are assumed. Empty if they are stated or not used."""
+        """Says which NICs the estimate assumes. Empty if the NICs are stated or not used."""
         nics = self.network_nics(row)
         return nics.assumption if nics else ""
 
@@ -49,7 +49,7 @@ class TableContext:
     system: System | None
     """System that the user named, or None."""
     selection: ReferenceSelection | None
-    """Reference to judge by instead of the expectation. None for the expectation."""
+    """Reference that the user named. None: the verdicts use the expectation, and curves show the nearest reference."""
     is_pictured: bool
     """True if the page may have pictures of these configurations."""
 

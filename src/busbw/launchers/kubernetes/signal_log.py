@@ -1,4 +1,4 @@
-"""Records signals while a job runs in a cluster. The follower reads them between its calls."""
+"""Records signals while a job runs in a cluster. The follower reads them between its calls of kubectl."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
