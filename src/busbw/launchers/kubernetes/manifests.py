@@ -186,8 +186,8 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             },
         },
     }
-    # An MPIJob is not created suspended: when it is resumed, its operator does not wait for the workers before it starts
-    # the launcher pod. The Secret need not exist first, because only the launcher pod needs it, and that pod comes last.
+    # An MPIJob is not created suspended: the operator would resume its launcher pod without waiting for the workers.
+    # The Secret need not exist first, because only the launcher pod needs it, and that pod comes last.
     return workload, [], (), job.nodes + 1
 
 
