@@ -30,8 +30,8 @@ struct LauncherEntry {
   VariableNames host;
   /// Variables that together identify the job: equal in all its processes, different in other jobs.
   VariableNames identity;
-  /// Commands of the launcher's daemons on a node. If launchers are nested, the nearest daemon among the ancestors of the
-  /// process identifies the launcher that has started it.
+  /// Commands of the launcher's daemons on a node. If launchers are nested, the nearest daemon among the ancestors of
+  /// the process identifies the launcher that has started it.
   std::vector<std::string_view> daemons;
   // Functions for values that need more than one variable. Null: use the variables above, or the value is unknown.
   /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most of the
