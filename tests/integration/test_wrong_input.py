@@ -122,7 +122,7 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("--max-time 0", ["--max-time", "0", "above 0"]),
     ("--max-time 5h", ["--max-time", "5h", "60s"]),
     ("--ping-pong 1", ["--ping-pong", "1", "sendrecv_perf"]),
-    ("--backend gpu", ["--backend", "gpu", "host, nccl, mpi or auto"]),
+    ("--backend gpu", ["--backend", "gpu", "host, nccl or auto"]),
     # what only a GPU can honour
     ("-G 1", ["-G", "--cudagraph", "1", NOT_ON_HOST]),
     ("-I 1 -G 1", ["-G", "1"]),

@@ -13,7 +13,7 @@ KERNEL = """
 #include "fastpath/device/kernel.cuh"
 #include "fastpath/schedule/work.hpp"
 namespace busbw::fastpath {
-template __global__ void run<2, AllGather, Method::exchange>(
+template __global__ void run_operation<2, AllGather, Method::exchange>(
     const __grid_constant__ Lane, const __grid_constant__ AllGather, const int, const int);
 }
 """
