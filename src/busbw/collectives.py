@@ -78,3 +78,7 @@ def bandwidth_ratio(name: str, ranks: int) -> float | None:
     """Returns busbw / algbw of a collective. None if the collective is unknown."""
     collective = collectives().get(name)
     return collective.bandwidth_ratio_of(ranks) if collective else None
+
+
+COLLECTIVES = tuple(collectives())
+"""Names of all collectives. The engine measures each of them."""

@@ -8,11 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from busbw.collectives import collectives
 from busbw.errors import BusbwError, UsageError
-
-COLLECTIVES = tuple(collectives())
-"""Collectives that the engine measures. Each has a program with the suffix `_perf`."""
 
 WORLD_VARIABLES = (
     "BUSBW_LAUNCHER",
@@ -161,19 +157,12 @@ def _query_engine(flag: str) -> str:
     return completed.stdout.strip()
 
 
-def known_collective(name: str) -> str:
-    """Returns the collective for a name with or without `_perf`. Empty if the engine has no such collective."""
-    collective = collective_name(name)
-    return collective if collective in COLLECTIVES else ""
-
-
 def collective_name(program: str) -> str:
     """Removes the suffix `_perf` of a program's name, if present. The collective need not exist."""
     return program.removesuffix("_perf")
 
 
 __all__ = [
-    "COLLECTIVES",
     "ENGINE",
     "FASTPATH_LIBRARY",
     "PROGRAMS_VARIABLE",
@@ -182,7 +171,6 @@ __all__ = [
     "default_ranks",
     "devices",
     "gpu_count",
-    "known_collective",
     "library",
     "preload_variables",
     "program",

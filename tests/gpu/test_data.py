@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 from .machine import ONLY_ROOT_HAS_A_RESULT, UNCHECKED_IN_PLACE, Finished, Machine, expect_nothing_wrong
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from busbw import engine
+from busbw.collectives import collectives
 
 from .fast_path import CASES, COLLECTIVES, PROGRAM_LIMIT_S, TWO_SHOT, FastPath
 from .machine import Machine, built_file
@@ -47,7 +48,7 @@ def test_sizes(fast: FastPath, collective: str, way: str) -> None:
     assert methods["exchange"] > 0, methods
 
 
-@pytest.mark.parametrize("collective", engine.COLLECTIVES)
+@pytest.mark.parametrize("collective", collectives())
 def test_every_type_and_operator(fast: FastPath, collective: str) -> None:
     """Also programs that the fast path delegates to NCCL are correct."""
     methods = fast.check(collective, *fast.machine.ranks("t"), *EVERYTHING)

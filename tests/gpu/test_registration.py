@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 from .machine import Machine, expect_nothing_wrong
 

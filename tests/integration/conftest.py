@@ -7,7 +7,7 @@ import polling
 import pytest
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 from .launchers import slurm as real_slurm
 from .programs import Programs, installed_in, used_from

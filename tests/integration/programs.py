@@ -13,7 +13,7 @@ from typing import Any
 
 from polling import HANG_GUARD_S, wait_until
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
 ROOTED = ["broadcast", "reduce", "gather", "scatter"]

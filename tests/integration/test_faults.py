@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 from .programs import (
     OUTPUTS,

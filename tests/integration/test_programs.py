@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 from .model import DTYPES, OPS, alltoallv_pair_bytes, expected_row, redop_column
 from .programs import (

@@ -223,16 +223,17 @@ def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:
     if row.size_bytes <= 0:
         return None
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    definition = collectives().get(collective) if collective and ranks else None
-    algbw_factor = definition.algbw_factor_of(ranks) if definition and ranks else 1.0
+    algbw_factor, ratio = 1.0, None
+    if collective in collectives() and ranks:
+        definition = collectives()[collective]
+        algbw_factor, ratio = definition.algbw_factor_of(ranks), definition.bandwidth_ratio_of(ranks)
     if time_us and algbw_gbps is not None and not _are_close(row.size_bytes * algbw_factor / time_us / 1e3, algbw_gbps):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
-    ratio = definition.bandwidth_ratio_of(ranks) if definition and ranks else None
     if not ratio or not algbw_gbps or busbw_gbps is None:
         return None
     if not _are_close(algbw_gbps * ratio, busbw_gbps, extra_gbps=_ROUNDING_GBPS * ratio):
-        stated = busbw_gbps / algbw_gbps
-        return f"line {row.line}: busbw / algbw is {stated:.4g}, but must be {ratio:.4g} for {ranks} ranks"
+        stated_ratio = busbw_gbps / algbw_gbps
+        return f"line {row.line}: busbw / algbw is {stated_ratio:.4g}, but must be {ratio:.4g} for {ranks} ranks"
     return None
 
 

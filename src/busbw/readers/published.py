@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from busbw.collectives import bandwidth_ratio
+from busbw.collectives import collectives
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers import speedups
 from busbw.readers.grids import CellGrid
-from busbw.readers.tables import collectives
+from busbw.readers.tables.collectives import single_collective_in
 from busbw.readers.tables.context import DocumentContext, gpus_in
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, PrintedNumber, parse_number, parse_size
@@ -111,11 +111,11 @@ def _parse_blocks(header_rows: list[list[str]], context: DocumentContext, claims
         header_text = " ".join(dict.fromkeys(part for index in range(first, end) for part in header_parts[index]))
         lower_words = [word.lower() for word in _WORD.findall(header_text)]
         dtypes = {DTYPES[word] for word in lower_words if word in DTYPES and word != "int"}
-        named_collective = collectives.single_collective_in(header_text)
+        named_collective = single_collective_in(header_text)
         yield ColumnBlock(
             size_column=first,
             columns=columns,
-            collective=claims.collective or named_collective or collectives.single_collective_in(context.heading),
+            collective=claims.collective or named_collective or single_collective_in(context.heading),
             dtype=dtypes.pop() if len(dtypes) == 1 else None,
             unclear=unclear,
         )
@@ -255,10 +255,11 @@ def _convert_to_base_unit(number: PrintedNumber, column: MetricColumn) -> float 
 def _derive_missing(stated: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
     """Returns a figure with the stated values (us and GB/s) and those that follow from them."""
     time, algbw, busbw = stated.get("time"), stated.get("algbw"), stated.get("busbw")
-    factor = bandwidth_ratio(collective, ranks) if collective and ranks else None
+    definition = collectives().get(collective) if collective else None
+    factor = definition.bandwidth_ratio_of(ranks) if definition and ranks else None
     data_bytes: float | None = size  # bytes that algbw counts
-    if collective == "hypercube":  # only the shares of the other ranks
-        data_bytes = size * (ranks - 1) / ranks if ranks else None
+    if definition and definition.algbw_factor != "1":
+        data_bytes = size * definition.algbw_factor_of(ranks) if ranks else None
     derived: list[str] = []
     if algbw is None and busbw is not None and factor:
         algbw = busbw / factor

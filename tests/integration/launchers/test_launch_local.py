@@ -10,6 +10,7 @@ import pytest
 from polling import HANG_GUARD_S, wait_for_end
 
 from busbw import engine
+from busbw.collectives import COLLECTIVES
 
 from .launching import Launching, launch, processes_with
 
@@ -46,7 +47,7 @@ def test_one_table_of_several_processes(here: Path) -> None:
     assert launched.stderr.splitlines()[-2] == "Verdict: correct: all 10 rows right, every bit."
 
 
-@pytest.mark.parametrize("collective", engine.COLLECTIVES)
+@pytest.mark.parametrize("collective", COLLECTIVES)
 def test_every_collective(here: Path, collective: str) -> None:
     launched = launch(["local", "--processes", "4", "--", collective, "--sizes", "64,64K", "-n", "2"], here)
     assert launched.code == 0, launched.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from polling import free_port
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 from ..programs import (
     OUTPUTS,

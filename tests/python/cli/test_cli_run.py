@@ -16,6 +16,7 @@ from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw import engine, records
 from busbw.cli.main import main
+from busbw.collectives import COLLECTIVES
 
 DEFAULT_SWEEP = ["-b", "8", "-e", "64M", "-f", "2"]
 SMALL = ["-b", "8", "-e", "4K", "-f", "2", "-n", "2"]
@@ -319,4 +320,4 @@ def test_control_c_on_a_terminal(here: Path) -> None:
 
 
 def test_every_collective_has_its_program() -> None:
-    assert all(engine.program(f"{name}_perf").is_file() for name in engine.COLLECTIVES)
+    assert all(engine.program(f"{name}_perf").is_file() for name in COLLECTIVES)

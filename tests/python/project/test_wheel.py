@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from busbw.engine import COLLECTIVES
+from busbw.collectives import COLLECTIVES
 
 SCRIPTS = "busbw-0.1.0.data/scripts"
 WHOLE = {

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from busbw.ab import BlockEndedError, Measurement, SessionRules, SideSpec
 from busbw.ab.blocks import Block
 from busbw.cli.main import main
+from busbw.collectives import COLLECTIVES
 from busbw.compare import PointKey
-from busbw.engine import COLLECTIVES
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
 from busbw.logs import Figure
 from busbw.tune import (

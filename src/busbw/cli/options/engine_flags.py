@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Sequence
 
 from busbw import engine
+from busbw.collectives import COLLECTIVES
 from busbw.errors import UsageError
 
 _SHORT_NAMES = {
@@ -27,7 +28,7 @@ def parse_collective(words: Sequence[str]) -> str:
         UsageError: The first word is missing or is not a collective.
     """
     if not words:
-        raise UsageError("no collective is given", remedy=f"give one of {', '.join(engine.COLLECTIVES)}")
+        raise UsageError("no collective is given", remedy=f"give one of {', '.join(COLLECTIVES)}")
     if words[0].startswith("-"):
         raise UsageError(
             f'"{words[0]}" is in the place of the collective',
@@ -46,10 +47,11 @@ def find_collective(name: str, prefix: str = "") -> str:
     Raises:
         UsageError: There is no such collective.
     """
-    if collective := engine.known_collective(name):
+    collective = engine.collective_name(name)
+    if collective in COLLECTIVES:
         return collective
-    allowed = ", ".join(engine.COLLECTIVES)
-    similar = difflib.get_close_matches(name, engine.COLLECTIVES, n=1)
+    allowed = ", ".join(COLLECTIVES)
+    similar = difflib.get_close_matches(name, COLLECTIVES, n=1)
     remedy = f"did you mean {similar[0]}? Allowed are {allowed}" if similar else f"allowed are {allowed}"
     raise UsageError(f'{prefix}there is no collective "{name}"', remedy=remedy)
 
