@@ -11,8 +11,8 @@
 #include "common/os/ticker.hpp"
 #include "common/support/printable.hpp"
 #include "rendezvous/backoff.hpp"
+#include "rendezvous/channel/handshake.hpp"
 #include "rendezvous/store/file_store.hpp"
-#include "rendezvous/store/handshake.hpp"
 #include "rendezvous/world/token.hpp"
 
 namespace busbw {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/os/network.hpp"
-#include "rendezvous/store/tcp_channel.hpp"
+#include "rendezvous/channel/tcp_channel.hpp"
 #include "rendezvous/world/store_address.hpp"
 
 namespace busbw {

@@ -14,9 +14,9 @@
 
 #include "common/os/network.hpp"
 #include "common/os/ticker.hpp"
-#include "rendezvous/store/handshake.hpp"
-#include "rendezvous/store/tcp_channel.hpp"
-#include "rendezvous/store/tcp_wire.hpp"
+#include "rendezvous/channel/handshake.hpp"
+#include "rendezvous/channel/tcp_channel.hpp"
+#include "rendezvous/channel/tcp_wire.hpp"
 
 namespace busbw::test {
 

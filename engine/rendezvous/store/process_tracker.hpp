@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store/tcp_wire.hpp"
+#include "rendezvous/channel/tcp_wire.hpp"
 #include "rendezvous/team/job.hpp"
 
 namespace busbw {

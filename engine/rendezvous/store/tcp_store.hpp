@@ -1,8 +1,8 @@
 #pragma once
 // Client of the rendezvous store over TCP. Each rank of a launched job has one, with its own connection.
+#include "rendezvous/channel/tcp_channel.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/store/store_state.hpp"
-#include "rendezvous/store/tcp_channel.hpp"
 
 namespace busbw {
 

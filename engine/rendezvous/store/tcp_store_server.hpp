@@ -10,7 +10,7 @@
 
 #include "common/os/network.hpp"
 #include "common/os/ticker.hpp"
-#include "rendezvous/store/handshake.hpp"
+#include "rendezvous/channel/handshake.hpp"
 #include "rendezvous/store/process_tracker.hpp"
 #include "rendezvous/store/store_state.hpp"
 

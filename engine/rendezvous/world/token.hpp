@@ -1,5 +1,5 @@
 #pragma once
-// Token: the shared secret with which the processes of a job authenticate each other (store/handshake.hpp).
+// Token: the shared secret with which the processes of a job authenticate each other (channel/handshake.hpp).
 #include <optional>
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store/handshake.hpp"
+#include "rendezvous/channel/handshake.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_channel.hpp"
+#include "rendezvous/channel/tcp_channel.hpp"
 
 #include <doctest/doctest.h>
 

@@ -18,7 +18,7 @@
 #include <string>
 
 #include "common/support/sha256.hpp"
-#include "rendezvous/store/tcp_wire.hpp"
+#include "rendezvous/channel/tcp_wire.hpp"
 
 namespace busbw {
 

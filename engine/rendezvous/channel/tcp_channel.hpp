@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/os/network.hpp"
-#include "rendezvous/store/tcp_wire.hpp"
+#include "rendezvous/channel/tcp_wire.hpp"
 
 namespace busbw {
 
