@@ -180,8 +180,14 @@ void set_nonblocking_nodelay(const Descriptor& socket) {
   fcntl(socket.number(), F_SETFL, fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
 }
 
+void throw_out_of_descriptors(int error) {
+  throw EnvironmentError(fmt::format(
+      "cannot open a socket: {}; raise the limit on open files (ulimit -n), or use fewer ranks", std::strerror(error)));
+}
+
 ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop) {
   Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) throw_out_of_descriptors(errno);
   if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
   set_nonblocking_nodelay(socket);
   if (connect(socket.number(), as_sockaddr(endpoint), endpoint.length) == 0) return {std::move(socket), {}};

@@ -55,8 +55,12 @@ struct ConnectResult {
   Descriptor socket;    // non-blocking, TCP_NODELAY; closed if the attempt failed
   std::string message;  // reason of a failure
 };
-/// Tries to connect for at most `ticks`. Polls `should_stop` every tick and gives up if it returns true.
+/// Tries to connect for at most `ticks`. Polls `should_stop` every tick and gives up if it returns true. Throws
+/// EnvironmentError if this process has too many open files.
 ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop);
+
+/// Throws the error of a process that has reached its limit on open files. `error`: EMFILE or ENFILE.
+[[noreturn]] void throw_out_of_descriptors(int error);
 
 /// Makes a socket non-blocking and sets TCP_NODELAY and keep-alive.
 void set_nonblocking_nodelay(const Descriptor& socket);

@@ -81,33 +81,6 @@ Endpoint local_connect_endpoint(const Endpoint& listening) {
   return listening;
 }
 
-/// Exchanges the frames of the client's handshake. Returns its result, `not_authenticated` on timeout.
-ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
-                                                    const ClientInfo& client, int limit_ticks,
-                                                    const std::function<void()>& on_tick) {
-  ClientHandshake handshake(token);
-  channel.send(FrameKind::hello, handshake.hello());
-  // After a greeting, process 0 may count this process as joined, and as lost if it disconnects. So wait longer then.
-  bool has_sent_greeting = false;
-  const auto max_wait_ticks = [&] { return has_sent_greeting ? limit_ticks : std::min(kStaleJobTicks, limit_ticks); };
-  for (int waited_ticks = 0; waited_ticks < max_wait_ticks() && !channel.ended();) {
-    on_tick();
-    const auto received = channel.receive(kTickMs);
-    if (!received) {
-      ++waited_ticks;
-      continue;
-    }
-    if (received->kind != FrameKind::challenge) return handshake.result_of(received->kind, received->body);
-    try {
-      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
-      has_sent_greeting = true;
-    } catch (const BrokenMessage&) {
-      break;
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks callbacks)

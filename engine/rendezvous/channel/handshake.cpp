@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/os/random_bytes.hpp"
+#include "common/os/ticker.hpp"
 #include "common/support/constant_time_equal.hpp"
 
 namespace busbw {
@@ -12,6 +13,9 @@ namespace {
 /// Beginning of a hello: "bswbrol" and the version.
 using HelloPrefix = std::array<char, 8>;
 constexpr HelloPrefix kPrefix{'b', 's', 'w', 'b', 'r', 'o', 'l', kWireVersion};
+
+/// Time for a server's challenge. A listener that sends none within it is not a busbw store.
+constexpr int kChallengeLimitTicks = 10 * kTicksPerS;
 
 bool is_version_character(char version) {
   return (version >= '0' && version <= '9') || (version >= 'a' && version <= 'z') || (version >= 'A' && version <= 'Z');
@@ -117,6 +121,34 @@ Bytes ServerHandshake::welcome(const std::string& token, const std::string& host
 
 Bytes ServerHandshake::refused(const std::string& token, const Failure& failure) const {
   return with_proof(token, nonces_, FrameKind::refused, packed(failure));
+}
+
+ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
+                                                    const ClientInfo& client, int limit_ticks,
+                                                    const std::function<void()>& on_tick) {
+  ClientHandshake handshake(token);
+  channel.send(FrameKind::hello, handshake.hello());
+  // After a greeting, process 0 may count this process as joined, and as lost if it disconnects. So wait longer then.
+  bool has_sent_greeting = false;
+  const auto max_wait_ticks = [&] {
+    return has_sent_greeting ? limit_ticks : std::min(kChallengeLimitTicks, limit_ticks);
+  };
+  for (int waited_ticks = 0; waited_ticks < max_wait_ticks() && !channel.ended();) {
+    on_tick();
+    const auto received = channel.receive(kTickMs);
+    if (!received) {
+      ++waited_ticks;
+      continue;
+    }
+    if (received->kind != FrameKind::challenge) return handshake.result_of(received->kind, received->body);
+    try {
+      channel.send(FrameKind::greeting, handshake.greeting(received->body, client));
+      has_sent_greeting = true;
+    } catch (const BrokenMessage&) {
+      break;
+    }
+  }
+  return {};
 }
 
 }  // namespace busbw

@@ -14,11 +14,12 @@
 // answers a hello of another version with a hello of its own version, without a nonce, and closes the connection. Both
 // sides can then report both versions.
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 
 #include "common/support/sha256.hpp"
-#include "rendezvous/channel/tcp_wire.hpp"
+#include "rendezvous/channel/tcp_channel.hpp"
 
 namespace busbw {
 
@@ -36,7 +37,7 @@ struct Nonces {
   Nonce server;
 };
 
-/// Client side of the handshake, in a joining process.
+/// Client side of the handshake, in a process or rank that connects.
 class ClientHandshake {
  public:
   explicit ClientHandshake(std::string token);
@@ -70,7 +71,13 @@ class ClientHandshake {
   bool has_sent_greeting_ = false;
 };
 
-/// Server side of the handshake, in process 0.
+/// Exchanges the frames of the client's handshake. Returns its result, `not_authenticated` on timeout. Calls `on_tick`
+/// ten times a second.
+ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
+                                                    const ClientInfo& client, int limit_ticks,
+                                                    const std::function<void()>& on_tick);
+
+/// Server side of the handshake, in process 0 or in a rank that accepts other ranks.
 class ServerHandshake {
  public:
   /// Reads the body of a hello of this version. Throws BrokenMessage if it is invalid.

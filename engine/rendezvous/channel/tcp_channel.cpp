@@ -20,7 +20,7 @@ void TcpChannel::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (sent <= 0) {
-      // The store closed the connection. Frames that it sent before can still be received.
+      // The peer closed the connection. Frames that it sent before can still be received.
       output_.clear();
       sent_bytes_ = 0;
       return;
@@ -34,7 +34,7 @@ void TcpChannel::flush() {
 std::optional<TcpChannel::ReceivedFrame> TcpChannel::next_frame() {
   std::span<const std::byte> body;
   try {
-    if (!received_.next(body, kMaxFrameBytes)) return std::nullopt;
+    if (!received_.next(body, max_frame_bytes_)) return std::nullopt;
   } catch (const BrokenMessage&) {
     ended_ = true;
     return std::nullopt;

@@ -1,5 +1,6 @@
 #pragma once
-// Client side of a connection between a process or rank and the store of process 0.
+// A TCP connection that carries frames: of a process or rank to the store of process 0, or between ranks during their
+// handshake.
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,18 +18,24 @@ class TcpChannel {
     Bytes body;
   };
 
-  explicit TcpChannel(Descriptor socket) : socket_(std::move(socket)) {}
+  /// Ends at a received frame that is longer than `max_frame_bytes`.
+  explicit TcpChannel(Descriptor socket, std::size_t max_frame_bytes = kMaxFrameBytes)
+      : socket_(std::move(socket)), max_frame_bytes_(max_frame_bytes) {}
 
   /// Queues a frame and sends as much as possible without blocking. Later calls of `send` and `receive` send the rest.
   void send(FrameKind kind, std::span<const std::byte> body);
   /// Returns the next frame, waiting at most `wait_ms`. Nothing on timeout, and nothing once `ended` is true.
   std::optional<ReceivedFrame> receive(int wait_ms);
-  /// True if the store closed the connection or sent an invalid frame.
+  /// True if the peer closed the connection or sent an invalid frame.
   bool ended() const { return ended_; }
   /// True if the last `receive` timed out without receiving any bytes.
   bool idle() const { return idle_; }
-  /// Returns the address of the store: "10.0.0.1:4711".
+  /// Returns the address of the peer: "10.0.0.1:4711".
   std::string peer() const;
+  /// Descriptor to poll.
+  int number() const { return socket_.number(); }
+  /// Releases the socket. Bytes that were received after the last frame are lost.
+  Descriptor take_socket() { return std::move(socket_); }
 
  private:
   void flush();
@@ -36,6 +43,7 @@ class TcpChannel {
   std::optional<ReceivedFrame> next_frame();
 
   Descriptor socket_;
+  std::size_t max_frame_bytes_;
   FrameReader received_;
   Bytes output_;
   std::size_t sent_bytes_ = 0;  // number of bytes at the start of `output_` that are already sent

@@ -1,14 +1,12 @@
-// Handshake of one connection: receive the request, check its secret, answer, receive the confirmation.
 #include "backends/host/sockets/socket_acceptor.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <utility>
 
-#include "backends/host/sockets/socket_connector.hpp"
-#include "common/os/network.hpp"
-#include "common/support/constant_time_equal.hpp"
+#include "common/os/random_bytes.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {
@@ -16,6 +14,7 @@ namespace {
 
 /// Maximum number of accepts per call, so that pending connections are served as well.
 constexpr int kMaxAcceptsPerCall = 64;
+constexpr std::size_t kTokenBytes = 16;
 
 /// Listens on IPv4 loopback, or on IPv6 loopback if the host has no IPv4.
 Descriptor listen_on_loopback() {
@@ -28,92 +27,71 @@ Descriptor listen_on_loopback() {
 
 }  // namespace
 
-SocketAcceptor::SocketAcceptor(int rank, ListenScope scope)
+SocketAcceptor::SocketAcceptor(int rank, ListenScope scope, std::size_t handshake_limit_ticks)
     : rank_(rank),
+      handshake_limit_ticks_(handshake_limit_ticks),
       listener_(scope == ListenScope::this_host ? listen_on_loopback() : listen_everywhere(0)),
-      credentials_(new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener_).port()))) {}
-
-void SocketAcceptor::add_interests(std::vector<pollfd>& interests) const {
-  interests.push_back({listener_.number(), POLLIN, 0});
-  for (const PendingConnection& pending : pending_) interests.push_back({pending.connection.number(), POLLIN, 0});
+      token_(kTokenBytes, '\0') {
+  fill_randomly(std::as_writable_bytes(std::span(token_)));
 }
 
-void SocketAcceptor::on_ready(std::span<const pollfd> polled) {
-  std::vector<PendingConnection> still_pending;
-  for (std::size_t i = 0; i < pending_.size(); ++i) {
-    const bool is_idle = polled[i + 1].revents == 0;  // entry 0 is the listener
-    if (is_idle || receive_bytes(pending_[i]) == Disposition::keep) still_pending.push_back(std::move(pending_[i]));
-  }
-  pending_ = std::move(still_pending);
-  if (polled[0].revents != 0) accept_pending();
+std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
+  std::vector<pollfd> polled{{ticker_.number(), POLLIN, 0}, {listener_.number(), POLLIN, 0}};
+  for (const PendingConnection& pending : pending_) polled.push_back({pending.channel.number(), POLLIN, 0});
+  poll(polled.data(), polled.size(), -1);
+  accept_connections();
+  const std::size_t elapsed_ticks = ticker_.take_elapsed();
+  std::vector<AcceptedConnection> accepted;
+  std::erase_if(pending_, [&](PendingConnection& pending) {
+    try {
+      if (const auto peer = authenticate(pending)) {
+        accepted.push_back({*peer, pending.channel.take_socket()});
+        return true;
+      }
+      if (!pending.channel.ended() && (pending.ticks += elapsed_ticks) < handshake_limit_ticks_) return false;
+    } catch (const BrokenMessage&) {
+    }
+    ++rejected_;
+    return true;
+  });
+  return accepted;
 }
 
-void SocketAcceptor::tick() {
-  rejected_ += std::erase_if(
-      pending_, [](PendingConnection& pending) { return pending.rank < 0 && ++pending.ticks >= kRequestLimitTicks; });
-}
-
-void SocketAcceptor::accept_pending() {
+void SocketAcceptor::accept_connections() {
   for (int accepts = 0; accepts < kMaxAcceptsPerCall; ++accepts) {
     Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!connection.is_open()) {
+    if (connection.is_open()) {
+      set_nonblocking_nodelay(connection);
+      pending_.push_back({TcpChannel(std::move(connection), kMaxGreetingBytes)});
+      if (pending_.size() <= static_cast<std::size_t>(rank_) + kMaxPendingConnections) continue;
+    } else {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error != EMFILE && error != ENFILE) return;
       // Unauthenticated connections must not use up the descriptors that this job's ranks need.
       if (pending_.empty()) throw_out_of_descriptors(error);
-      reject_oldest();
+    }
+    pending_.erase(pending_.begin());
+    ++rejected_;
+  }
+}
+
+/// Handles the frames that have arrived. Returns the peer's rank if it is authenticated. Throws BrokenMessage if the
+/// connection does not come from a lower rank.
+std::optional<int> SocketAcceptor::authenticate(PendingConnection& pending) const {
+  while (const auto frame = pending.channel.receive(0)) {
+    if (frame->kind != (pending.handshake ? FrameKind::greeting : FrameKind::hello)) throw BrokenMessage();
+    if (!pending.handshake) {
+      pending.handshake.emplace(frame->body);
+      pending.channel.send(FrameKind::challenge, pending.handshake->challenge());
       continue;
     }
-    set_nonblocking_nodelay(connection);
-    if (pending_.size() >= static_cast<std::size_t>(rank_) + kMaxPendingConnections) reject_oldest();
-    PendingConnection pending;
-    pending.connection = std::move(connection);
-    if (receive_bytes(pending) == Disposition::keep) pending_.push_back(std::move(pending));
+    const auto [client, knows_token] = pending.handshake->read_greeting(token_, frame->body);
+    if (!knows_token || client.process < 0 || client.process >= rank_) throw BrokenMessage();
+    pending.channel.send(FrameKind::welcome, pending.handshake->welcome(token_, {}));
+    return client.process;
   }
-}
-
-SocketAcceptor::Disposition SocketAcceptor::receive_bytes(PendingConnection& pending) {
-  const bool is_answered = pending.rank >= 0;  // the request was valid, and only the confirmation is missing
-  // Read no byte beyond the handshake, because the peer's data may follow at once.
-  std::byte confirmation{};
-  std::byte* const target = is_answered ? &confirmation : pending.received.data() + pending.received_bytes;
-  const std::size_t missing_bytes = is_answered ? 1 : pending.received.size() - pending.received_bytes;
-  const ssize_t bytes = recv(pending.connection.number(), target, missing_bytes, 0);
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Disposition::keep;
-  if (bytes <= 0 || (is_answered && confirmation != kConfirmation)) {
-    ++rejected_;
-    return Disposition::remove;
-  }
-  if (is_answered) {
-    accepted_.push_back({pending.rank, std::move(pending.connection)});
-    return Disposition::remove;
-  }
-  pending.received_bytes += static_cast<std::size_t>(bytes);
-  return pending.received_bytes < pending.received.size() ? Disposition::keep : answer_request(pending);
-}
-
-SocketAcceptor::Disposition SocketAcceptor::answer_request(PendingConnection& pending) {
-  const auto request = decode_connect_request(pending.received);
-  const bool is_valid = request && request->to == rank_ && request->from >= 0 && request->from < rank_ &&
-                        constant_time_equal(request->secret, credentials_.secret);
-  const auto& answer = credentials_.answer;
-  // The send buffer of a new connection has space for these few bytes.
-  if (!is_valid || send(pending.connection.number(), answer.data(), answer.size(), MSG_NOSIGNAL) !=
-                       static_cast<ssize_t>(answer.size())) {
-    ++rejected_;
-    return Disposition::remove;
-  }
-  pending.rank = request->from;
-  return Disposition::keep;
-}
-
-void SocketAcceptor::reject_oldest() {
-  // Reject the oldest unauthenticated connection, or the oldest of all if all are authenticated.
-  auto oldest = std::ranges::find_if(pending_, [](const PendingConnection& pending) { return pending.rank < 0; });
-  if (oldest == pending_.end()) oldest = pending_.begin();
-  pending_.erase(oldest);
-  ++rejected_;
+  return std::nullopt;
 }
 
 }  // namespace busbw

@@ -1,17 +1,14 @@
 #pragma once
-// Accepts the connections that lower ranks make to this rank and rejects all others. socket_handshake.hpp describes the
-// handshake. SocketMesh owns the acceptor while it connects all ranks.
-#include <poll.h>
-
-#include <array>
+// Accepts the connections that lower ranks make to this rank and rejects all others. The handshake is that of the
+// rendezvous store (rendezvous/channel/handshake.hpp), with a token of this listener.
 #include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "backends/host/sockets/socket_handshake.hpp"
-#include "common/os/descriptor.hpp"
+#include "common/os/ticker.hpp"
+#include "rendezvous/channel/handshake.hpp"
+#include "rendezvous/channel/tcp_channel.hpp"
 
 namespace busbw {
 
@@ -21,57 +18,49 @@ enum class ListenScope {
   all_addresses,  // on all addresses, IPv6 and IPv4
 };
 
-/// A listening socket and its pending connections: those with an unfinished handshake. An invalid request is rejected
-/// at once, a connection without a complete request after kRequestLimitTicks. If too many are pending, or no descriptor
-/// is free, one is rejected: the oldest unauthenticated one, or else the oldest. No call blocks: the owner polls, and
-/// calls `tick` ten times a second.
+/// A listening socket and its pending connections: those that have not proved that they know the token. An invalid
+/// frame is rejected at once, an unfinished handshake after a time limit. If too many connections are pending, or no
+/// descriptor is free, the oldest is rejected.
 class SocketAcceptor {
  public:
-  static constexpr int kRequestLimitTicks = 50;
+  static constexpr int kHandshakeLimitTicks = 5 * kTicksPerS;
   /// Maximum number of pending connections, in addition to one for each lower rank.
   static constexpr std::size_t kMaxPendingConnections = 64;
 
   /// Listens for the ranks below `rank`. Throws EnvironmentError if the system refuses.
-  SocketAcceptor(int rank, ListenScope scope);
+  SocketAcceptor(int rank, ListenScope scope, std::size_t handshake_limit_ticks = kHandshakeLimitTicks);
 
-  const ListenerCredentials& credentials() const { return credentials_; }
-  /// Appends the descriptors to poll. After the poll, pass the same entries to `on_ready`.
-  void add_interests(std::vector<pollfd>& interests) const;
-  void on_ready(std::span<const pollfd> polled);
-  /// Counts time for the limit of connections without a complete request.
-  void tick();
+  int port() const { return local_endpoint(listener_).port(); }
+  /// Secret of this listener. The team, which is authenticated, carries it to the lower ranks.
+  const std::string& token() const { return token_; }
 
-  /// An authenticated connection of another rank.
+  /// An authenticated connection of another rank, which sends no data before all ranks are connected.
   struct AcceptedConnection {
     int rank = 0;
     Descriptor connection;
   };
-  /// Returns the connections accepted since the last call.
-  std::vector<AcceptedConnection> take_accepted() { return std::exchange(accepted_, {}); }
+  /// Serves all connections once, after a wait of at most one tick. Returns those that were accepted.
+  std::vector<AcceptedConnection> serve();
   /// Number of connections so far that were rejected or closed early by the peer.
   std::size_t rejected() const { return rejected_; }
+  std::size_t pending() const { return pending_.size(); }
 
  private:
   struct PendingConnection {
-    Descriptor connection;
-    ConnectRequest::Encoded received{};  // the request, as far as received
-    std::size_t received_bytes = 0;
-    int ticks = 0;  // without a complete request
-    int rank = -1;  // of the peer in the communicator, after a valid request; -1 before
+    TcpChannel channel;
+    std::optional<ServerHandshake> handshake = {};  // after the hello
+    std::size_t ticks = 0;
   };
-  /// Decision whether a connection stays in `pending_`.
-  enum class Disposition { keep, remove };
 
-  void accept_pending();
-  Disposition receive_bytes(PendingConnection& pending);
-  Disposition answer_request(PendingConnection& pending);
-  void reject_oldest();
+  void accept_connections();
+  std::optional<int> authenticate(PendingConnection& pending) const;
 
   int rank_;
+  std::size_t handshake_limit_ticks_;
   Descriptor listener_;
-  ListenerCredentials credentials_;
+  std::string token_;
+  Ticker ticker_;
   std::vector<PendingConnection> pending_;  // in the order of arrival
-  std::vector<AcceptedConnection> accepted_;
   std::size_t rejected_ = 0;
 };
 

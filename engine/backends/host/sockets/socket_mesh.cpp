@@ -1,19 +1,16 @@
 #include "backends/host/sockets/socket_mesh.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <optional>
+#include <utility>
 
 #include "backends/host/sockets/socket_acceptor.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_connector.hpp"
 #include "backends/host/team_gather.hpp"
 #include "common/os/provenance.hpp"
-#include "common/os/ticker.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {
@@ -37,60 +34,36 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   for (const Bytes& encoded : all_gather_bytes(group, own_info.encoded()))
     members_.push_back(decode_peer_info(encoded));
 
-  SocketAcceptor acceptor(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
-  std::vector<ListenerCredentials> credentials;
-  for (const Bytes& encoded : all_gather_bytes(group, acceptor.credentials().encoded()))
-    credentials.push_back(decode_listener_credentials(encoded));
-  connect_all(group, acceptor, credentials);
-}
-
-void SocketMesh::connect_all(const Team& group, SocketAcceptor& acceptor,
-                             std::span<const ListenerCredentials> credentials) {
-  const PeerInfo& own_info = members_[static_cast<std::size_t>(rank_)];
-  std::vector<SocketConnector> connectors;
+  const auto check_abort = [&] {
+    if (group.aborted()) throw JobAborted{};
+  };
+  std::optional<SocketAcceptor> acceptor(
+      std::in_place, rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
+  const auto listeners = all_gather_bytes(group, MessageWriter().add(acceptor->port()).add(acceptor->token()).bytes());
+  // A rank first accepts all lower ranks, so every rank that a lower one connects to is accepting.
+  const auto lower_ranks = std::span(connections_).first(static_cast<std::size_t>(rank_));
+  while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
+    check_abort();
+    for (auto& accepted : acceptor->serve())
+      connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
+  }
+  acceptor.reset();
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
-    const PeerInfo& peer_info = members_[index];
-    connectors.emplace_back(candidate_addresses(peer_info.interfaces, own_interfaces_, peer_info.same_host(own_info)),
-                            credentials[index], rank_, peer);
+    MessageReader listener(listeners[index]);
+    const int port = listener.take<int>();
+    auto addresses =
+        candidate_addresses(members_[index].interfaces, own_interfaces_, members_[index].same_host(own_info));
+    for (Endpoint& address : addresses) address = endpoint_of(address.host(), port);
+    ConnectResult connected = connect_to_rank(addresses, listener.take_text(), rank_, check_abort);
+    if (!connected.socket.is_open())
+      throw EnvironmentError(
+          fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "
+                      "or set {} to the interfaces to use",
+                      name_of(peer), connected.message, kInterfacesVariable));
+    connections_[index] = std::move(connected.socket);
   }
-
-  const Ticker ticker;
-  std::vector<pollfd> polled;
-  // Accepted connections belong to lower ranks, connectors to higher ones.
-  const auto is_incomplete = [&] {
-    return !connectors.empty() ||
-           !std::ranges::all_of(connections_.begin(), connections_.begin() + rank_,
-                                [](const Descriptor& connection) { return connection.is_open(); });
-  };
-  while (is_incomplete()) {
-    if (group.aborted()) throw JobAborted{};
-    polled.assign({{ticker.number(), POLLIN, 0}});  // then the connectors, then the acceptor
-    for (const SocketConnector& connector : connectors) polled.push_back(connector.interest());
-    acceptor.add_interests(polled);
-    if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // interrupted by a signal
-
-    for (std::size_t i = 0; i < connectors.size(); ++i)
-      if (polled[i + 1].revents != 0) connectors[i].on_ready();
-    acceptor.on_ready(std::span(polled).subspan(1 + connectors.size()));
-    for (std::uint64_t ticks = ticker.take_elapsed(); ticks > 0; --ticks) {
-      for (SocketConnector& connector : connectors) connector.tick();
-      acceptor.tick();
-    }
-
-    for (auto& accepted : acceptor.take_accepted())
-      connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
-    std::erase_if(connectors, [&](SocketConnector& connector) {
-      if (connector.failed())
-        throw EnvironmentError(
-            fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "
-                        "or set {} to the interfaces to use",
-                        name_of(connector.to()), connector.attempts_text(), kInterfacesVariable));
-      if (!connector.connected()) return false;
-      connections_[static_cast<std::size_t>(connector.to())] = connector.take_connection();
-      return true;
-    });
-  }
+  group.barrier();  // no rank sends data before the last handshake has ended, so no channel has received any
 }
 
 std::vector<int> SocketMesh::world_ranks() const {

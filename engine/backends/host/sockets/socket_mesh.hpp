@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/sockets/socket_handshake.hpp"
+#include "backends/host/sockets/peer_info.hpp"
 #include "common/os/network.hpp"
 #include "rendezvous/team/team.hpp"
 
@@ -18,9 +18,9 @@ inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
 /// closes them.
 class SocketMesh {
  public:
-  /// Connects all ranks of `group`; every member calls it. Each rank listens, accepts the lower ranks and connects to
-  /// the higher ones. `own_interfaces`: interfaces of this host. Throws EnvironmentError if a rank cannot be reached,
-  /// with its name, its host, the tried addresses and the remedy. Throws JobAborted if the team is aborted.
+  /// Connects all ranks of `group`; every member calls it. Each rank listens, accepts the lower ranks and then connects
+  /// to the higher ones. `own_interfaces`: interfaces of this host. Throws EnvironmentError if a rank cannot be
+  /// reached, with its name, its host, the tried addresses and the remedy. Throws JobAborted if the team is aborted.
   SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces);
 
   int rank() const { return rank_; }
@@ -35,8 +35,6 @@ class SocketMesh {
   std::vector<Interface> used_interfaces() const;
 
  private:
-  void connect_all(const Team& group, class SocketAcceptor& acceptor, std::span<const ListenerCredentials> credentials);
-
   std::vector<Interface> own_interfaces_;
   int rank_;
   std::vector<PeerInfo> members_;

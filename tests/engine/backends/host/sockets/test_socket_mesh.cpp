@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/host/sockets/socket_addresses.hpp"
+#include "backends/host/sockets/socket_connector.hpp"
 #include "backends/host/team_gather.hpp"
 #include "common/support/error.hpp"
 #include "support_errors.hpp"
@@ -14,23 +15,25 @@
 #include "support_sockets.hpp"
 
 using namespace busbw;
+using namespace busbw::test;
 
 namespace {
 
-/// Plays one rank's part of the handshake through the team. Returns the credentials of all ranks.
-std::vector<ListenerCredentials> exchange_handshake(Team& team, int world_rank, const ListenerCredentials& credentials,
-                                                    const std::string& loopback_namespace = loopback_namespace_id()) {
-  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
-  std::vector<ListenerCredentials> all_credentials;
-  for (const Bytes& theirs : all_gather_bytes(team, credentials.encoded()))
-    all_credentials.push_back(decode_listener_credentials(theirs));
-  return all_credentials;
-}
+/// Port and token of a listener.
+using Listener = std::pair<int, std::string>;
 
-/// Credentials with a port at which nothing listens.
-ListenerCredentials closed_port() {
-  const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
-  return new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+/// Plays one rank's part of the exchange through the team. Returns the listeners of all ranks. The rank's own listener
+/// is a port at which nothing listens.
+std::vector<Listener> exchange_listeners(Team& team, int world_rank,
+                                         const std::string& loopback_namespace = loopback_namespace_id()) {
+  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
+  std::vector<Listener> listeners;
+  for (const Bytes& encoded : all_gather_bytes(team, MessageWriter().add(free_port()).add(std::string()).bytes())) {
+    MessageReader reader(encoded);
+    const int port = reader.take<int>();
+    listeners.emplace_back(port, reader.take_text());
+  }
+  return listeners;
 }
 
 }  // namespace
@@ -76,22 +79,21 @@ TEST_CASE("SocketMesh: invalid connections during the setup are rejected; afterw
       world.barrier();
       return std::string(text) == "hello" ? "" : "wrong data; ";
     }
-    // The test plays rank 0: it knows rank 1's credentials and makes invalid connections first.
-    const ListenerCredentials credentials = exchange_handshake(world, 0, closed_port())[1];
-    std::vector<Descriptor> invalid_connections;
+    // The test plays rank 0: it knows rank 1's listener and makes invalid connections first.
+    const auto [port, token] = exchange_listeners(world, 0)[1];
+    std::vector<RawClient> invalid_clients;
     for (int i = 0; i < 100; ++i) {
-      invalid_connections.push_back(connect_to_port(credentials.port));
-      if (i % 4 == 1) send_bytes(invalid_connections.back(), "GET / HTTP/1.0\r\n\r\n and more than a request can hold");
-      if (i % 4 == 2) send_bytes(invalid_connections.back(), "busbwhi1");
-      if (i % 4 == 3) invalid_connections.back().close();
+      invalid_clients.emplace_back(loopback(port));
+      if (i % 4 == 1) invalid_clients.back().send("GET / HTTP/1.0\r\n\r\n and more than a greeting can hold");
+      if (i % 4 == 2) invalid_clients.back().send(FrameKind::hello, ClientHandshake(token).hello());
+      if (i % 4 == 3) invalid_clients.back().reset();
     }
-    SocketConnector connector({endpoint_of("127.0.0.1", 0)}, credentials, 0, 1);
-    for (int round = 0; round < 600 && !connector.connected(); ++round) poll_once(connector);
-    if (!connector.connected()) return "not accepted: " + connector.attempts_text();
-    const Descriptor connection = connector.take_connection();
+    const ConnectResult connected = connect_to_rank(std::vector{loopback(port)}, token, 0, [] {});
+    if (!connected.socket.is_open()) return "not accepted: " + connected.message;
+    world.barrier();  // of the mesh
     world.barrier();
-    const bool still_open = connect_to_port(credentials.port).is_open();
-    send_bytes(connection, "hello");
+    const bool still_open = connect_to(loopback(port), 1, [] { return false; }).socket.is_open();
+    static_cast<void>(!send(connected.socket.number(), "hello", 5, MSG_NOSIGNAL));
     world.barrier();
     return still_open ? "somebody still listens; " : "";
   });
@@ -102,7 +104,7 @@ TEST_CASE("SocketMesh: an unreachable rank is named with its host, the tried add
   std::string sentence;
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 1) {
-      exchange_handshake(world, 41, closed_port());
+      exchange_listeners(world, 41);
       return {};
     }
     sentence = sentence_of<EnvironmentError>([&] { SocketMesh(world, 40, interfaces()); });
@@ -118,7 +120,7 @@ TEST_CASE("SocketMesh: a host without an address to try is named as well") {
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 1) {
       // All its addresses are this host's own, and yet it is another host.
-      exchange_handshake(world, 1, closed_port(), "another boot net:[0]");
+      exchange_listeners(world, 1, "another boot net:[0]");
       return {};
     }
     sentence = sentence_of<EnvironmentError>([&] { SocketMesh(world, 0, interfaces()); });
@@ -131,7 +133,7 @@ TEST_CASE("SocketMesh: a host without an address to try is named as well") {
 TEST_CASE("SocketMesh: an abort ends the wait for a rank that never connects") {
   const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
     if (world.rank() == 0) {
-      exchange_handshake(world, 0, closed_port());
+      exchange_listeners(world, 0);
       dynamic_cast<ThreadTeam&>(world).abort();
       return {};
     }

@@ -1,0 +1,28 @@
+#pragma once
+// Identity and addresses of a rank, which all ranks exchange through the team before they connect.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/os/network.hpp"
+#include "rendezvous/team/team.hpp"
+
+namespace busbw {
+
+/// Identity and location of a rank.
+struct PeerInfo {
+  int world_rank = 0;
+  std::string host;
+  std::string loopback_namespace;  // see loopback_namespace_id
+  std::vector<Interface> interfaces;
+
+  Bytes encoded() const;
+  /// True if both ranks reach each other over loopback.
+  bool same_host(const PeerInfo& other) const {
+    return !loopback_namespace.empty() && loopback_namespace == other.loopback_namespace;
+  }
+};
+/// Throws BrokenMessage or EnvironmentError if the bytes are not a valid PeerInfo.
+PeerInfo decode_peer_info(std::span<const std::byte> bytes);
+
+}  // namespace busbw
