@@ -12,7 +12,6 @@
 #include "common/os/provenance.hpp"
 #include "common/os/ticker.hpp"
 #include "common/support/number_list.hpp"
-#include "rendezvous/store_team.hpp"
 
 namespace busbw {
 namespace {
@@ -44,6 +43,7 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
       callbacks_(std::move(callbacks)),
       rendezvous_(membership, {callbacks_.on_status, [this] { tick_while_joining(); }}),
       local_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
+  for (std::size_t i = 0; i < local_ranks_.size(); ++i) local_ranks_[i].index = static_cast<int>(i);
   try {
     if (membership_.process == 0) start_server();
     control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_control=*/true));
@@ -55,10 +55,8 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     for (auto& store : stores_) store = connect_store();
     std::vector<int> all_members(static_cast<std::size_t>(membership_.processes));
     std::iota(all_members.begin(), all_members.end(), 0);
-    // The processes issue no operations as a team, so the first rank's counter serves only as a placeholder.
-    process_team_ = std::make_unique<StoreTeam>(
-        *stores_[0], MemberCallbacks{[this] { return aborted(); }, [](std::optional<Phase>) {}, local_ranks_[0].issued},
-        std::move(all_members), membership_.process, "the processes");
+    process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(all_members),
+                                                membership_.process, "the processes");
     if (server_) wait_until_all_joined();
     process_team_->barrier();
   } catch (const JobAborted&) {
@@ -192,19 +190,8 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
   stores_[local_index]->set_limit_s(kNoLimitS);  // from here on, the watchdog limits the waits
   std::vector<int> all_members(static_cast<std::size_t>(ranks()));
   std::iota(all_members.begin(), all_members.end(), 0);
-  const auto on_step = [this, local_index](std::optional<Phase> phase) {
-    LocalRank& local_rank = local_ranks_[local_index];
-    if (phase) {
-      const int phase_number = static_cast<int>(*phase);
-      const bool is_new = local_rank.phase.exchange(phase_number, std::memory_order_relaxed) != phase_number;
-      if (is_new) stores_[local_index]->report_phase(static_cast<int>(local_index), *phase);
-    }
-    local_rank.steps.fetch_add(1, std::memory_order_relaxed);
-    if (aborted()) throw JobAborted();
-  };
-  return std::make_unique<StoreTeam>(
-      *stores_[local_index], MemberCallbacks{[this] { return aborted(); }, on_step, local_ranks_[local_index].issued},
-      std::move(all_members), rank, "the job");
+  return std::make_unique<StoreTeam>(*stores_[local_index], local_ranks_[local_index], std::move(all_members), rank,
+                                     "the job");
 }
 
 /// Records the failure that the store reported. It replaces an unconfirmed failure of this process.
@@ -232,7 +219,7 @@ void LaunchedJob::on_store_lost(const std::string& cause) noexcept {
   for (int tick = 0; tick < kTicksPerS && !aborted(); ++tick) sleep_tick();
   const LocalRank& slowest = *std::ranges::min_element(
       local_ranks_, {}, [](const LocalRank& rank) { return rank.steps.load(std::memory_order_relaxed); });
-  const std::string_view phase = name(static_cast<Phase>(slowest.phase.load()));
+  const std::string_view phase = name(slowest.phase.load());
   if (is_control_lost_) {
     record_failure(
         {ExitCode::rank_lost, fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; check its output and its "
@@ -265,8 +252,8 @@ void LaunchedJob::close_control() noexcept {
 RankProgress LaunchedJob::progress(int rank) const {
   if (!is_local_rank(rank)) return server_ ? server_->tracker().progress(rank) : RankProgress{};
   const LocalRank& local_rank = local_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
-  return {static_cast<Phase>(local_rank.phase.load(std::memory_order_relaxed)),
-          local_rank.steps.load(std::memory_order_relaxed), local_rank.issued.operations(), local_rank.issued.bytes()};
+  return {local_rank.phase.load(std::memory_order_relaxed), local_rank.steps.load(std::memory_order_relaxed),
+          local_rank.issued.operations(), local_rank.issued.bytes()};
 }
 
 std::string LaunchedJob::rank_name(int rank) const {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "rendezvous/rendezvous_point.hpp"
-#include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/store/tcp_store_server.hpp"
+#include "rendezvous/store_team.hpp"
 #include "rendezvous/team/job.hpp"
 
 namespace busbw {
@@ -47,13 +47,6 @@ class LaunchedJob final : public Job {
   void leave() noexcept;
 
  private:
-  /// State of one local rank, on its own cache line because the rank's thread writes it constantly.
-  struct alignas(64) LocalRank {
-    std::atomic<int> phase{0};
-    std::atomic<std::uint64_t> steps{0};
-    IssuedOperations issued;
-  };
-
   /// Starts the store. Only in process 0.
   void start_server();
   void tick_while_joining();
@@ -76,6 +69,7 @@ class LaunchedJob final : public Job {
   std::string store_address_text_;
   std::string process_0_host_;
   std::vector<LocalRank> local_ranks_;
+  LocalRank process_state_;  // of this process as a member of `process_team_`
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
   std::unique_ptr<Team> process_team_;             // team of all processes for `agree`, over the first store
   std::atomic<bool> is_agreeing_{true};            // true until the ranks start

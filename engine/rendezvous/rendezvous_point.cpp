@@ -12,7 +12,7 @@
 #include "common/support/printable.hpp"
 #include "rendezvous/backoff.hpp"
 #include "rendezvous/channel/handshake.hpp"
-#include "rendezvous/store/file_store.hpp"
+#include "rendezvous/store/address_file.hpp"
 #include "rendezvous/world/token.hpp"
 
 namespace busbw {
@@ -26,8 +26,6 @@ constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job that is endin
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr std::uint64_t kMaxTicks = 1'000'000;
-
-constexpr const char* kAddressKey = "address of process 0";
 
 bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -85,23 +83,19 @@ Endpoint local_connect_endpoint(const Endpoint& listening) {
 
 RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks callbacks)
     : membership_(membership), callbacks_(std::move(callbacks)), has_own_token_(!membership.token.empty()) {
-  if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
-    file_store_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.on_tick,
-                                              membership_.process == 0);
+  if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store)) address_file_.emplace(file->folder);
 }
-
-RendezvousPoint::~RendezvousPoint() = default;
 
 std::vector<Descriptor> RendezvousPoint::start_listening() {
   std::vector<Descriptor> listeners;
-  if (file_store_) {
+  if (address_file_) {
     listeners.push_back(listen_everywhere(0));
     own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
     if (!has_own_token_) membership_.token = random_token();
     const std::string shared_token = has_own_token_ ? std::string() : membership_.token;
     std::string addresses;
     for (const Interface& local : interfaces()) addresses += local.address.host() + " ";
-    file_store_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(shared_token).bytes());
+    address_file_->publish(MessageWriter().add(addresses).add(own_endpoint_.port()).add(shared_token).bytes());
   } else {
     listeners = listen_with_retries(std::get<TcpStoreAddress>(membership_.store), callbacks_,
                                     std::min(kStaleJobTicks, ticks_of(membership_.join_limit_s)));
@@ -118,16 +112,16 @@ std::vector<Descriptor> RendezvousPoint::start_listening() {
 }
 
 void RendezvousPoint::withdraw_address() {
-  if (file_store_ && membership_.process == 0) file_store_->clear();
+  if (address_file_) address_file_->withdraw();
 }
 
-/// Returns the addresses at which process 0 may listen. With a file store, the list is empty until process 0 has
+/// Returns the addresses at which process 0 may listen. With an address file, the list is empty until process 0 has
 /// published them. Sets `error` to the reason if an address cannot be found.
 std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(std::string& error) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};
   std::vector<CandidateAddress> candidates;
-  if (file_store_) {
-    const auto message = file_store_->try_get(kAddressKey);
+  if (address_file_) {
+    const auto message = address_file_->read();
     const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
     if (!message) {
       error = fmt::format("it has not written its address to {}", folder);

@@ -2,17 +2,16 @@
 // The rendezvous of a launched job: process 0 listens at an address, and the other processes find it and connect.
 // LaunchedJob uses it.
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/os/network.hpp"
 #include "rendezvous/channel/tcp_channel.hpp"
+#include "rendezvous/store/address_file.hpp"
 #include "rendezvous/world/store_address.hpp"
 
 namespace busbw {
-
-class FileStore;
 
 /// Position of one process in a launched job, with its limits.
 struct Membership {
@@ -42,7 +41,6 @@ class RendezvousPoint {
  public:
   /// Does not connect yet. `callbacks` are called during `start_listening` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
-  ~RendezvousPoint();
 
   /// Process 0: returns listening sockets and publishes their address. Throws EnvironmentError if it cannot listen.
   std::vector<Descriptor> start_listening();
@@ -76,8 +74,8 @@ class RendezvousPoint {
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  const bool has_own_token_;  // `membership.token` is set, so the file store does not transfer one
-  std::unique_ptr<FileStore> file_store_;  // null unless BUSBW_RENDEZVOUS=file:...
+  const bool has_own_token_;  // `membership.token` is set, so the address file does not transfer one
+  std::optional<AddressFile> address_file_;  // only with BUSBW_RENDEZVOUS=file:...
   std::vector<CandidateAddress> candidates_;  // from the last lookup; the last successful address first
   Endpoint own_endpoint_;  // process 0: endpoint at which it connects to its own store
   std::string listen_address_text_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 64;  // room for the sizes that precede a part in its value
 constexpr std::size_t kMinPartBytes = 4096;
-constexpr std::size_t kMaxPartBytes = Store::kMaxValueBytes - kHeaderBytes;
+constexpr std::size_t kMaxPartBytes = StoreState::kMaxValueBytes - kHeaderBytes;
 
 /// Returns the maximum size of the part that each member sends in a round of gather.
 std::size_t gather_part_bytes(std::size_t members) {
@@ -19,26 +19,32 @@ std::size_t gather_part_bytes(std::size_t members) {
 
 }  // namespace
 
-StoreTeam::StoreTeam(Store& store, MemberCallbacks callbacks, std::vector<int> members, int own_index, std::string name)
-    : store_(store),
-      callbacks_(std::move(callbacks)),
-      members_(std::move(members)),
-      own_index_(own_index),
-      name_(std::move(name)) {}
+StoreTeam::StoreTeam(TcpStore& store, LocalRank& state, std::vector<int> members, int own_index, std::string name)
+    : store_(store), state_(state), members_(std::move(members)), own_index_(own_index), name_(std::move(name)) {}
 
 std::string StoreTeam::next_key(const char* operation) {
   return fmt::format("{} {} of {}", operation, ++calls_, name_);
 }
 
+void StoreTeam::count_step() {
+  state_.steps.fetch_add(1, std::memory_order_relaxed);
+  if (aborted()) throw JobAborted();
+}
+
+void StoreTeam::enter(Phase phase) {
+  if (state_.phase.exchange(phase, std::memory_order_relaxed) != phase) store_.report_phase(state_.index, phase);
+  count_step();
+}
+
 void StoreTeam::barrier() {
-  callbacks_.on_step(std::nullopt);
+  count_step();
   store_.barrier(next_key("barrier"), own_index_, size());
 }
 
 // The first part of each member starts with the size of its whole message. Member 0 collects all parts of a round, then
 // starts the next round with a key that the members with more data wait for.
 std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
-  callbacks_.on_step(std::nullopt);
+  count_step();
   const std::string key = next_key("gather");
   const auto round_key = [&](std::size_t offset) { return fmt::format("{} go on to byte {}", key, offset); };
   const auto part_key = [&](std::size_t member, std::size_t offset) {
@@ -82,7 +88,7 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
 }
 
 Bytes StoreTeam::broadcast(std::span<const std::byte> own_bytes) {
-  callbacks_.on_step(std::nullopt);
+  count_step();
   const std::string key = next_key("broadcast");
   const auto part_key = [&](std::size_t offset) { return fmt::format("{} byte {}", key, offset); };
   if (own_index_ == 0) {
@@ -117,7 +123,7 @@ std::unique_ptr<Team> StoreTeam::split(int color) {
     if (static_cast<int>(member) == own_index_) index_in_group = static_cast<int>(group_members.size());
     group_members.push_back(members_[member]);
   }
-  return std::make_unique<StoreTeam>(store_, callbacks_, std::move(group_members), index_in_group,
+  return std::make_unique<StoreTeam>(store_, state_, std::move(group_members), index_in_group,
                                      fmt::format("group {} of split {} of {}", color, calls_, name_));
 }
 

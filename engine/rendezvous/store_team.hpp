@@ -1,21 +1,21 @@
 #pragma once
 // A team that communicates through a rendezvous store. LaunchedJob makes one for all processes and one for all ranks.
-#include <functional>
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "rendezvous/store/store.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/team/team.hpp"
 
 namespace busbw {
 
-/// Functions and counters of the member that uses the team.
-struct MemberCallbacks {
-  /// Returns true if the job is aborted.
-  std::function<bool()> aborted;
-  /// Called for each step of the member: with the phase in `enter`, with nothing in other calls.
-  std::function<void(std::optional<Phase>)> on_step;
-  IssuedOperations& issued;
+/// State of one rank of this process, on its own cache line because the rank's thread writes it constantly.
+struct alignas(64) LocalRank {
+  int index = 0;  // among the ranks of this process
+  std::atomic<Phase> phase{Phase::rendezvous};
+  std::atomic<std::uint64_t> steps{0};
+  IssuedOperations issued;
 };
 
 /// Gathers in rounds, to bound the memory of the store. In a round, each member sends a part of its message. Up to 8192
@@ -25,9 +25,9 @@ class StoreTeam final : public Team {
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;
 
   /// `members`: number of each member in the job (of ranks or processes); `own_index`: this member's index in that
-  /// list; `name`: name of the team in keys and error messages. The store must outlive the team and all teams split
-  /// from it.
-  StoreTeam(Store& store, MemberCallbacks callbacks, std::vector<int> members, int own_index, std::string name);
+  /// list; `name`: name of the team in keys and error messages. Each call counts a step in `state`. It and the store
+  /// must outlive the team and all teams split from it.
+  StoreTeam(TcpStore& store, LocalRank& state, std::vector<int> members, int own_index, std::string name);
 
   int rank() const override { return own_index_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -35,16 +35,18 @@ class StoreTeam final : public Team {
   std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override;
   Bytes broadcast(std::span<const std::byte> own_bytes) override;
   std::unique_ptr<Team> split(int color) override;
-  bool aborted() const override { return callbacks_.aborted(); }
-  void enter(Phase phase) override { callbacks_.on_step(phase); }
-  IssuedOperations& issued() override { return callbacks_.issued; }
+  bool aborted() const override { return store_.aborted(); }
+  void enter(Phase phase) override;
+  IssuedOperations& issued() override { return state_.issued; }
 
  private:
+  /// Throws JobAborted after an abort.
+  void count_step();
   /// Returns a key that no earlier call of this team has used.
   std::string next_key(const char* operation);
 
-  Store& store_;
-  MemberCallbacks callbacks_;
+  TcpStore& store_;
+  LocalRank& state_;
   std::vector<int> members_;
   int own_index_;
   std::string name_;

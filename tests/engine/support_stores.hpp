@@ -1,6 +1,5 @@
 #pragma once
-// All kinds of rendezvous store, with access for each member, for tests that hold for every kind.
-#include <array>
+// A rendezvous store with access for each member.
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -9,45 +8,14 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/store/file_store.hpp"
-#include "rendezvous/store/memory_store.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/store/tcp_store_server.hpp"
 #include "support_wire.hpp"
-#include "temporary_folder.hpp"
 
 namespace busbw::test {
 
-/// One store and each member's access to it.
-class Stores {
- public:
-  virtual ~Stores() = default;
-  virtual Store& of(int member) = 0;
-};
-
-class MemoryStores final : public Stores {
- public:
-  MemoryStores(int, double limit_s) : store_(limit_s) {}
-  Store& of(int) override { return store_; }
-
- private:
-  MemoryStore store_;
-};
-
-class FileStores final : public Stores {
- public:
-  FileStores(int members, double limit_s) {
-    for (int i = 0; i < members; ++i)
-      stores_.push_back(std::make_unique<FileStore>(folder_.path() + "/store", limit_s));
-  }
-  Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }
-
- private:
-  TemporaryFolder folder_;
-  std::vector<std::unique_ptr<FileStore>> stores_;
-};
-
-class TcpStores final : public Stores {
+/// A store with a connection of each member.
+class TcpStores {
  public:
   TcpStores(int members, double limit_s) {
     std::vector<Descriptor> listeners;
@@ -61,25 +29,13 @@ class TcpStores final : public Stores {
       stores_.push_back(std::make_unique<TcpStore>(welcomed(where, {false, i, members, 1, 1, "here"}), job, limit_s));
     }
   }
-  Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }
+  TcpStore& of(int member) { return *stores_[static_cast<std::size_t>(member)]; }
   TcpStoreServer& server() { return *server_; }
 
  private:
   std::unique_ptr<TcpStoreServer> server_;
   std::vector<std::unique_ptr<TcpStore>> stores_;
 };
-
-struct StoreKind {
-  const char* name;
-  std::unique_ptr<Stores> (*make)(int members, double limit_s);
-};
-template <class Kind>
-std::unique_ptr<Stores> make_stores(int members, double limit_s) {
-  return std::make_unique<Kind>(members, limit_s);
-}
-inline constexpr std::array kStoreKinds{StoreKind{"memory", make_stores<MemoryStores>},
-                                        StoreKind{"file", make_stores<FileStores>},
-                                        StoreKind{"tcp", make_stores<TcpStores>}};
 
 /// Runs `body` for every member, each in a thread. Returns the end of each: "", "aborted", or the error's exit code and
 /// message.

@@ -12,7 +12,7 @@
 namespace busbw {
 
 /// Version of the wire format.
-inline constexpr char kWireVersion = '2';
+inline constexpr char kWireVersion = '3';
 
 /// First byte of a frame's body.
 enum class FrameKind : std::uint8_t {
@@ -30,7 +30,7 @@ enum class FrameKind : std::uint8_t {
   leave,      // client: its ranks have ended; server: empty reply
 };
 
-/// Bound for frames: a value of Store::kMaxValueBytes, with its key and the other fields.
+/// Bound for frames: a value of StoreState::kMaxValueBytes, with its key and the other fields.
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
 /// Bound for frames of clients that are not authenticated. It limits the memory that they can use.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;

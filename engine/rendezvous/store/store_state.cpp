@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/store/store.hpp"
-
 namespace busbw {
 namespace {
 
@@ -51,11 +49,10 @@ StoreRequest StoreRequest::unpack(std::span<const std::byte> bytes) {
 
 /// Returns the reason to refuse a request, or an empty string.
 std::string StoreState::refusal_reason(const StoreRequest& request) const {
-  if (request.key.empty() || request.key.size() > Store::kMaxKeyBytes)
-    return fmt::format("a key of {} bytes; allowed are 1 to {}", request.key.size(), Store::kMaxKeyBytes);
-  if (request.value.size() > Store::kMaxValueBytes)
-    return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(),
-                       Store::kMaxValueBytes);
+  if (request.key.empty() || request.key.size() > kMaxKeyBytes)
+    return fmt::format("a key of {} bytes; allowed are 1 to {}", request.key.size(), kMaxKeyBytes);
+  if (request.value.size() > kMaxValueBytes)
+    return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(), kMaxValueBytes);
   std::size_t barrier_bytes = 0;
   if (request.op == StoreRequest::Op::barrier)  // one bit for each member
     barrier_bytes = static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8;
@@ -85,13 +82,6 @@ std::vector<StoreReply> StoreState::handle_request(std::uint64_t client, StoreRe
     case StoreRequest::Op::set: set(client, request, replies); break;
     case StoreRequest::Op::get: get({client, request.number}, request.key, replies); break;
     case StoreRequest::Op::barrier: arrive_at_barrier(client, request, replies); break;
-    case StoreRequest::Op::add: {
-      const auto [entry, is_new] = sums_.try_emplace(request.key, 0);
-      if (is_new) bytes_ += entry_bytes(request.key, 0);
-      entry->second += request.amount;
-      replies.push_back({client, request.number, StoreReply::Kind::done, MessageWriter().add(entry->second).bytes()});
-      break;
-    }
     case StoreRequest::Op::missing: {
       MessageWriter missing;
       if (const auto barrier = barriers_.find(request.key); barrier != barriers_.end())

@@ -1,6 +1,6 @@
 #pragma once
-// Contents and waiting clients of a rendezvous store, without threads, sockets or clocks. MemoryStore and
-// TcpStoreServer pass requests to it and deliver its replies.
+// Contents and waiting clients of the rendezvous store, without threads, sockets or clocks. TcpStoreServer passes
+// requests to it and delivers its replies.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -8,21 +8,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/team/job.hpp"
 #include "values/message.hpp"
 
 namespace busbw {
 
 /// Request of a member to a store.
 struct StoreRequest {
-  /// `missing` asks for the members that have not arrived at a barrier. The others are the Store functions of that
+  /// `missing` asks for the members that have not arrived at a barrier. The others are the TcpStore functions of that
   /// name.
-  enum class Op : std::uint8_t { set, get, add, barrier, missing };
+  enum class Op : std::uint8_t { set, get, barrier, missing };
   Op op = Op::get;
   std::uint32_t number = 0;  // request number, chosen by the member
   std::string key = {};
   Bytes value = {};          // for set
-  std::int64_t amount = 0;   // set: reads; add: summand; barrier: number of members
+  std::int64_t amount = 0;   // set: reads; barrier: number of members
   std::int32_t member = 0;   // for barrier
 
   /// Encodes the request for `unpack`.
@@ -37,12 +36,14 @@ struct StoreReply {
   std::uint64_t client = 0;
   std::uint32_t number = 0;
   Kind kind = Kind::done;
-  Bytes value;  // get: value; add: sum; missing: members that have not arrived, as int32; refused: reason
+  Bytes value;  // get: value; missing: members that have not arrived, as int32; refused: reason
 };
 
 /// Not thread-safe.
 class StoreState {
  public:
+  static constexpr std::size_t kMaxKeyBytes = 256;
+  static constexpr std::size_t kMaxValueBytes = std::size_t{1} << 20;
   /// Bound for the estimated memory of all keys, values and waits. Requests beyond it are refused.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
@@ -79,7 +80,6 @@ class StoreState {
   std::string refusal_reason(const StoreRequest& request) const;
 
   std::unordered_map<std::string, Entry> entries_;
-  std::unordered_map<std::string, std::int64_t> sums_;
   std::unordered_map<std::string, std::vector<Waiter>> waiters_;
   std::unordered_map<std::string, BarrierState> barriers_;
   std::int64_t max_members_;

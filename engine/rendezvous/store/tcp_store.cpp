@@ -1,12 +1,40 @@
 #include "rendezvous/store/tcp_store.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <utility>
 
 #include "common/os/ticker.hpp"
-#include "rendezvous/store/store_replies.hpp"
+#include "common/support/number_list.hpp"
 
 namespace busbw {
+namespace {
+
+/// Returns the value in a reply. Throws EnvironmentError if the store refused the request.
+Bytes require_value(StoreReply reply) {
+  if (reply.kind == StoreReply::Kind::done) return std::move(reply.value);
+  const auto* reason = reinterpret_cast<const char*>(reply.value.data());
+  throw EnvironmentError(fmt::format("the job's store refused a request: {}; install the same busbw everywhere",
+                                     std::string_view(reason, reply.value.size())));
+}
+
+/// Error for a wait longer than `limit_s`. `missing` is the value in the reply to an Op::missing request for the same
+/// key.
+Error wait_timeout_error(const StoreRequest& request, const Bytes& missing, double limit_s) {
+  const std::string remedy = "check their processes and hosts, or raise the limit with -T";
+  if (request.op != StoreRequest::Op::barrier)
+    return Error(ExitCode::rank_lost, fmt::format("waited {:g} s for {}; {}", limit_s, request.key, remedy));
+  std::vector<int> missing_members;
+  MessageReader reader(missing);
+  for (std::size_t i = 0; i < missing.size() / sizeof(std::int32_t); ++i)
+    missing_members.push_back(reader.take<std::int32_t>());
+  return Error(ExitCode::rank_lost, fmt::format("waited {:g} s at {} for {} {}; {}", limit_s, request.key,
+                                                missing_members.size() == 1 ? "member" : "members",
+                                                number_list_text(missing_members), remedy));
+}
+
+}  // namespace
 
 std::uint32_t TcpStore::send(StoreRequest request) {
   if (callbacks_.aborted()) throw JobAborted();
@@ -44,8 +72,7 @@ StoreReply TcpStore::wait_for_reply(const StoreRequest& request) {
 std::optional<StoreReply> TcpStore::decode_reply(const TcpChannel::ReceivedFrame& received) {
   MessageReader reader(received.body);
   if (received.kind == FrameKind::failure) {
-    failure_ = unpack_failure(reader);
-    callbacks_.on_failure(*failure_);
+    callbacks_.on_failure(unpack_failure(reader));
     throw JobAborted();
   }
   if (received.kind != FrameKind::reply) return std::nullopt;
@@ -84,24 +111,12 @@ std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
   return values;
 }
 
-std::int64_t TcpStore::add(const std::string& key, std::int64_t amount) {
-  return decode_sum(send_and_wait({.op = StoreRequest::Op::add, .key = key, .amount = amount}));
-}
-
 void TcpStore::barrier(const std::string& key, int member, int members) {
   send_and_wait({.op = StoreRequest::Op::barrier, .key = key, .amount = members, .member = member});
 }
 
 void TcpStore::report_phase(int index, Phase phase) {
   channel_.send(FrameKind::phase, MessageWriter().add(index).add(static_cast<std::uint8_t>(phase)).bytes());
-}
-
-void TcpStore::abort(const Failure& failure) noexcept {
-  try {
-    channel_.send(FrameKind::abort, packed(failure));
-  } catch (const std::exception&) {
-    // Out of memory: the store cannot be informed.
-  }
 }
 
 }  // namespace busbw

@@ -1,7 +1,7 @@
 #pragma once
-// Client of the rendezvous store over TCP. Each rank of a launched job has one, with its own connection.
+// Client of the rendezvous store: a key-value store with which the members of a job communicate before the measurement,
+// and during it for all that is not measured. Each rank of a launched job has one, with its own connection.
 #include "rendezvous/channel/tcp_channel.hpp"
-#include "rendezvous/store/store.hpp"
 #include "rendezvous/store/store_state.hpp"
 
 namespace busbw {
@@ -16,21 +16,27 @@ struct StoreCallbacks {
   std::function<void(const std::string&)> on_lost_store;
 };
 
-/// Not thread-safe.
-class TcpStore final : public Store {
+/// Keys and values shared by all members of a job; a member is a process or a rank. A call waits for its reply. After
+/// the longest wait it throws Error (ExitCode::rank_lost), which names the missing key or members. After an abort every
+/// call throws JobAborted. Not thread-safe.
+class TcpStore {
  public:
   /// `channel` has completed the handshake. `limit_s`: longest wait in seconds.
   TcpStore(TcpChannel channel, StoreCallbacks callbacks, double limit_s)
       : channel_(std::move(channel)), callbacks_(std::move(callbacks)), limit_s_(limit_s) {}
 
-  void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
-  Bytes get(const std::string& key) override;
-  /// Sends all requests at once.
-  std::vector<Bytes> get_all(std::span<const std::string> keys) override;
-  std::int64_t add(const std::string& key, std::int64_t amount) override;
-  void barrier(const std::string& key, int member, int members) override;
-  void abort(const Failure& failure) noexcept override;
-  std::optional<Failure> failure() override { return failure_; }
+  /// Stores `value`, at most StoreState::kMaxValueBytes, under `key`. The value is removed after `reads` gets (0:
+  /// never).
+  void set(const std::string& key, std::span<const std::byte> value, int reads = 0);
+  /// Waits for the value of `key` and returns it.
+  Bytes get(const std::string& key);
+  /// Waits for the values of several keys and returns them in order. Sends all requests at once.
+  std::vector<Bytes> get_all(std::span<const std::string> keys);
+  /// Returns when `members` members have called it with this key. `member` is the index of the caller, from 0 on. A key
+  /// is usable once.
+  void barrier(const std::string& key, int member, int members);
+  /// Returns true if the job is aborted.
+  bool aborted() const { return callbacks_.aborted(); }
   /// Sets the longest wait of later calls.
   void set_limit_s(double limit_s) { limit_s_ = limit_s; }
   /// Reports the phase of local rank `index` at once, so that a crash is attributed to that phase.
@@ -39,7 +45,7 @@ class TcpStore final : public Store {
  private:
   /// Sends a request and returns its number.
   std::uint32_t send(StoreRequest request);
-  /// Sends a request and returns the value in its reply.
+  /// Sends a request and returns the value in its reply. Throws EnvironmentError if the store refuses it.
   Bytes send_and_wait(StoreRequest request);
   /// Waits for the next reply to any request. After the longest wait, throws an error that names `request`.
   StoreReply wait_for_reply(const StoreRequest& request);
@@ -51,7 +57,6 @@ class TcpStore final : public Store {
   StoreCallbacks callbacks_;
   double limit_s_;
   std::uint32_t next_number_ = 0;
-  std::optional<Failure> failure_;
 };
 
 }  // namespace busbw

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "common/os/open_file_limit.hpp"
-#include "rendezvous/store/store.hpp"
 
 namespace busbw {
 namespace {

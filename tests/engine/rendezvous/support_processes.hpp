@@ -63,9 +63,8 @@ class FakeProcess {
             kTimeoutMs * 1e-3)) {
     std::vector<int> all_members(static_cast<std::size_t>(processes));
     std::iota(all_members.begin(), all_members.end(), 0);
-    IssuedOperations unused_counter;
-    StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}, unused_counter}, all_members, process,
-                   "the processes");
+    LocalRank state;
+    StoreTeam team(*store_, state, all_members, process, "the processes");
     team.barrier();
   }
 

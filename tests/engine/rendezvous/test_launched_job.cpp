@@ -9,6 +9,7 @@
 #include "common/os/provenance.hpp"
 #include "support_errors.hpp"
 #include "support_processes.hpp"
+#include "temporary_folder.hpp"
 
 using namespace busbw;
 using namespace busbw::test;
@@ -297,7 +298,7 @@ TEST_CASE("LaunchedJob: process 0 of another version is named with both versions
   Membership membership = member_of(1, 2, at_loopback(other.port()));
   membership.join_limit_s = kAnswerLimitS;
   check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob job(membership, silent()); }),
-              {"process 1 was rejected by 127.0.0.1:", "it uses version 9", "this process version 2",
+              {"process 1 was rejected by 127.0.0.1:", "it uses version 9", "this process version 3",
                "the same busbw everywhere"});
 }
 
@@ -316,7 +317,7 @@ TEST_CASE("LaunchedJob: process 0 names a client of another version, and continu
     }
   });
   const std::string sentence =
-      "a client at 127.0.0.1 uses version 9 of busbw's protocol, process 0 version 2; install the same busbw "
+      "a client at 127.0.0.1 uses version 9 of busbw's protocol, process 0 version 3; install the same busbw "
       "everywhere";
   check_names(status, {"1 of 2 processes has not joined: 1; " + sentence});
   check_names(ends[0], {"4: 1 of 2 processes has not joined: 1 (limit 3 s)", "1 connection was rejected", sentence});
@@ -487,7 +488,7 @@ TEST_CASE("LaunchedJob: a given token is not written to the folder or replaced b
   CHECK(run_job_of(2, FileStoreAddress{path}, [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           team->barrier();
-          const auto published = FileStore(path, 1, [] {}, false).try_get("address of process 0");
+          const auto published = AddressFile(path).read();
           REQUIRE(published);
           CHECK(text_of(*published).find(kToken) == std::string::npos);
           team->barrier();
@@ -503,9 +504,8 @@ TEST_CASE("LaunchedJob: a given token is not written to the folder or replaced b
 
 TEST_CASE("LaunchedJob: a folder of another job is an error, and is not changed") {
   const TemporaryFolder folder;
-  FileStore(folder.path(), 1)
-      .set("address of process 0",
-           MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("old")).bytes());
+  AddressFile(folder.path())
+      .publish(MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("old")).bytes());
   Membership membership = member_of(0, 2, FileStoreAddress{folder.path()});
   membership.join_limit_s = 0.3;
   check_names(sentence_of_joining(membership), {folder.path(), "from another job", "BUSBW_RENDEZVOUS"});
@@ -517,10 +517,9 @@ TEST_CASE("LaunchedJob: a folder of another job is an error, and is not changed"
 TEST_CASE("LaunchedJob: rejects and names a file of another user in the folder") {
   if (geteuid() != 0) return;  // only root can create a file of another user
   const TemporaryFolder folder;
-  FileStore store(folder.path(), 1);
-  store.set("address of process 0",
-            MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("theirs")).bytes());
-  CHECK(store.try_get("address of process 0"));
+  AddressFile published(folder.path());
+  published.publish(MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("theirs")).bytes());
+  CHECK(published.read());
   const std::string file = std::filesystem::directory_iterator(folder.path())->path();
   REQUIRE(chown(file.c_str(), 12345, 12345) == 0);
   const Membership membership = member_of(1, 2, FileStoreAddress{folder.path()});
@@ -535,7 +534,7 @@ TEST_CASE("LaunchedJob: names a folder without an address, or with an invalid on
   membership.join_limit_s = 0.3;
   check_names(sentence_of_joining(membership),
               {"could not reach process 0", "not written its address to " + folder.path()});
-  FileStore(folder.path(), 1).set("address of process 0", bytes_of("garbage"));
+  AddressFile(folder.path()).publish(bytes_of("garbage"));
   check_names(sentence_of_joining(membership), {folder.path(), "was not written by process 0 of this version"});
   membership.store = FileStoreAddress{"/proc/no/such/folder"};
   check_names(sentence_of_joining(membership), {"/proc/no/such/folder", "BUSBW_RENDEZVOUS"});

@@ -54,11 +54,6 @@ std::string transcript(Team& team, int depth = 0) {
   return text;
 }
 
-MemberCallbacks plain_state() {
-  static IssuedOperations unused_counter;
-  return {[] { return false; }, [](std::optional<Phase>) {}, unused_counter};
-}
-
 std::vector<int> first_numbers(int count) {
   std::vector<int> numbers;
   for (int i = 0; i < count; ++i) numbers.push_back(i);
@@ -77,42 +72,40 @@ std::vector<std::string> transcripts(int members, const std::function<std::uniqu
 
 }  // namespace
 
-TEST_CASE("StoreTeam: same results as a local team, over memory and over TCP") {
+TEST_CASE("StoreTeam: same results as a local team, over a store") {
   for (const int members : {1, 2, 5}) {
     CAPTURE(members);
     auto plain = ThreadTeam::make(members);
     const auto expected =
         transcripts(members, [&](int member) { return std::move(plain[static_cast<std::size_t>(member)]); });
-    for (const StoreKind& kind : {kStoreKinds[0], kStoreKinds[2]}) {
-      INFO("the store: ", kind.name);
-      const auto stores = kind.make(members, kSafetyLimitS);
-      CHECK(transcripts(members, [&](int member) {
-              return std::make_unique<StoreTeam>(stores->of(member), plain_state(), first_numbers(members), member,
-                                                 "all");
-            }) == expected);
-    }
+    TcpStores stores(members, kSafetyLimitS);
+    std::vector<LocalRank> states(static_cast<std::size_t>(members));
+    CHECK(transcripts(members, [&](int member) {
+            return std::make_unique<StoreTeam>(stores.of(member), states[static_cast<std::size_t>(member)],
+                                               first_numbers(members), member, "all");
+          }) == expected);
   }
 }
 
 TEST_CASE("StoreTeam: reports steps and phases") {
-  MemoryStore store(kSafetyLimitS);
-  std::vector<std::optional<Phase>> steps;
-  IssuedOperations unused_counter;
-  const auto on_step = [&](std::optional<Phase> phase) { steps.push_back(phase); };
-  StoreTeam team(store, {[] { return false; }, on_step, unused_counter}, {0}, 0, "all");
+  TcpStores stores(1, kSafetyLimitS);
+  LocalRank state;
+  StoreTeam team(stores.of(0), state, {0}, 0, "all");
   team.enter(Phase::warmup);
+  CHECK(state.phase == Phase::warmup);
   team.barrier();
   team.gather({});
   team.broadcast({});
-  CHECK(steps == std::vector<std::optional<Phase>>{Phase::warmup, std::nullopt, std::nullopt, std::nullopt});
+  CHECK(state.steps == 4);
 }
 
 TEST_CASE("StoreTeam: a gather and a broadcast leave nothing in the store") {
   // A remaining key would be refused when another team of the same name sets it again.
-  MemoryStore store(kSafetyLimitS);
+  TcpStores stores(3, kSafetyLimitS);
   for (int round = 0; round < 2; ++round)
     CHECK(run_members(3, [&](int member) {
-            StoreTeam team(store, plain_state(), first_numbers(3), member, "all");
+            LocalRank state;
+            StoreTeam team(stores.of(member), state, first_numbers(3), member, "all");
             team.gather(message(member, 2 * kMiB));
             team.broadcast(message(0, 2 * kMiB));
             team.barrier();
@@ -120,8 +113,9 @@ TEST_CASE("StoreTeam: a gather and a broadcast leave nothing in the store") {
 }
 
 TEST_CASE("StoreTeam: a timeout names the missing members and the group's barrier") {
-  MemoryStore store(0.15);
-  StoreTeam team(store, plain_state(), {4, 6, 8}, 1, "group 2 of split 1 of the job");
+  TcpStores stores(3, 0.15);
+  LocalRank state;
+  StoreTeam team(stores.of(1), state, {4, 6, 8}, 1, "group 2 of split 1 of the job");
   try {
     team.barrier();
     FAIL_CHECK("it did not wait");
@@ -138,15 +132,16 @@ TEST_CASE("StoreTeam: an abort ends every kind of wait") {
   for (const auto& wait : waits) {
     TcpStores stores(3, kSafetyLimitS);
     const auto ends = run_members(3, [&](int member) {
-      StoreTeam team(stores.of(member), plain_state(), first_numbers(3), member, "all");
+      LocalRank state;
+      StoreTeam team(stores.of(member), state, first_numbers(3), member, "all");
       if (member != 2) {
-        stores.of(member).add("they wait", 1);
+        stores.of(member).set("waits " + std::to_string(member), {});
         wait(team);
         team.barrier();
         return;
       }
-      while (stores.of(member).add("they wait", 0) < 2) std::this_thread::yield();
-      stores.of(member).abort({ExitCode::interrupted, "stop"});
+      for (const char* waits : {"waits 0", "waits 1"}) stores.of(member).get(waits);
+      stores.server().abort({ExitCode::interrupted, "stop"});
     });
     CHECK(ends == std::vector<std::string>{"aborted", "aborted", ""});
   }

@@ -330,7 +330,7 @@ TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: *:[^;{]*)? 
 @pytest.mark.parametrize(
     ("folders", "type_name", "home"),
     [
-        (("common", "engine", "tests/common", "tests/engine"), "Store", "engine/rendezvous/store/store.hpp"),
+        (("common", "engine", "tests/common", "tests/engine"), "TcpStore", "engine/rendezvous/store/tcp_store.hpp"),
         (("fastpath", "tests/fastpath"), "Settings", "fastpath/choice/settings.hpp"),
     ],
 )

@@ -1,7 +1,8 @@
-#include "rendezvous/store/file_store.hpp"
+#include "rendezvous/store/address_file.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -44,23 +45,23 @@ class FolderOpenCounter {
 
 }  // namespace
 
-TEST_CASE("FileStore: opens the folder on each attempt, because NFS revalidates its cache only then") {
+TEST_CASE("AddressFile: opens the folder on each attempt, because NFS revalidates its cache only then") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store";
-  FileStore waiting(path, 1, [] {}, false);
+  const AddressFile waiting(path);
   FolderOpenCounter of_parent(folder.path());
-  CHECK_FALSE(waiting.try_get("where"));
+  CHECK_FALSE(waiting.read());
   CHECK(of_parent.count() == 1);  // the store's folder does not exist yet
 
-  FileStore first(path, 1);
+  REQUIRE(mkdir(path.c_str(), 0700) == 0);
   FolderOpenCounter of_folder(path);
   for (int attempt = 0; attempt < 3; ++attempt) {
-    CHECK_FALSE(waiting.try_get("where"));
+    CHECK_FALSE(waiting.read());
     CHECK(of_folder.count() == 1);
   }
-  first.set("where", bytes_of("here"));
+  AddressFile(path).publish(bytes_of("here"));
   of_folder.count();
-  const auto found = waiting.try_get("where");
+  const auto found = waiting.read();
   REQUIRE(found);
   CHECK(text_of(*found) == "here");
   CHECK(of_folder.count() == 1);
