@@ -116,7 +116,7 @@ void write_totals(JsonBuilder& json, const RunEnd& end) {
   json.key("out_of_bounds");
   json.open_object();
   json.field("count", end.out_of_bounds);
-  json.field("okay", boolean_text(end.out_of_bounds == 0));
+  json.field("okay", boolean_text(!has_wrong_data(end)));
   json.close_object();
   json.key("average_bus_bandwidth");
   json.open_object();

@@ -13,6 +13,9 @@ inline bool meets_min_busbw(const RunEnd& end) {
   return end.average_busbw_bytes_per_s && *end.average_busbw_bytes_per_s >= *end.min_busbw_bytes_per_s * kMinFraction;
 }
 
+/// True if a check found wrong data.
+inline bool has_wrong_data(const RunEnd& end) { return end.out_of_bounds > 0; }
+
 /// True if the run ended before all its rows were measured. Wrong data and low bandwidth do not end a run.
 inline bool ended_early(const RunEnd& end) {
   return end.exit_code != static_cast<int>(ExitCode::good) && end.exit_code != static_cast<int>(ExitCode::wrong_data) &&

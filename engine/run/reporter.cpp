@@ -82,7 +82,7 @@ RunEnd Reporter::make_run_end(const std::optional<Failure>& failure) const {
     end.message = failure->message;
     end.details = failure->details;
     end.timed_out = failure->timed_out;
-  } else if (out_of_bounds_ > 0) {
+  } else if (has_wrong_data(end)) {
     exit = ExitCode::wrong_data;
     end.message = "wrong data: the '#' lines under the rows name the first wrong elements";
   } else if (!meets_min_busbw(end)) {

@@ -188,3 +188,8 @@ class Log(Struct, kw_only=True, frozen=True):
     def rows(self) -> tuple[Row, ...]:
         """Rows of all tables."""
         return tuple(row for table in self.tables for row in table.rows)
+
+    @property
+    def has_wrong_data(self) -> bool:
+        """True if a row contains wrong data."""
+        return any(figure.wrong_elements for row in self.rows for figure in row.figures.values())

@@ -83,8 +83,7 @@ def report(
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
-    figures = (figure for log in logs for row in log.rows for figure in row.figures.values())
-    return ExitCode.WRONG_DATA if any(figure.wrong_elements for figure in figures) else ExitCode.GOOD
+    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in logs) else ExitCode.GOOD
 
 
 def _read_logs(names: Sequence[str]) -> tuple[list[Log], list[str]]:

@@ -36,8 +36,7 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
         )
     for line in lines:
         out.print(line)
-    figures = (figure for row in log.rows for figure in row.figures.values())
-    return ExitCode.WRONG_DATA if any(figure.wrong_elements for figure in figures) else ExitCode.GOOD
+    return ExitCode.WRONG_DATA if log.has_wrong_data else ExitCode.GOOD
 
 
 def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
