@@ -1,8 +1,6 @@
 // Queues the gather of the inputs and the check of the results, and reports wrong elements.
 #include "fastpath/verify/verifier.hpp"
 
-#include <fmt/format.h>
-
 #include <new>
 
 #include "fastpath/device/cuda_check.hpp"
@@ -79,16 +77,5 @@ cudaError_t Verifier::wait() const noexcept {
 }
 
 bool Verifier::has_found_wrong() const { return __atomic_load_n(&mismatches_->wrong, __ATOMIC_ACQUIRE) != 0; }
-
-std::string Verifier::take_mismatch_message() {
-  const unsigned long long wrong_count = __atomic_load_n(&mismatches_->wrong, __ATOMIC_ACQUIRE);
-  if (wrong_count == reported_count_) return {};
-  const unsigned long long new_count = wrong_count - reported_count_;
-  reported_count_ = wrong_count;
-  return fmt::format(
-      "rank {} of {}: {} elements of its results are wrong, the first one found is element {}; set BUSBW_FASTPATH=off "
-      "and report this",
-      rank_, ranks_, new_count, __atomic_load_n(&mismatches_->first_index_plus_1, __ATOMIC_ACQUIRE) - 1);
-}
 
 }  // namespace busbw::fastpath

@@ -12,6 +12,7 @@
 
 #include "fastpath/choice/operation.hpp"
 #include "fastpath/nccl/real_nccl.hpp"
+#include "fastpath/verify/mismatch_counts.hpp"
 
 namespace busbw::fastpath {
 
@@ -21,13 +22,6 @@ struct CheckArguments {
   int rank = 0;
   int ranks = 1;
   const char* inputs = nullptr;  ///< inputs of all ranks in rank order; for a broadcast only the root's
-};
-
-/// Wrong elements so far, in host memory. The elements of collectives that only move data are bytes. The kernels write
-/// the values while the host reads them.
-struct MismatchCounts {
-  unsigned long long wrong = 0;  ///< number of wrong elements
-  unsigned long long first_index_plus_1 = 0;  ///< index of the first one found, plus 1; 0: not written yet
 };
 
 /// Loads the kernels of the checks onto the current device, for the same reason as preload_kernels() in launch.hpp.
@@ -58,7 +52,9 @@ class Verifier {
   cudaError_t wait() const noexcept;
 
   /// Returns a message about wrong elements since the previous call. Empty if the finished checks have found none.
-  std::string take_mismatch_message();
+  std::string take_mismatch_message() {
+    return fastpath::take_mismatch_message(*mismatches_, reported_count_, rank_, ranks_);
+  }
   /// True if a finished check has ever found a wrong element.
   bool has_found_wrong() const;
 
