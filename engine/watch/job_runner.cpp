@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/support/number_list.hpp"
 #include "measure/clock.hpp"
 #include "watch/watchdog.hpp"
 
@@ -271,14 +272,13 @@ class ChildProcesses {
  private:
   /// `ending` completes "rank 3 (process 1, pid 17) ...".
   void report_loss(std::size_t process, const std::string& ending) {
-    const int first_rank = static_cast<int>(process) * layout_.ranks_per_process;
-    const int last_rank = first_rank + layout_.ranks_per_process - 1;
-    const std::string ranks = first_rank == last_rank ? fmt::format("rank {}", first_rank)
-                                                      : fmt::format("ranks {} to {}", first_rank, last_rank);
+    const int number = static_cast<int>(process);
+    const int first_rank = number * layout_.ranks_per_process;
     job_.abort(
         ExitCode::rank_lost,
         fmt::format("{} (process {}, pid {}) {} in phase {}; check the kernel log for a cause such as lack of memory",
-                    ranks, process, pids_[process], ending, name(job_.progress(first_rank).phase)));
+                    process_ranks_text(number, layout_.ranks_per_process), number, pids_[process], ending,
+                    name(job_.progress(first_rank).phase)));
   }
 
   LocalJob& job_;

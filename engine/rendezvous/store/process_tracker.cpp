@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "common/os/ticker.hpp"
+#include "common/support/number_list.hpp"
 #include "common/support/printable.hpp"
 
 namespace busbw {
@@ -44,10 +45,7 @@ RankProgress ProcessTracker::progress(int rank) const {
 /// Returns the name for messages: "rank 3 (process 3, pid 123 on n2)".
 std::string ProcessTracker::process_name(int process) const {
   const Process& entry = process_at(process);
-  const int first_rank = process * ranks_per_process_;
-  const int last_rank = first_rank + ranks_per_process_ - 1;
-  const std::string ranks = first_rank == last_rank ? fmt::format("rank {}", first_rank)
-                                                    : fmt::format("ranks {} to {}", first_rank, last_rank);
+  const std::string ranks = process_ranks_text(process, ranks_per_process_);
   if (entry.host.empty()) return fmt::format("{} (process {})", ranks, process);
   return fmt::format("{} (process {}, pid {} on {})", ranks, process, entry.pid, entry.host);
 }
