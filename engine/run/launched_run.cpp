@@ -18,6 +18,7 @@
 #include "run/process_agreement.hpp"
 #include "run/rank_runner.hpp"
 #include "run/run_setup.hpp"
+#include "watch/call_watchdog.hpp"
 
 namespace busbw {
 namespace {
@@ -48,7 +49,7 @@ int first_device(const Options& options, const World& world, const GpuSurvey& su
 }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,
-                                      const WatchedCall& watched_call) {
+                                      const CallWatchdog& watched_call) {
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
   if (runs_on_host(options, survey)) {
@@ -104,7 +105,7 @@ class LaunchedProcess {
         world_(world),
         survey_(survey),
         job_(job),
-        watched_call_(options, [this](const CallFailure& failure) { abort_and_exit(failure); }),
+        watched_call_(no_progress_limit_s(options), [this](const Failure& failure) { abort_and_exit(failure); }),
         collective_(make_collective(options.collective, options.collective_settings)),
         backend_(make_backend(options, world, survey, watched_call_)) {}
 
@@ -124,7 +125,7 @@ class LaunchedProcess {
       reporter.emplace(make_launched_run_info(plan, memory), options_.min_busbw_bytes_per_s);
       open_sinks(options_, job_, *reporter);
     }
-    const RunCallbacks callbacks = make_run_callbacks(job_, *backend_, reporter ? &*reporter : nullptr);
+    Reporter* const row_reporter = reporter ? &*reporter : nullptr;
     const auto finish = [&](const std::optional<Failure>& failure) {
       if (reporter) return reporter->finish(failure);
       if (!failure) return 0;
@@ -133,7 +134,7 @@ class LaunchedProcess {
         print_stderr(options_.program, job_.with_rank_name(plan.first_rank, detail));
       return static_cast<int>(failure->exit);
     };
-    const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); }, finish,
+    const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, job_, rank, row_reporter); }, finish,
                                      [&] { return backend_->diagnosis(); }};
     const JobLayout layout{/*processes=*/1, plan.ranks_per_process(), no_progress_limit_s(options_),
                            options_.collective};
@@ -149,9 +150,9 @@ class LaunchedProcess {
  private:
   /// Ends the job with the failure of a driver call, so that the other processes need not detect a lost process. Prints
   /// the first failure of the job, which may be that of another process.
-  void abort_and_exit(const CallFailure& call_failure) {
+  void abort_and_exit(const Failure& call_failure) {
     const int first_rank = world_.rank * ranks_per_process(options_);
-    job_.abort(call_failure.exit, job_.with_rank_name(first_rank, call_failure.sentence));
+    job_.abort(call_failure.exit, job_.with_rank_name(first_rank, call_failure.message));
     const Failure first_failure = *job_.failure();
     print_stderr(options_.program, first_failure.message);
     job_.leave();
@@ -198,7 +199,7 @@ class LaunchedProcess {
   const World& world_;
   const GpuSurvey& survey_;
   LaunchedJob& job_;
-  WatchedCall watched_call_;
+  CallWatchdog watched_call_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<Backend> backend_;
   Agreement agreement_;  // set by agree_on_memory_and_types, in process 0 only
@@ -208,9 +209,9 @@ class LaunchedProcess {
 
 JobResult run_launched(const Options& options, const World& world) {
   const SignalMask mask;
-  const WatchedCall watched_call(options, [&](const CallFailure& failure) {
+  const CallWatchdog watched_call(no_progress_limit_s(options), [&](const Failure& failure) {
     print_stderr(options.program,
-                 fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.sentence));
+                 fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.message));
   });
   const GpuSurvey survey =
       watched_call("looking for GPUs", [&] { return survey_gpus_if_needed(options, /*forks_follow=*/false); });

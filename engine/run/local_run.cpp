@@ -12,6 +12,7 @@
 #include "run/rank_runner.hpp"
 #include "run/run_setup.hpp"
 #include "run/unsupported_types.hpp"
+#include "watch/call_watchdog.hpp"
 
 namespace busbw {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 bool will_fork(const Options& options) { return options.settings.processes > 1; }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey,
-                                      const WatchedCall& watched_call) {
+                                      const CallWatchdog& watched_call) {
   if (runs_on_host(options, survey)) {
     require_host_backend_supports(options, survey);
     return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
@@ -43,8 +44,8 @@ JobResult run_local(const Options& options) {
   const SignalMask mask;
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_group_sizes(options, *collective);
-  const WatchedCall watched_call(options,
-                                 [&](const CallFailure& failure) { print_stderr(options.program, failure.sentence); });
+  const CallWatchdog watched_call(no_progress_limit_s(options),
+                                  [&](const Failure& failure) { print_stderr(options.program, failure.message); });
   const GpuSurvey survey =
       watched_call("looking for GPUs", [&] { return survey_gpus_if_needed(options, will_fork(options)); });
   const auto backend = make_backend(options, survey, watched_call);
@@ -66,10 +67,9 @@ JobResult run_local(const Options& options) {
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
 
-  const RunCallbacks callbacks = make_run_callbacks(job, *backend, &reporter);
   const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), no_progress_limit_s(options),
                          options.collective};
-  const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
+  const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, job, rank, &reporter); },
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); },
                                    [&] { return backend->diagnosis(); }};
   const JobResult result = run_job(job, layout, job_callbacks);

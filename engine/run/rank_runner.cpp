@@ -18,6 +18,7 @@
 #include "run/make_row.hpp"
 #include "run/memory_report.hpp"
 #include "values/message.hpp"
+#include "watch/job_runner.hpp"
 
 namespace busbw {
 namespace {
@@ -71,11 +72,11 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
-  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, const RunCallbacks& callbacks)
+  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, Reporter* reporter)
       : plan_(plan),
         world_(world),
         communicator_(communicator),
-        callbacks_(callbacks),
+        reporter_(reporter),
         groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {
     for (const auto& [color, members] : groups_)
       ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
@@ -148,7 +149,7 @@ class RankRun {
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, members}, placements,
                               policy_for(configuration, values, members.size())));
     }
-    callbacks_.rows(rows);
+    reporter_->rows(rows);
   }
 
   /// Policy of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
@@ -200,7 +201,7 @@ class RankRun {
   const RunPlan& plan_;
   Team& world_;
   Communicator& communicator_;
-  const RunCallbacks& callbacks_;
+  Reporter* reporter_;  // null unless rank 0 belongs to this process
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
@@ -214,8 +215,7 @@ struct GroupMembership {
   std::unique_ptr<Communicator> communicator;
 };
 
-void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks,
-                  GroupMembership& membership) {
+void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* reporter, GroupMembership& membership) {
   world.enter(Phase::rendezvous);
   backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
@@ -234,25 +234,26 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunC
     std::vector<RankInfo> ranks;
     for (std::size_t rank = 0; rank < messages.size(); ++rank)
       ranks.push_back(read_rank_info(messages[rank], static_cast<int>(rank)));
-    callbacks.begin(ranks);
+    reporter->begin(ranks, backend.facts());
   }
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  RankRun(plan, world, communicator, callbacks).run_sweep();
+  RankRun(plan, world, communicator, reporter).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_memory(world, communicator);
-    if (world.rank() == 0 && callbacks.memory) callbacks.memory(std::move(memory));
+    if (world.rank() == 0) reporter->memory(std::move(memory));
   }
 }
 
 }  // namespace
 
-void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
+void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporter* reporter) {
+  const auto world = job.team(rank);
   GroupMembership membership;
   try {
-    join_and_run(plan, backend, world, callbacks, membership);
+    join_and_run(plan, backend, *world, reporter, membership);
   } catch (...) {
-    if (callbacks.failed) callbacks.failed(world.rank());
+    report_failure(job, rank);
     throw;
   }
 }

@@ -1,15 +1,16 @@
 #pragma once
 // Runs one rank: joins the others, connects, then per case warms up, measures, checks and reports. watch/job_runner
-// calls it in a thread of the rank. A rank that fails reports its failure to the job (RunCallbacks::failed) before it
-// releases its communicator. Other ranks then unwind with JobAborted.
+// calls it in a thread of the rank.
 #include "backends/backend.hpp"
-#include "rendezvous/team/team.hpp"
+#include "rendezvous/team/job.hpp"
+#include "run/reporter.hpp"
 #include "run/run_plan.hpp"
 
 namespace busbw {
 
-/// Runs the plan as rank `world.rank()` of the job. Calls the begin, rows and memory callbacks on rank 0. Throws
-/// JobAborted if another rank failed, and any exception that this rank's own failure causes.
-void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks);
+/// Runs the plan as `rank` of the job. Rank 0 passes its rows to `reporter`, which is null in other processes. Throws
+/// JobAborted if another rank failed, and any exception that this rank's own failure causes. It reports such a failure
+/// to the job before it releases its communicator, because that may make other ranks fail.
+void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporter* reporter);
 
 }  // namespace busbw

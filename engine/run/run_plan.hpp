@@ -1,8 +1,6 @@
 #pragma once
-// Input of every rank: the plan, which is fixed before the ranks start, and the callbacks to the reporter and the job.
-// run_setup makes both, rank_runner uses them.
+// Input of every rank: the plan, which is fixed before the ranks start. run_setup makes it, rank_runner uses it.
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "collectives/collective.hpp"
@@ -24,16 +22,6 @@ struct RunPlan {
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   int ranks() const { return settings.processes * ranks_per_process(); }
-};
-
-/// Callbacks of a rank. Each may throw, which ends the run.
-struct RunCallbacks {
-  std::function<void(const std::vector<RankInfo>&)> begin;  // on rank 0, when all ranks are connected
-  std::function<void(const CaseRows&)> rows;                // on rank 0, after each case
-  /// Reports the failure of `rank` to the job. Called on any rank, while its exception is handled. The rank destroys
-  /// its communicator afterwards, because that may make other ranks fail.
-  std::function<void(int rank)> failed = {};
-  std::function<void(std::vector<RankMemory>)> memory = {};  // on rank 0 with -M, after the last row
 };
 
 }  // namespace busbw

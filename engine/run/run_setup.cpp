@@ -1,4 +1,4 @@
-// Steps before the ranks start: settings become a plan, backend options, header, sinks and callbacks.
+// Steps before the ranks start: settings become a plan, backend options, header and sinks.
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,6 @@
 #include "output/nccl_tests_json.hpp"
 #include "output/nccl_tests_text.hpp"
 #include "output/record_writer.hpp"
-#include "watch/job_runner.hpp"
 #include "watch/watchdog.hpp"
 
 namespace busbw {
@@ -118,12 +117,6 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
   if (records) reporter.add(std::move(records));
   if (json) reporter.add(std::move(json));
   reporter.add(std::move(text));
-}
-
-RunCallbacks make_run_callbacks(Job& job, const Backend& backend, Reporter* reporter) {
-  return {[&backend, reporter](const std::vector<RankInfo>& ranks) { reporter->begin(ranks, backend.facts()); },
-          [reporter](const CaseRows& rows) { reporter->rows(rows); }, [&job](int rank) { report_failure(job, rank); },
-          [reporter](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
 }
 
 void print_early_end(const Options& options, const std::string& message, int exit_code) {

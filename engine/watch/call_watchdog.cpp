@@ -9,7 +9,6 @@
 #include <cstring>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "measure/clock.hpp"
 #include "watch/job_runner.hpp"
@@ -20,14 +19,14 @@ namespace {
 constexpr int kPollMs = 50;  // interval at which signals and the limit are checked
 
 /// Returns the failure if a signal arrived or the limit has passed.
-std::optional<CallFailure> detect_failure(double waited_s, double limit_s, const std::string& activity) {
+std::optional<Failure> detect_failure(double waited_s, double limit_s, const std::string& activity) {
   try {
     throw_if_interrupted();
   } catch (const Error& error) {
-    return CallFailure{error.exit(), fmt::format("{} while {}", error.what(), activity)};
+    return Failure{error.exit(), fmt::format("{} while {}", error.what(), activity)};
   }
   if (waited_s < limit_s) return std::nullopt;
-  return CallFailure{
+  return Failure{
       ExitCode::rank_lost,
       fmt::format("no answer for {:g} s (-T) while {}; raise -T if the call is only slow; if the driver hangs, check "
                   "nvidia-smi and dmesg, stop programs that hold a GPU, restart the machine, or use --backend host",
@@ -36,32 +35,29 @@ std::optional<CallFailure> detect_failure(double waited_s, double limit_s, const
 
 }  // namespace
 
-CallWatchdog::CallWatchdog(std::string activity, double limit_s, std::function<void(const CallFailure&)> on_failure)
-    : activity_(std::move(activity)),
-      limit_s_(limit_s),
-      on_failure_(std::move(on_failure)),
-      answered_(eventfd(0, EFD_CLOEXEC)) {
-  if (answered_.number() < 0)
+CallWatchdog::Guard::Guard(const CallWatchdog& watchdog, const std::string& activity)
+    : answered_(eventfd(0, EFD_CLOEXEC)) {
+  if (!answered_.is_open())
     throw EnvironmentError(fmt::format("cannot open an event descriptor: {}; raise the limit on open files (ulimit -n)",
                                        std::strerror(errno)));
   try {
-    thread_ = std::thread([this] { watch(); });
+    thread_ = std::thread([&watchdog, activity, answered = answered_.number()] { watchdog.watch(activity, answered); });
   } catch (const std::system_error& error) {
     throw EnvironmentError(
         fmt::format("cannot start a thread: {}; raise the limit on threads (ulimit -u)", error.what()));
   }
 }
 
-CallWatchdog::~CallWatchdog() {
+CallWatchdog::Guard::~Guard() {
   eventfd_write(answered_.number(), 1);
   thread_.join();
 }
 
-void CallWatchdog::watch() const {
+void CallWatchdog::watch(const std::string& activity, int answered) const {
   const double start_s = monotonic_s();
-  pollfd answer{answered_.number(), POLLIN, 0};
+  pollfd answer{answered, POLLIN, 0};
   while (poll(&answer, 1, kPollMs) <= 0) {
-    if (const auto failure = detect_failure(monotonic_s() - start_s, limit_s_, activity_)) {
+    if (const auto failure = detect_failure(monotonic_s() - start_s, limit_s_, activity)) {
       on_failure_(*failure);
       _exit(static_cast<int>(failure->exit));
     }

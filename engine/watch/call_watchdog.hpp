@@ -4,37 +4,45 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "common/os/descriptor.hpp"
-#include "common/support/error.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 
-/// Message and exit code with which the process ends.
-struct CallFailure {
-  ExitCode exit;
-  std::string sentence;
-};
-
-/// Ends the process from its own thread after `limit_s`, or on a signal that a SignalMask blocks. The calling thread
-/// cannot do this, because a driver call may never return. Use it only while nothing is measured and no output is open.
+/// Makes calls with a time limit. A second thread ends the process after `limit_s`, or on a signal that a SignalMask
+/// blocks. The calling thread cannot do this, because a driver call may never return. Use it only while nothing is
+/// measured and no output is open.
 class CallWatchdog {
  public:
-  /// `activity` completes "while ...", for example "looking for GPUs". `on_failure` runs in the watchdog's thread just
-  /// before the process ends, and may end it itself. Throws EnvironmentError if no thread or descriptor is available.
-  CallWatchdog(std::string activity, double limit_s, std::function<void(const CallFailure&)> on_failure);
-  ~CallWatchdog();
-  CallWatchdog(const CallWatchdog&) = delete;
-  CallWatchdog& operator=(const CallWatchdog&) = delete;
+  /// `on_failure` runs in the second thread just before the process ends, and may end it itself.
+  CallWatchdog(double limit_s, std::function<void(const Failure&)> on_failure)
+      : limit_s_(limit_s), on_failure_(std::move(on_failure)) {}
+
+  /// Returns the result of `work`. `activity` completes "while ...", for example "looking for GPUs". Throws
+  /// EnvironmentError if no thread or descriptor is available.
+  template <typename Work>
+  auto operator()(const std::string& activity, const Work& work) const {
+    const Guard guard(*this, activity);
+    return work();
+  }
 
  private:
-  void watch() const;
+  /// Runs the second thread until the call has returned.
+  class Guard {
+   public:
+    Guard(const CallWatchdog& watchdog, const std::string& activity);
+    ~Guard();
 
-  const std::string activity_;
+   private:
+    const Descriptor answered_;  // readable when the call has returned
+    std::thread thread_;
+  };
+  void watch(const std::string& activity, int answered) const;
+
   const double limit_s_;
-  const std::function<void(const CallFailure&)> on_failure_;
-  const Descriptor answered_;  // readable when the call has returned
-  std::thread thread_;
+  const std::function<void(const Failure&)> on_failure_;
 };
 
 }  // namespace busbw

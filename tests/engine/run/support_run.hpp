@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,7 +42,25 @@ inline Configuration configuration_of(const std::string& collective, int root, D
   return {dtype, Redop::sum, "sum", make_collective(collective, {})->has_root() ? root : -1};
 }
 
-/// Arguments of the callbacks, and the end of each rank ("" for success).
+/// A reporter that calls functions.
+inline Reporter reporter_to(std::function<void(const std::vector<RankInfo>&)> on_begin,
+                            std::function<void(const CaseRows&)> on_rows) {
+  struct FunctionSink final : Sink {
+    void begin(const RunInfo& run) override { on_begin(run.ranks); }
+    void rows(const CaseRows& rows) override { on_rows(rows); }
+    void end(const RunEnd&) override {}
+    std::function<void(const std::vector<RankInfo>&)> on_begin;
+    std::function<void(const CaseRows&)> on_rows;
+  };
+  auto sink = std::make_unique<FunctionSink>();
+  sink->on_begin = std::move(on_begin);
+  sink->on_rows = std::move(on_rows);
+  Reporter reporter({}, std::nullopt);
+  reporter.add(std::move(sink));
+  return reporter;
+}
+
+/// Output of a run, and the end of each rank ("" for success).
 struct RunSeen {
   std::vector<RankInfo> ranks;
   std::vector<CaseRows> cases;
@@ -69,9 +88,9 @@ inline RunSeen run_all_ranks(const RunSetup& setup) {
   backend.reserve(setup.ranks, buffer_bytes(plan.max_bytes, setup.settings.unalign_elements));
   LocalJob job(setup.ranks);
   RunSeen seen;
-  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { seen.ranks = ranks; },
-                               [&](const CaseRows& rows) { seen.cases.push_back(rows); }};
-  seen.ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
+  Reporter reporter = reporter_to([&](const std::vector<RankInfo>& ranks) { seen.ranks = ranks; },
+                                  [&](const CaseRows& rows) { seen.cases.push_back(rows); });
+  seen.ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, job, world.rank(), &reporter); });
   seen.failure = job.failure();
   return seen;
 }

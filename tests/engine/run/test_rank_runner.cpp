@@ -236,29 +236,3 @@ TEST_CASE("run_rank: alltoallv by matrix, where ranks send different amounts") {
   CHECK(seen.row().count == 0);
   CHECK(seen.row().comments.size() == 2 * 4);  // per placement one title and three ranks
 }
-
-TEST_CASE("run_rank: a failure is reported before the rank leaves its communicator") {
-  const auto collective = make_collective("all_reduce", {});
-  RunPlan plan{*collective,
-               {{configuration_of("all_reduce", 0)}, {64}, 1},
-               RunSetup::few_iterations(),
-               {Placement::in_place},
-               {},
-               64};
-  SharedMemoryBackend backend(1, 1, "0", {});
-  backend.reserve(1, buffer_bytes(plan.max_bytes, 0));
-  LocalJob job(1);
-  std::vector<std::string> told;
-  RunCallbacks callbacks{[](const std::vector<RankInfo>&) { throw EnvironmentError("the disk is full"); },
-                         [](const CaseRows&) {}};
-  SUBCASE("by the callback, while the exception is handled") {
-    callbacks.failed = [&](int rank) { told.push_back("rank " + std::to_string(rank)); };
-    const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
-    CHECK(told == std::vector<std::string>{"rank 0"});
-    CHECK(ends == std::vector<std::string>{"the disk is full"});
-  }
-  SUBCASE("where nobody wants to be told, the exception goes its way all the same") {
-    const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
-    CHECK(ends == std::vector<std::string>{"the disk is full"});
-  }
-}

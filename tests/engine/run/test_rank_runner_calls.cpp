@@ -14,7 +14,9 @@ using Calls = std::vector<std::string>;
 /// A host-memory communicator that logs its calls.
 class NotingCommunicator final : public Communicator {
  public:
-  NotingCommunicator(std::unique_ptr<Communicator> inner, Calls& calls) : inner_(std::move(inner)), calls_(calls) {}
+  NotingCommunicator(std::unique_ptr<Communicator> inner, Calls& calls, std::function<void()> on_release)
+      : inner_(std::move(inner)), calls_(calls), on_release_(std::move(on_release)) {}
+  ~NotingCommunicator() override { on_release_(); }
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::span<std::byte> send_buffer() override { return inner_->send_buffer(); }
@@ -76,6 +78,7 @@ class NotingCommunicator final : public Communicator {
  private:
   std::unique_ptr<Communicator> inner_;
   Calls& calls_;
+  std::function<void()> on_release_;
 };
 
 class NotingBackend final : public Backend {
@@ -89,9 +92,11 @@ class NotingBackend final : public Backend {
   void reserve(int ranks, std::size_t bytes) override { inner_.reserve(ranks, bytes); }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     return std::make_unique<NotingCommunicator>(inner_.connect(world, group),
-                                                calls_[static_cast<std::size_t>(world.rank())]);
+                                                calls_[static_cast<std::size_t>(world.rank())], on_release);
   }
   const std::vector<Calls>& calls() const { return calls_; }
+  /// Called before a communicator is released.
+  std::function<void()> on_release = [] {};
 
  private:
   SharedMemoryBackend inner_;
@@ -108,8 +113,8 @@ std::vector<Calls> calls_of(const std::string& name, int ranks, RunSettings sett
   NotingBackend backend(ranks);
   backend.reserve(ranks, buffer_bytes(plan.max_bytes, 0));
   LocalJob job(ranks);
-  const RunCallbacks callbacks{[](const std::vector<RankInfo>&) {}, [](const CaseRows&) {}};
-  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
+  Reporter reporter({}, std::nullopt);
+  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, job, world.rank(), &reporter); });
   CHECK(ends == std::vector<std::string>(static_cast<std::size_t>(ranks)));
   return backend.calls();
 }
@@ -147,4 +152,19 @@ TEST_CASE("run_rank: all ranks make the same calls with aggregated operations an
     check_alike("hypercube", 4, settings);
     check_alike("all_reduce", 3, settings);
   }
+}
+
+TEST_CASE("run_rank: a failure is reported before the rank releases its communicator") {
+  const auto collective = make_collective("all_reduce", {});
+  RunPlan plan{*collective, {{configuration_of("all_reduce", 0)}, {64}, 1}, {}, {Placement::in_place}, {}, 64};
+  NotingBackend backend(1);
+  backend.reserve(1, buffer_bytes(plan.max_bytes, 0));
+  LocalJob job(1);
+  std::optional<Failure> failure;  // of the job, when the communicator was released
+  backend.on_release = [&] { failure = job.failure(); };
+  Reporter reporter = reporter_to([](const auto&) { throw EnvironmentError("the disk is full"); }, [](const auto&) {});
+  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, job, world.rank(), &reporter); });
+  CHECK(ends == std::vector<std::string>{"the disk is full"});
+  REQUIRE(failure);
+  CHECK(failure->message == "the disk is full");
 }

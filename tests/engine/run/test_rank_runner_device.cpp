@@ -8,6 +8,7 @@
 #include "support_device.hpp"
 #include "support_errors.hpp"
 #include "support_job.hpp"
+#include "support_run.hpp"
 
 using namespace busbw;
 
@@ -61,9 +62,9 @@ RunResult run(DeviceBackend& backend, int graph_launches) {
   plan.settings.iterations = 4;
   LocalJob job(1);
   RunResult result;
-  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { result.ranks = ranks; },
-                               [&](const CaseRows& rows) { result.cases.push_back(rows); }};
-  result.end = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); }).front();
+  Reporter reporter = reporter_to([&](const auto& ranks) { result.ranks = ranks; },
+                                  [&](const CaseRows& rows) { result.cases.push_back(rows); });
+  result.end = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, job, world.rank(), &reporter); }).front();
   return result;
 }
 

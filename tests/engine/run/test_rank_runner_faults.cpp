@@ -97,11 +97,11 @@ TEST_CASE("run_rank: an error in a callback ends all ranks and keeps the rows so
   backend.reserve(3, buffer_bytes(256, 0));
   LocalJob job(3);
   int rows = 0;
-  const RunCallbacks callbacks{[](const auto&) {},
-                               [&](const CaseRows&) {
-                                 if (++rows == 2) throw EnvironmentError("the disk is full");
-                               }};
-  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
+  Reporter reporter = reporter_to([](const auto&) {},
+                                  [&](const CaseRows&) {
+                                    if (++rows == 2) throw EnvironmentError("the disk is full");
+                                  });
+  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, job, world.rank(), &reporter); });
   CHECK(ends == std::vector<std::string>{"the disk is full", "aborted", "aborted"});
   CHECK(rows == 2);
 }

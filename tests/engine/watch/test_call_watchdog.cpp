@@ -27,11 +27,13 @@ ProcessEnd run_until_ended(double limit_s, int signal) {
   const pid_t child = fork();
   if (child == 0) {
     const SignalMask mask;
-    const CallWatchdog watchdog("counting sheep", limit_s, [&](const CallFailure& failure) {
-      if (write(ends[1], failure.sentence.data(), failure.sentence.size()) < 0) _exit(99);
+    const CallWatchdog watchdog(limit_s, [&](const Failure& failure) {
+      if (write(ends[1], failure.message.data(), failure.message.size()) < 0) _exit(99);
     });
-    if (signal != 0) kill(getpid(), signal);
-    for (;;) pause();
+    watchdog("counting sheep", [&] {
+      if (signal != 0) kill(getpid(), signal);
+      for (;;) pause();
+    });
   }
   close(ends[1]);
   ProcessEnd end{};
@@ -67,7 +69,7 @@ TEST_CASE("CallWatchdog: a signal blocked by a SignalMask ends the process") {
 
 TEST_CASE("CallWatchdog: a call that returns in time has no effect") {
   bool was_called = false;
-  for (int i = 0; i < 100; ++i)
-    const CallWatchdog watchdog("quick", 60, [&](const CallFailure&) { was_called = true; });
+  const CallWatchdog watchdog(60, [&](const Failure&) { was_called = true; });
+  for (int i = 0; i < 100; ++i) CHECK(watchdog("quick", [&] { return i; }) == i);
   CHECK_FALSE(was_called);
 }
