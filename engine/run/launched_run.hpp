@@ -1,8 +1,6 @@
 #pragma once
 // A run of several processes that a launcher started, on one host or several. This process is one of them.
-// If a rank of this process is lost, watch/job_runner aborts the job. If another process is lost, process 0 detects it
-// (rendezvous/store/process_tracker), and rendezvous/launched_job aborts the job here. In both cases job_runner ends
-// the local ranks and calls the run's finish callback, which in process 0 is Reporter::finish.
+// docs/architecture.md describes what happens if a rank is lost.
 #include "options/options.hpp"
 #include "rendezvous/world/world.hpp"
 #include "watch/job_runner.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // Reporting in rank 0's process: passes rows to the sinks (table, JSON, records), keeps totals, and determines the exit
-// code. After a lost rank, watch/job_runner calls `finish` with the job's failure. The end record then has its message
-// and details, and the exit code is that of the failure (4 for a lost rank).
+// code.
 #include <memory>
 #include <optional>
 #include <utility>
