@@ -2,6 +2,7 @@
 // Measurements of one rank for one placement of one case.
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -44,6 +45,11 @@ struct Samples {
   bool on_device = false;
   std::optional<DeviceClockState> clock_before = {};  // between the warm-up and the first timed operation
   std::optional<DeviceClockState> clock_after = {};   // during the last operations, or just after them
+
+  static auto members(auto& self) {
+    return std::tie(self.iteration_s, self.skipped_iterations, self.first_iteration_s, self.total, self.device_s,
+                    self.device_operations, self.on_device, self.clock_before, self.clock_after);
+  }
 };
 
 }  // namespace busbw

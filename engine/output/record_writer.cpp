@@ -172,15 +172,16 @@ void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
   });
 }
 
-void write_memory(JsonBuilder& line, const std::vector<RankMemory>& ranks) {
+void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
-  line.values("memory", ranks, [&line](const RankMemory& rank) {
+  int rank = 0;
+  line.values("memory", ranks, [&](const MemoryUse& use) {
     line.open_object();
-    line.field("rank", rank.rank);
-    line.field("context_bytes", rank.context_bytes);
-    line.field("library_bytes", rank.library_bytes);
-    line.field("buffer_bytes", rank.buffer_bytes);
-    line.field("collective_bytes", rank.collective_bytes);
+    line.field("rank", rank++);
+    line.field("context_bytes", use.context_bytes);
+    line.field("library_bytes", use.library_bytes);
+    line.field("buffer_bytes", use.buffer_bytes);
+    line.field("collective_bytes", use.collective_bytes);
     line.close_object();
   });
 }

@@ -33,7 +33,7 @@ struct RunCallbacks {
   /// Reports the failure of `rank` to the job. Called on any rank, while its exception is handled. The rank destroys
   /// its communicator afterwards, because that may make other ranks fail.
   std::function<void(int rank)> failed = {};
-  std::function<void(std::vector<RankMemory>)> memory = {};  // on rank 0 with -M, after the last row
+  std::function<void(std::vector<MemoryUse>)> memory = {};  // on rank 0 with -M, after the last row
 };
 
 }  // namespace busbw

@@ -123,7 +123,7 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
 RunCallbacks make_run_callbacks(Job& job, const Backend& backend, Reporter* reporter) {
   return {[&backend, reporter](const std::vector<RankInfo>& ranks) { reporter->begin(ranks, backend.facts()); },
           [reporter](const CaseRows& rows) { reporter->rows(rows); }, [&job](int rank) { report_failure(job, rank); },
-          [reporter](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
+          [reporter](std::vector<MemoryUse> memory) { reporter->memory(std::move(memory)); }};
 }
 
 void print_early_end(const Options& options, const std::string& message, int exit_code) {

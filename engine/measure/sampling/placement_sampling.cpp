@@ -7,7 +7,6 @@
 
 #include "measure/clock.hpp"
 #include "measure/combine_ranks.hpp"
-#include "measure/rank_messages.hpp"
 #include "measure/sampling/stopping_rule.hpp"
 #include "measure/sampling/strategy_selection.hpp"
 
@@ -36,8 +35,8 @@ void append(const Samples& batch, Samples& all) {
 
 /// Sends this rank's new samples to rank 0, which appends those of all ranks to `reports_of_all`.
 void gather_samples(Team& world, const Samples& own, std::vector<RankReport>& reports_of_all) {
-  const auto all = world.gather(samples_message(own));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
+  const std::vector<Samples> all = gather_values(world, own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) append(all[rank], reports_of_all[rank].samples);
 }
 
 /// Runs one batch.
@@ -51,7 +50,7 @@ Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOv
 
 /// Returns rank 0's decision on every rank.
 VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_s) {
-  return broadcast_from_rank0(runner.world(), visible_overhead(runner, iteration_s));
+  return broadcast_value(runner.world(), visible_overhead(runner, iteration_s));
 }
 
 /// Decides on rank 0 for all ranks when there are enough samples.
@@ -66,7 +65,7 @@ class StopDecision {
     if (is_one_batch_enough) return StopReason::iterations;
     std::optional<StopReason> reason;
     if (world.rank() == 0) reason = decide_on_rank0(reports_of_all);
-    return broadcast_from_rank0(world, reason);
+    return broadcast_value(world, reason);
   }
 
  private:

@@ -36,17 +36,6 @@ PeerInfo decode_peer_info(std::span<const std::byte> bytes) {
   return info;
 }
 
-Bytes ListenerCredentials::encoded() const { return MessageWriter().add(port).add(secret).add(answer).bytes(); }
-
-ListenerCredentials decode_listener_credentials(std::span<const std::byte> bytes) {
-  MessageReader reader(bytes);
-  ListenerCredentials credentials;
-  credentials.port = reader.take<std::uint16_t>();
-  credentials.secret = reader.take<ListenerCredentials::Secret>();
-  credentials.answer = reader.take<ListenerCredentials::Secret>();
-  return credentials;
-}
-
 ListenerCredentials new_listener_credentials(std::uint16_t port) {
   return {port, random_bytes<sizeof(ListenerCredentials::Secret)>(),
           random_bytes<sizeof(ListenerCredentials::Secret)>()};

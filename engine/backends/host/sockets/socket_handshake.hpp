@@ -37,11 +37,7 @@ struct ListenerCredentials {
   std::uint16_t port = 0;
   Secret secret{};  // sent by the connecting rank
   Secret answer{};  // sent back by the listener, because an address may lead to a wrong host
-
-  Bytes encoded() const;
 };
-/// Throws BrokenMessage if the bytes are not valid credentials.
-ListenerCredentials decode_listener_credentials(std::span<const std::byte> bytes);
 
 /// Creates credentials with new random secrets.
 ListenerCredentials new_listener_credentials(std::uint16_t port);

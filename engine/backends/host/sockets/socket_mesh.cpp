@@ -11,7 +11,6 @@
 #include "backends/host/sockets/socket_acceptor.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_connector.hpp"
-#include "backends/host/team_gather.hpp"
 #include "common/os/provenance.hpp"
 #include "common/os/ticker.hpp"
 #include "common/support/error.hpp"
@@ -34,14 +33,11 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
       rank_(group.rank()),
       connections_(static_cast<std::size_t>(group.size())) {
   const PeerInfo own_info{world_rank, host_name(), loopback_namespace_id(), own_interfaces_};
-  for (const Bytes& encoded : all_gather_bytes(group, own_info.encoded()))
+  for (const Bytes& encoded : all_gather_values(group, own_info.encoded()))
     members_.push_back(decode_peer_info(encoded));
 
   SocketAcceptor acceptor(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
-  std::vector<ListenerCredentials> credentials;
-  for (const Bytes& encoded : all_gather_bytes(group, acceptor.credentials().encoded()))
-    credentials.push_back(decode_listener_credentials(encoded));
-  connect_all(group, acceptor, credentials);
+  connect_all(group, acceptor, all_gather_values(group, acceptor.credentials()));
 }
 
 void SocketMesh::connect_all(const Team& group, SocketAcceptor& acceptor,

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "backends/host/sockets/socket_addresses.hpp"
-#include "backends/host/team_gather.hpp"
 #include "common/support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"
@@ -20,11 +19,8 @@ namespace {
 /// Plays one rank's part of the handshake through the team. Returns the credentials of all ranks.
 std::vector<ListenerCredentials> exchange_handshake(Team& team, int world_rank, const ListenerCredentials& credentials,
                                                     const std::string& loopback_namespace = loopback_namespace_id()) {
-  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
-  std::vector<ListenerCredentials> all_credentials;
-  for (const Bytes& theirs : all_gather_bytes(team, credentials.encoded()))
-    all_credentials.push_back(decode_listener_credentials(theirs));
-  return all_credentials;
+  all_gather_values(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
+  return all_gather_values(team, credentials);
 }
 
 /// Credentials with a port at which nothing listens.

@@ -1,13 +1,23 @@
-#include "measure/rank_messages.hpp"
+#include "measure/samples.hpp"
 
 #include <doctest/doctest.h>
 
-#include "support_job.hpp"
+#include "measure/checker.hpp"
+#include "values/message.hpp"
 
 using namespace busbw;
 
+namespace {
+
+template <class Value>
+Value sent(const Value& value) {
+  return MessageReader(MessageWriter().add(value).bytes()).take<Value>();
+}
+
+}  // namespace
+
 TEST_CASE("samples arrive as they were sent") {
-  Samples sent{.iteration_s = {1, 2.5},
+  const Samples samples{.iteration_s = {1, 2.5},
                .skipped_iterations = 10,
                .first_iteration_s = 11,
                .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
@@ -17,8 +27,8 @@ TEST_CASE("samples arrive as they were sent") {
                .clock_before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
                .clock_after = DeviceClockState{
                    .clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
-  const Samples got = read_samples(samples_message(sent));
-  CHECK(got.iteration_s == sent.iteration_s);
+  const Samples got = sent(samples);
+  CHECK(got.iteration_s == samples.iteration_s);
   CHECK(got.skipped_iterations == 10);
   CHECK(got.first_iteration_s == 11);
   CHECK(got.total.elapsed_s == 3);
@@ -37,7 +47,7 @@ TEST_CASE("samples arrive as they were sent") {
 }
 
 TEST_CASE("missing clock values stay missing") {
-  const Samples got = read_samples(samples_message({}));
+  const Samples got = sent(Samples{});
   CHECK_FALSE(got.first_iteration_s);
   CHECK_FALSE(got.clock_before);
   CHECK_FALSE(got.clock_after);
@@ -45,7 +55,7 @@ TEST_CASE("missing clock values stay missing") {
 }
 
 TEST_CASE("check results arrive as they were sent") {
-  const RankCheckResult got = read_check_result(check_result_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
+  const RankCheckResult got = sent(RankCheckResult{9, {{2, "receive buffer", -3, "1", "2"}}});
   CHECK(got.wrong_elements == 9);
   REQUIRE(got.first_wrong.size() == 1);
   CHECK(got.first_wrong[0].rank == 2);
@@ -56,14 +66,7 @@ TEST_CASE("check results arrive as they were sent") {
 }
 
 TEST_CASE("a truncated message is an error") {
-  Bytes bytes = samples_message({.iteration_s = {1, 2}});
+  Bytes bytes = MessageWriter().add(Samples{.iteration_s = {1, 2}}).bytes();
   bytes.pop_back();
-  CHECK_THROWS_AS(read_samples(bytes), BrokenMessage);
-}
-
-TEST_CASE("rank 0's decision reaches all ranks") {
-  LocalJob job(3);
-  const auto ends =
-      run_as_threads(job, [](Team& world) { CHECK(broadcast_from_rank0(world, world.rank() + 10) == 10); });
-  CHECK(ends == std::vector<std::string>(3));
+  CHECK_THROWS_AS(MessageReader(bytes).take<Samples>(), BrokenMessage);
 }
