@@ -17,6 +17,11 @@ std::string_view stop_reason_text(StopReason reason) {
   return texts[static_cast<std::size_t>(reason)];
 }
 
+std::string_view sample_clock_text(SampleClock clock) {
+  constexpr std::array<std::string_view, 3> texts{"host", "device_events", "gated_device_events"};
+  return texts[static_cast<std::size_t>(clock)];
+}
+
 std::string_view check_state_text(CheckResult::State state) {
   constexpr std::array<std::string_view, 3> texts{"not_checked", "not_applicable", "checked"};
   return texts[static_cast<std::size_t>(state)];
@@ -277,6 +282,7 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   write_times(line_, "rank_launch_times_us", measurement.rank_launch_times_s);
   write_times(line_, "rank_arrivals_us", measurement.rank_arrivals_s);
   write_clocks(line_, measurement.rank_clocks);
+  line_.field("sample_clock", sample_clock_text(measurement.sample_clock));
   write_samples(line_, measurement.rank_samples_s);
   line_.values("warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);

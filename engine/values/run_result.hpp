@@ -126,6 +126,13 @@ struct CheckResult {
 /// Reason that ended the sampling of a placement.
 enum class StopReason { iterations, target_ci, max_time, sample_limit };
 
+/// Clock that timed the samples.
+enum class SampleClock {
+  host,                 // calls return only when their operation is done
+  device_events,        // operations start when they are issued, so the samples include waits for launches
+  gated_device_events,  // all ranks have issued before any operation starts, so the samples exclude launches
+};
+
 /// Clock of a rank's device before and after a measurement. Values that the device does not report are missing.
 struct DeviceClock {
   std::optional<double> before_hz;            // after the warm-up
@@ -152,6 +159,7 @@ struct Measurement {
   /// [rank in group]: delay after the first rank; empty without device times or if ranks do not all wait for each other
   std::vector<double> rank_arrivals_s;
   std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty if no device reports a clock
+  SampleClock sample_clock = SampleClock::host;
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // time of each iteration until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes

@@ -15,8 +15,11 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 """Version of the record schema (rules in schema/README.md). engine/output/record_writer.hpp has the same value."""
+
+
+SampleClock = Literal["host", "device_events", "gated_device_events"]
 
 
 class RecordsError(BusbwError):
@@ -241,6 +244,13 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         list[ClockRecord],
         Meta(description="Clock of the device, per rank of the group. Empty if unknown for all."),
     ] = msgspec.field(default_factory=list)
+    sample_clock: Annotated[
+        SampleClock | None,
+        Meta(
+            description="Clock of `samples_us`: the host's, or events on the device. Gated: all ranks issue before any "
+            "operation starts, so the samples exclude launches. Null before schema 1.4."
+        ),
+    ] = None
     samples_us: Annotated[
         list[list[float]],
         Meta(description="Time per operation for each rank of the group and each iteration, to the nanosecond."),

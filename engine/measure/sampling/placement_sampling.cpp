@@ -20,7 +20,7 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 
 /// Appends a batch. The binding names every field, so that a new field does not compile until it is appended.
 void append(const Samples& batch, Samples& all) {
-  const auto& [iteration_s, skipped_iterations, first_iteration_s, total, device_s, device_operations, on_device,
+  const auto& [iteration_s, skipped_iterations, first_iteration_s, total, device_s, device_operations, clock,
                clock_before, clock_after] = batch;
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
   all.skipped_iterations += skipped_iterations;
@@ -28,7 +28,7 @@ void append(const Samples& batch, Samples& all) {
   all.total += total;
   all.device_s += device_s;
   all.device_operations += device_operations;
-  all.on_device = all.on_device || on_device;
+  if (clock != SampleClock::host) all.clock = clock;
   if (clock_before) all.clock_before = clock_before;
   if (clock_after) all.clock_after = clock_after;
 }

@@ -17,16 +17,17 @@ Value sent(const Value& value) {
 }  // namespace
 
 TEST_CASE("samples arrive as they were sent") {
-  const Samples samples{.iteration_s = {1, 2.5},
-               .skipped_iterations = 10,
-               .first_iteration_s = 11,
-               .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
-               .device_s = 6,
-               .device_operations = 7,
-               .on_device = true,
-               .clock_before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
-               .clock_after = DeviceClockState{
-                   .clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
+  const Samples samples{
+      .iteration_s = {1, 2.5},
+      .skipped_iterations = 10,
+      .first_iteration_s = 11,
+      .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
+      .device_s = 6,
+      .device_operations = 7,
+      .clock = SampleClock::gated_device_events,
+      .clock_before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
+      .clock_after =
+          DeviceClockState{.clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
   const Samples got = sent(samples);
   CHECK(got.iteration_s == samples.iteration_s);
   CHECK(got.skipped_iterations == 10);
@@ -36,7 +37,7 @@ TEST_CASE("samples arrive as they were sent") {
   CHECK(got.total.operations == 5);
   CHECK(got.device_s == 6);
   CHECK(got.device_operations == 7);
-  CHECK(got.on_device);
+  CHECK(got.clock == SampleClock::gated_device_events);
   REQUIRE(got.clock_before);
   CHECK(got.clock_before->clock_hz == 8);
   CHECK_FALSE(got.clock_before->max_clock_hz);
@@ -51,7 +52,7 @@ TEST_CASE("missing clock values stay missing") {
   CHECK_FALSE(got.first_iteration_s);
   CHECK_FALSE(got.clock_before);
   CHECK_FALSE(got.clock_after);
-  CHECK_FALSE(got.on_device);
+  CHECK(got.clock == SampleClock::host);
 }
 
 TEST_CASE("check results arrive as they were sent") {

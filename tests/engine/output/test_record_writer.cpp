@@ -45,6 +45,7 @@ void write_everything(RecordWriter& sink) {
   Row whole = made_up_row(8);
   whole.out_of_place->statistics.median_ci95_s = {15e-6, 17.5e-6};
   whole.out_of_place->stopped_by = StopReason::target_ci;
+  whole.out_of_place->sample_clock = SampleClock::gated_device_events;
   whole.out_of_place->warnings = {"the times scatter by 31 %; pin the ranks to cores"};
   whole.in_place->cpu_time_s.reset();
   whole.in_place->check.wrong_elements = 5;
