@@ -220,6 +220,8 @@ void RecordWriter::begin(const RunInfo& run) {
   write_pairs(line_, "environment", run.environment);
   write_pairs(line_, "machine", run.machine);
   write_settings(line_, run.settings);
+  line_.field("rows_planned", run.rows_planned);
+  line_.field("bytes_planned", run.bytes_planned);
   write_ranks(line_, run.ranks);
   line_.values("notes", run.notes);
   finish_line();

@@ -175,7 +175,7 @@ class LaunchedProcess {
   }
 
   RunInfo make_launched_run_info(const RunPlan& plan, const MemoryPlan& memory) const {
-    RunInfo info = make_run_info(options_, plan.settings, *backend_, memory);
+    RunInfo info = make_run_info(options_, plan, *backend_, memory);
     info.machine.emplace_back("launcher", world_.launcher);
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,

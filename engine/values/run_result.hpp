@@ -91,6 +91,8 @@ struct RunInfo {
   std::vector<std::string> notes;  // '#' lines of the header, after the settings
   std::vector<std::string> warnings;  // about the whole run, each with a remedy; shown after the notes
   std::optional<std::uint64_t> requested_max_bytes = {};  // -e, if memory reduced settings.max_bytes
+  std::optional<std::uint64_t> rows_planned = {};         // of each group; none with -N 0
+  std::optional<double> bytes_planned = {};               // sum of the sizes of these rows
 };
 
 /// Order statistics of a series of times, in seconds.

@@ -175,6 +175,10 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
     environment: Annotated[dict[str, str], Meta(description="Environment variables from an allow-list.")]
     machine: Annotated[dict[str, str], Meta(description="Facts about rank 0's machine: 'cpu_model', 'kernel', ...")]
     settings: SettingsRecord
+    rows_planned: Annotated[
+        int | None, Meta(description="Rows of each group, all passes included; null without limit (-N 0).")
+    ] = None
+    bytes_planned: Annotated[float | None, Meta(description="Sum of the requested sizes of these rows.")] = None
     ranks: Annotated[list[RankRecord], Meta(description="All ranks, by rank.")]
     notes: Annotated[list[str], Meta(description="Sentences that the table's header shows.")]
 

@@ -45,6 +45,9 @@ def test_records_follow_their_schema(programs: Programs, arguments: list[object]
     assert (end["reason"], end["exit_code"], end["message"]) == ("completed", 0, None)
     shown = rows_by_blanks(finished.stdout)
     assert end["rows"] == len(shown)
+    assert header["rows_planned"] * len({rank["group"] for rank in header["ranks"]}) == len(shown)
+    sizes = {(row["cycle"], row["dtype"], row["root"], row["requested_bytes"]) for row in rows}
+    assert header["bytes_planned"] == sum(requested_bytes for *_, requested_bytes in sizes)
 
     settings = header["settings"]
     for row in rows:
