@@ -196,7 +196,7 @@ def test_a_full_disk_ends_the_run(programs: Programs, ranks: list[object]) -> No
 
 
 def test_a_disk_that_was_full_before_leaves_nothing(programs: Programs) -> None:
-    finished = run_in_a_small_disk(programs, 8, "-t", 2, "-b", 64, "-e", 64, *OUTPUTS)
+    finished = run_in_a_small_disk(programs, 0, "-t", 2, "-b", 64, "-e", 64, *OUTPUTS)
     assert (finished.code, finished.stdout) == (3, "")
     assert "out.json" in finished.sentence()
     assert list(programs.folder.iterdir()) == []
