@@ -9,12 +9,14 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
 #include "values/library_info.hpp"
+#include "values/memory_use.hpp"
 #include "values/phase.hpp"
 #include "verify/data_stream.hpp"
 #include "verify/mismatch.hpp"
@@ -79,15 +81,8 @@ struct DeviceClockState {
   std::optional<double> clock_hz;             // current clock of its processors
   std::optional<double> max_clock_hz;         // highest clock of its processors
   std::vector<std::string> throttle_reasons;  // reasons for a lower clock, such as "power limit"
-};
 
-/// Use of the memory of a rank's device by category, in bytes. Unknown values are empty. Other programs may allocate
-/// and free memory at the same time, so that a value can be negative.
-struct MemoryUse {
-  std::optional<std::int64_t> context_bytes;     // taken by the device's runtime at its start
-  std::optional<std::int64_t> library_bytes;     // taken by joining the communicator
-  std::optional<std::int64_t> buffer_bytes;      // the rank's buffers with their registration
-  std::optional<std::int64_t> collective_bytes;  // taken by the collectives since then
+  static auto members(auto& self) { return std::tie(self.clock_hz, self.max_clock_hz, self.throttle_reasons); }
 };
 
 /// One rank's handle to one communicator, with a send and a receive buffer. All ranks make the same calls in the same

@@ -15,6 +15,8 @@ namespace busbw {
 struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
   std::vector<WrongElement> first_wrong;  // the first of them, at most Mismatches::kKept
+
+  static auto members(auto& self) { return std::tie(self.wrong_elements, self.first_wrong); }
 };
 
 /// A case on one rank.

@@ -2,9 +2,11 @@
 // Measurements of one rank for one placement of one case.
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 
@@ -40,10 +42,15 @@ struct Samples {
   double device_s = 0;
   std::uint64_t device_operations = 0;  // 0: no device time
 
-  /// True if operations run on a device after their calls have returned, so that issue times are of interest.
-  bool on_device = false;
+  /// Clock of the samples. Unless it is the host's, operations run after their calls have returned.
+  SampleClock clock = SampleClock::host;
   std::optional<DeviceClockState> clock_before = {};  // between the warm-up and the first timed operation
   std::optional<DeviceClockState> clock_after = {};   // during the last operations, or just after them
+
+  static auto members(auto& self) {
+    return std::tie(self.iteration_s, self.skipped_iterations, self.first_iteration_s, self.total, self.device_s,
+                    self.device_operations, self.clock, self.clock_before, self.clock_after);
+  }
 };
 
 }  // namespace busbw

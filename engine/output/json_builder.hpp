@@ -84,8 +84,6 @@ class JsonBuilder {
   const std::string& text() const { return text_; }
   /// Empties the text but keeps its memory.
   void clear();
-  /// Makes the next value start with a comma, for text that continues an array with elements in an existing file.
-  void follow_value() { needs_comma_ = true; }
 
  private:
   void open(char bracket);

@@ -18,21 +18,21 @@ std::string memory_text(std::int64_t bytes) {
   return fmt::format("{:.{}f} {}", amount, decimals, units[unit]);
 }
 
-std::string memory_line(const std::vector<RankMemory>& ranks) {
+std::string memory_line(const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return "";
   struct MemoryColumn {
     const char* name;
-    std::optional<std::int64_t> RankMemory::* bytes;  // the member with the figure
+    std::optional<std::int64_t> MemoryUse::* bytes;  // the member with the figure
   };
   // The CUDA context's memory is only in the record, because nccl-tests does not count it.
-  constexpr std::array columns{MemoryColumn{"Initialization", &RankMemory::library_bytes},
-                               MemoryColumn{"User-Allocated", &RankMemory::buffer_bytes},
-                               MemoryColumn{"Collective", &RankMemory::collective_bytes}};
+  constexpr std::array columns{MemoryColumn{"Initialization", &MemoryUse::library_bytes},
+                               MemoryColumn{"User-Allocated", &MemoryUse::buffer_bytes},
+                               MemoryColumn{"Collective", &MemoryUse::collective_bytes}};
   std::string text;
   std::optional<std::int64_t> total_bytes;
   for (const MemoryColumn& column : columns) {
     std::optional<std::int64_t> max_bytes;
-    for (const RankMemory& rank : ranks)
+    for (const MemoryUse& rank : ranks)
       if (const auto& rank_bytes = rank.*column.bytes)
         max_bytes = std::max(max_bytes.value_or(*rank_bytes), *rank_bytes);
     if (max_bytes) total_bytes = total_bytes.value_or(0) + *max_bytes;

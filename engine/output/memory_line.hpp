@@ -14,6 +14,6 @@ std::string memory_text(std::int64_t bytes);
 /// Returns "# GPU memory usage     : Initialization ... | User-Allocated ... | Collective ... | Total  ...". Each
 /// figure is the maximum over ranks, or N/A if no rank knows it; the total is the sum of the known figures. Empty if
 /// the ranks were not queried.
-std::string memory_line(const std::vector<RankMemory>& ranks);
+std::string memory_line(const std::vector<MemoryUse>& ranks);
 
 }  // namespace busbw

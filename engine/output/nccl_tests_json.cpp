@@ -15,6 +15,7 @@ namespace busbw {
 namespace {
 
 constexpr int kFormatVersion = 3;
+constexpr std::size_t kSmallBytes = 256 * 1024;  // some 500 rows
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
 /// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if the backend is not NCCL.
@@ -147,11 +148,13 @@ std::size_t count_iterations(const Row& row, const RunSettings& settings) {
 }  // namespace
 
 // While the ranks start, the document contains only the format's version.
-NcclTestsJson::NcclTestsJson(NewFile file) : document_(std::move(file)) {
+NcclTestsJson::NcclTestsJson(NewFile file) : file_(std::move(file)) {
+  json_.open_object();
+  json_.field("version", kFormatVersion);
   try {
-    document_.start(fmt::format("{{\"version\":{}", kFormatVersion), "}");
+    file_.append(json_.text() + "}");
   } catch (const Error&) {
-    document_.discard();
+    file_.discard();
     throw;
   }
 }
@@ -166,9 +169,6 @@ void NcclTestsJson::begin(const RunInfo& run) {
   busbw_version_ = run.busbw_version;
   backend_ = run.backend;
   settings_ = run.settings;
-  json_.clear();
-  json_.open_object();
-  json_.field("version", kFormatVersion);
   json_.field("start_time", run.start_time);
   json_.values("args", run.args);
   json_.values("env", run.environment, [this](const auto& entry) { json_.value(entry.first + "=" + entry.second); });
@@ -176,21 +176,17 @@ void NcclTestsJson::begin(const RunInfo& run) {
   write_config(json_, run);
   json_.key("results");
   json_.open_array();
-  document_.start(json_.text(), closing_text(nullptr));
+  replace_file(nullptr);
 }
 
 void NcclTestsJson::rows(const CaseRows& rows) {
   if (!begun_) return;
-  for (const Row& row : rows) {
-    json_.clear();
-    if (!std::exchange(first_result_, false)) json_.follow_value();
-    write_result(row, rows.size() > 1);
-    document_.insert(json_.text());
-  }
+  for (const Row& row : rows) write_result(row, rows.size() > 1);
+  if (json_.text().size() >= next_size_) replace_file(nullptr);
 }
 
 void NcclTestsJson::end(const RunEnd& end) {
-  if (begun_) document_.finish(closing_text(&end));
+  if (begun_) replace_file(&end);
 }
 
 void NcclTestsJson::write_result(const Row& row, bool several_groups) {
@@ -234,10 +230,12 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   }
 }
 
-/// Returns the text that closes the list of rows and the document. `end` is null while the run continues: the summary
-/// is then missing, as after a killed nccl-tests run.
-std::string NcclTestsJson::closing_text(const RunEnd* end) const {
-  JsonBuilder json;
+/// Replaces the file by all results so far. `end` is null while the run continues: the summary is then missing, as
+/// after a killed nccl-tests run.
+void NcclTestsJson::replace_file(const RunEnd* end) {
+  const std::size_t size = json_.text().size();
+  next_size_ = size < kSmallBytes ? 0 : size + size / 64;
+  JsonBuilder json = json_;
   json.close_array();
   if (end != nullptr) {
     write_summary(json, *end);
@@ -251,7 +249,7 @@ std::string NcclTestsJson::closing_text(const RunEnd* end) const {
   json.field("end_reason", end != nullptr ? std::optional(end->reason) : std::nullopt);
   json.close_object();
   json.close_object();
-  return json.text();
+  file_.replace_content(json.text());
 }
 
 }  // namespace busbw

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "output/crash_safe_document.hpp"
 #include "output/json_builder.hpp"
 #include "output/new_file.hpp"
 #include "output/sink.hpp"
 
 namespace busbw {
 
-/// Writes one document that is valid on disk at every moment after its creation.
+/// Writes one document that is valid on disk at every moment after its creation, even if the program is killed: a new
+/// file replaces it after every row, or after every 64th of its size if it is large.
 class NcclTestsJson : public Sink {
  public:
   explicit NcclTestsJson(NewFile file);
@@ -21,9 +21,9 @@ class NcclTestsJson : public Sink {
   static std::unique_ptr<NcclTestsJson> open(const std::string& path);
 
   /// Path of the file that was created.
-  const std::string& path() const { return document_.path(); }
+  const std::string& path() const { return file_.path(); }
   /// Removes the file, if start-up failed after its creation.
-  void discard() { document_.discard(); }
+  void discard() { file_.discard(); }
 
   void begin(const RunInfo& run) override;
   void rows(const CaseRows& rows) override;
@@ -32,16 +32,16 @@ class NcclTestsJson : public Sink {
  private:
   void write_result(const Row& row, bool several_groups);
   void write_placement(Placement placement, const std::optional<Measurement>& measurement);
-  std::string closing_text(const RunEnd* end) const;
+  void replace_file(const RunEnd* end);
 
-  CrashSafeDocument document_;
+  NewFile file_;
   bool begun_ = false;
-  bool first_result_ = true;
   std::string busbw_version_;
   std::string backend_;
   RunSettings settings_;
   std::vector<std::string> warnings_;
-  JsonBuilder json_;  // text to insert into the document next
+  JsonBuilder json_;  // the document without its closing brackets
+  std::size_t next_size_ = 0;  // size of `json_` from which the file is replaced again
 };
 
 }  // namespace busbw

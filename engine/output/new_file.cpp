@@ -78,7 +78,7 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept {
 
 void NewFile::append(std::string_view text) {
   if (discarded()) return;
-  if (const int error = write_all(size_bytes_, text); error != 0) {
+  if (const int error = write_all(text); error != 0) {
     // Removes the incomplete line, because readers cannot parse it.
     if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0)
       throw_io_error("write to or shorten", path_, errno);
@@ -87,40 +87,21 @@ void NewFile::append(std::string_view text) {
   size_bytes_ += text.size();
 }
 
-void NewFile::overwrite(std::uint64_t offset, std::string_view text) {
+void NewFile::replace_content(std::string_view text) {
   if (discarded()) return;
-  if (const int error = write_all(offset, text); error != 0) throw_io_error("write to", path_, error);
-}
-
-std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
-  std::string text(size, '\0');
-  std::size_t read_bytes = 0;
-  while (read_bytes < size) {
-    const ssize_t received =
-        ::pread(descriptor_, text.data() + read_bytes, size - read_bytes, static_cast<off_t>(offset + read_bytes));
-    if (received < 0 && errno == EINTR) continue;
-    if (received <= 0) throw_io_error("read back", path_, received < 0 ? errno : EIO);
-    read_bytes += static_cast<std::size_t>(received);
-  }
-  return text;
-}
-
-NewFile NewFile::create_replacement() const {
-  std::string created = path_ + ".new";
-  const int descriptor = open_new_numbered(created);
-  if (descriptor < 0) throw_io_error("create", created, errno);
-  return NewFile(descriptor, created);
-}
-
-void NewFile::replace_with(NewFile replacement) {
-  const std::string path = path_;
-  if (std::rename(replacement.path_.c_str(), path.c_str()) != 0) {
-    const int error = errno;
+  std::string new_path = path_ + ".new";
+  const int descriptor = open_new_numbered(new_path);
+  if (descriptor < 0) throw_io_error("create", new_path, errno);
+  NewFile replacement(descriptor, new_path);
+  try {
+    replacement.append(text);
+    if (std::rename(new_path.c_str(), path_.c_str()) != 0) throw_io_error("replace", path_, errno);
+  } catch (const Error&) {
     replacement.discard();
-    throw_io_error("replace", path, error);
+    throw;
   }
+  replacement.path_ = path_;
   *this = std::move(replacement);
-  path_ = path;
 }
 
 void NewFile::discard() {
@@ -129,8 +110,9 @@ void NewFile::discard() {
   close();
 }
 
-/// Writes all of `text`. Returns 0 or the errno of the failed write.
-int NewFile::write_all(std::uint64_t offset, std::string_view text) {
+/// Writes all of `text` at the end. Returns 0 or the errno of the failed write.
+int NewFile::write_all(std::string_view text) {
+  std::uint64_t offset = size_bytes_;
   while (!text.empty()) {
     const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;

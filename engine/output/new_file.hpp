@@ -22,21 +22,13 @@ class NewFile {
   ~NewFile() { close(); }
 
   const std::string& path() const { return path_; }
-  /// Size of the file in bytes.
-  std::uint64_t size_bytes() const { return size_bytes_; }
 
   /// Appends `text` with one write call, unless the system accepts only a part. Throws EnvironmentError with the path;
   /// the file is then unchanged.
   void append(std::string_view text);
-  /// Overwrites existing bytes. Throws EnvironmentError with the path.
-  void overwrite(std::uint64_t offset, std::string_view text);
-  /// Returns `size` bytes from `offset` on. Throws EnvironmentError with the path.
-  std::string read(std::uint64_t offset, std::size_t size) const;
-
-  /// Creates a second new file in the same folder, for `replace_with`. Throws EnvironmentError.
-  NewFile create_replacement() const;
-  /// Moves `replacement` to this file's path in one atomic step. Throws EnvironmentError; this file is then unchanged.
-  void replace_with(NewFile replacement);
+  /// Replaces the content in one atomic step, by a second file that is moved to this one's path. Throws
+  /// EnvironmentError; the file is then unchanged.
+  void replace_content(std::string_view text);
 
   /// Removes the file, for example if start-up failed after its creation. Later writes are ignored.
   void discard();
@@ -44,7 +36,7 @@ class NewFile {
 
  private:
   NewFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-  int write_all(std::uint64_t offset, std::string_view text);
+  int write_all(std::string_view text);
   void close();
 
   int descriptor_;

@@ -17,6 +17,11 @@ std::string_view stop_reason_text(StopReason reason) {
   return texts[static_cast<std::size_t>(reason)];
 }
 
+std::string_view sample_clock_text(SampleClock clock) {
+  constexpr std::array<std::string_view, 3> texts{"host", "device_events", "gated_device_events"};
+  return texts[static_cast<std::size_t>(clock)];
+}
+
 std::string_view check_state_text(CheckResult::State state) {
   constexpr std::array<std::string_view, 3> texts{"not_checked", "not_applicable", "checked"};
   return texts[static_cast<std::size_t>(state)];
@@ -172,15 +177,16 @@ void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
   });
 }
 
-void write_memory(JsonBuilder& line, const std::vector<RankMemory>& ranks) {
+void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
-  line.values("memory", ranks, [&line](const RankMemory& rank) {
+  int rank = 0;
+  line.values("memory", ranks, [&](const MemoryUse& use) {
     line.open_object();
-    line.field("rank", rank.rank);
-    line.field("context_bytes", rank.context_bytes);
-    line.field("library_bytes", rank.library_bytes);
-    line.field("buffer_bytes", rank.buffer_bytes);
-    line.field("collective_bytes", rank.collective_bytes);
+    line.field("rank", rank++);
+    line.field("context_bytes", use.context_bytes);
+    line.field("library_bytes", use.library_bytes);
+    line.field("buffer_bytes", use.buffer_bytes);
+    line.field("collective_bytes", use.collective_bytes);
     line.close_object();
   });
 }
@@ -214,6 +220,8 @@ void RecordWriter::begin(const RunInfo& run) {
   write_pairs(line_, "environment", run.environment);
   write_pairs(line_, "machine", run.machine);
   write_settings(line_, run.settings);
+  line_.field("rows_planned", run.rows_planned);
+  line_.field("bytes_planned", run.bytes_planned);
   write_ranks(line_, run.ranks);
   line_.values("notes", run.notes);
   finish_line();
@@ -276,6 +284,7 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   write_times(line_, "rank_launch_times_us", measurement.rank_launch_times_s);
   write_times(line_, "rank_arrivals_us", measurement.rank_arrivals_s);
   write_clocks(line_, measurement.rank_clocks);
+  line_.field("sample_clock", sample_clock_text(measurement.sample_clock));
   write_samples(line_, measurement.rank_samples_s);
   line_.values("warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);

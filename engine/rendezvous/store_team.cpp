@@ -111,15 +111,11 @@ Bytes StoreTeam::broadcast(std::span<const std::byte> own_bytes) {
 }
 
 std::unique_ptr<Team> StoreTeam::split(int color) {
-  const std::vector<Bytes> gathered = gather(MessageWriter().add(color).bytes());
-  MessageWriter all_colors;
-  for (const Bytes& member_color : gathered) all_colors.add(MessageReader(member_color).take<int>());
-  const Bytes colors = broadcast(all_colors.bytes());
-  MessageReader reader(colors);
+  const std::vector<int> colors = all_gather_values(*this, color);
   std::vector<int> group_members;
   int index_in_group = 0;
   for (std::size_t member = 0; member < members_.size(); ++member) {
-    if (reader.take<int>() != color) continue;
+    if (colors[member] != color) continue;
     if (static_cast<int>(member) == own_index_) index_in_group = static_cast<int>(group_members.size());
     group_members.push_back(members_[member]);
   }

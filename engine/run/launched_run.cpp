@@ -164,24 +164,19 @@ class LaunchedProcess {
   DataChoice agree_on_memory_and_types(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
     const auto compare_and_decide = [&](const std::vector<Bytes>& messages) {
       std::vector<ProcessInfo> processes;
-      for (const Bytes& message : messages) processes.push_back(ProcessInfo::unpack(message));
+      for (const Bytes& message : messages) processes.push_back(MessageReader(message).take<ProcessInfo>());
       agreement_ = compare_processes(processes, ranks_per_process(options_));
-      MessageWriter writer;
-      writer.add(agreement_.max_bytes).add(agreement_.unsupported.size());
-      for (const Dtype dtype : dtypes_of(agreement_.unsupported)) writer.add(dtype);
-      return writer.bytes();
+      return MessageWriter().add(agreement_.max_bytes).add(dtypes_of(agreement_.unsupported)).bytes();
     };
-    const Bytes decision =
-        job_.agree(describe_process(options_, *backend_, job_, memory, unsupported).packed(), compare_and_decide);
+    const ProcessInfo own = describe_process(options_, *backend_, job_, memory, unsupported);
+    const Bytes decision = job_.agree(MessageWriter().add(own).bytes(), compare_and_decide);
     MessageReader reader(decision);
     memory = limit_plan(std::move(memory), reader.take<std::uint64_t>());
-    std::vector<Dtype> excluded(reader.take<std::size_t>());
-    for (Dtype& dtype : excluded) dtype = reader.take<Dtype>();
-    return exclude_types(options_.data, excluded);
+    return exclude_types(options_.data, reader.take<std::vector<Dtype>>());
   }
 
   RunInfo make_launched_run_info(const RunPlan& plan, const MemoryPlan& memory) const {
-    RunInfo info = make_run_info(options_, plan.settings, *backend_, memory);
+    RunInfo info = make_run_info(options_, plan, *backend_, memory);
     info.machine.emplace_back("launcher", world_.launcher);
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,

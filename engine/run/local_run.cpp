@@ -60,7 +60,7 @@ JobResult run_local(const Options& options) {
 
   LocalJob job(plan.ranks());
   backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
-  RunInfo info = make_run_info(options, plan.settings, *backend, memory);
+  RunInfo info = make_run_info(options, plan, *backend, memory);
   for (const std::string& note : host_backend_notes(options, survey)) info.notes.push_back(note);
   for (const std::string& note : excluded_type_notes(unsupported)) info.notes.push_back(note);
   info.warnings = machine_warnings(options, *backend);

@@ -64,7 +64,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.time_s = combine_ranks(measurement.rank_times_s, rank_average);
   const std::vector<double> launch_s = rank_launch_times_s(report.ranks);
   if (settings.report_cputime) measurement.cpu_time_s = combine_ranks(launch_s, rank_average);
-  if (report.ranks.front().samples.on_device) {
+  measurement.sample_clock = report.ranks.front().samples.clock;
+  if (measurement.sample_clock != SampleClock::host) {
     measurement.rank_launch_times_s = launch_s;
     measurement.launch_time_s = combine_ranks(launch_s, rank_average);
   }

@@ -1,4 +1,4 @@
-// Packs the facts about a process into a message, and compares the facts of all processes.
+// Compares the facts of all processes.
 #include "run/process_agreement.hpp"
 
 #include <fmt/format.h>
@@ -150,55 +150,6 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
 }
 
 }  // namespace
-
-Bytes ProcessInfo::packed() const {
-  MessageWriter writer;
-  writer.add(host)
-      .add(host_identity)
-      .add(arguments)
-      .add(version)
-      .add(backend)
-      .add(library_version)
-      .add(library_path)
-      .add(library_sha256)
-      .add(store_address)
-      .add(max_bytes);
-  writer.add(gpus.size());
-  for (const std::string& gpu : gpus) writer.add(gpu);
-  writer.add(processors.size());
-  for (const int processor : processors) writer.add(processor);
-  writer.add(tuning.size());
-  for (const auto& [name, value] : tuning) writer.add(name).add(value);
-  writer.add(unsupported.size());
-  for (const UnsupportedType& type : unsupported)
-    writer.add(type.dtype).add(type.limitation.reason).add(type.limitation.remedy);
-  return writer.bytes();
-}
-
-ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
-  MessageReader reader(bytes);
-  ProcessInfo info;
-  for (auto field : {&ProcessInfo::host, &ProcessInfo::host_identity, &ProcessInfo::arguments, &ProcessInfo::version,
-                     &ProcessInfo::backend, &ProcessInfo::library_version, &ProcessInfo::library_path,
-                     &ProcessInfo::library_sha256, &ProcessInfo::store_address})
-    info.*field = reader.take_text();
-  info.max_bytes = reader.take<std::uint64_t>();
-  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) info.gpus.push_back(reader.take_text());
-  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining)
-    info.processors.push_back(reader.take<int>());
-  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {
-    std::string name = reader.take_text();
-    info.tuning.emplace_back(std::move(name), reader.take_text());
-  }
-  for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {
-    UnsupportedType type;
-    type.dtype = reader.take<Dtype>();
-    type.limitation.reason = reader.take_text();
-    type.limitation.remedy = reader.take_text();
-    info.unsupported.push_back(std::move(type));
-  }
-  return info;
-}
 
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   require_same(processes, &ProcessInfo::version, "version of busbw", "install the same one on all hosts");

@@ -3,12 +3,11 @@
 // process 0 (LaunchedJob::agree). Incompatible processes, such as two versions of a library, end the job.
 #include <cstdint>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "common/os/provenance.hpp"
 #include "run/unsupported_types.hpp"
-#include "values/message.hpp"
 
 namespace busbw {
 
@@ -29,10 +28,11 @@ struct ProcessInfo {
   NamedValues tuning;  // environment variables that should be equal in all processes
   std::vector<UnsupportedType> unsupported;  // requested types that it does not support
 
-  /// The facts as a message.
-  Bytes packed() const;
-  /// Throws BrokenMessage if `bytes` is not a complete message of `packed`.
-  static ProcessInfo unpack(const Bytes& bytes);
+  static auto members(auto& self) {
+    return std::tie(self.host, self.host_identity, self.arguments, self.version, self.backend, self.library_version,
+                    self.library_path, self.library_sha256, self.store_address, self.gpus, self.processors,
+                    self.max_bytes, self.tuning, self.unsupported);
+  }
 };
 
 /// Settings and facts that hold for all processes together.

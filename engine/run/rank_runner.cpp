@@ -13,60 +13,27 @@
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "measure/checker.hpp"
-#include "measure/rank_messages.hpp"
 #include "measure/sampling/placement_sampling.hpp"
 #include "run/make_row.hpp"
-#include "run/memory_report.hpp"
-#include "values/message.hpp"
 #include "watch/job_runner.hpp"
 
 namespace busbw {
 namespace {
 
-Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceClockState>& clock_state,
-                        int rank) {
-  const bool has_max_clock = clock_state && clock_state->max_clock_hz;
+RankInfo describe_rank(const RunPlan& plan, const Backend& backend, const std::optional<DeviceClockState>& clock_state,
+                       int rank) {
   const int process = rank / plan.ranks_per_process();
   const Device device = backend.device(rank - plan.first_rank);
-  const std::optional<LibraryInfo> library = backend.library();
-  MessageWriter writer;
-  writer.add(plan.split.color(process))
-      .add(process)
-      .add(static_cast<long>(getpid()))
-      .add(host_name())
-      .add(device.index)
-      .add(device.bus_id)
-      .add(device.name)
-      .add(has_max_clock)
-      .add(has_max_clock ? *clock_state->max_clock_hz : 0.0)
-      .add(library.has_value());
-  if (library)
-    writer.add(library->version).add(library->path).add(library->sha256.has_value()).add(library->sha256.value_or(""));
-  return writer.bytes();
-}
-
-RankInfo read_rank_info(const Bytes& bytes, int rank) {
-  MessageReader reader(bytes);
-  RankInfo info;
-  info.rank = rank;
-  info.group = reader.take<int>();
-  info.process = reader.take<int>();
-  info.pid = reader.take<long>();
-  info.host = reader.take_text();
-  info.device = reader.take<int>();
-  info.bus_id = reader.take_text();
-  info.device_name = reader.take_text();
-  const bool has_max_clock = reader.take<bool>();
-  const auto max_clock_hz = reader.take<double>();
-  if (has_max_clock) info.max_clock_hz = max_clock_hz;
-  if (reader.take<bool>()) {
-    LibraryInfo library{reader.take_text(), reader.take_text(), {}};
-    const bool has_hash = reader.take<bool>();
-    std::string hash = reader.take_text();
-    if (has_hash) library.sha256 = std::move(hash);
-    info.library = std::move(library);
-  }
-  return info;
+  return {.rank = rank,
+          .group = plan.split.color(process),
+          .process = process,
+          .pid = getpid(),
+          .host = host_name(),
+          .device = device.index,
+          .bus_id = device.bus_id,
+          .device_name = device.name,
+          .library = backend.library(),
+          .max_clock_hz = clock_state ? clock_state->max_clock_hz : std::nullopt};
 }
 
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
@@ -175,15 +142,15 @@ class RankRun {
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
-      const auto messages = world_.gather(check_result_message(check_result));
+      auto results = gather_values(world_, check_result);
       bool all_correct = true;
-      for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-        reports[rank].check_result = read_check_result(messages[rank]);
-        all_correct = all_correct && reports[rank].check_result.wrong_elements == 0;
+      for (std::size_t rank = 0; rank < results.size(); ++rank) {
+        all_correct = all_correct && results[rank].wrong_elements == 0;
+        reports[rank].check_result = std::move(results[rank]);
       }
       // As in nccl-tests, the first check that fails is the last one, and the row shows its result.
       if (iteration + 1 == plan_.settings.check_iterations) return;
-      if (!broadcast_from_rank0(world_, all_correct)) return;
+      if (!broadcast_value(world_, all_correct)) return;
     }
   }
 
@@ -229,18 +196,13 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.name()));
-  const auto messages = world.gather(rank_info_message(plan, backend, communicator.clock_state(), world.rank()));
-  if (world.rank() == 0) {
-    std::vector<RankInfo> ranks;
-    for (std::size_t rank = 0; rank < messages.size(); ++rank)
-      ranks.push_back(read_rank_info(messages[rank], static_cast<int>(rank)));
-    reporter->begin(ranks, backend.facts());
-  }
+  const auto ranks = gather_values(world, describe_rank(plan, backend, communicator.clock_state(), world.rank()));
+  if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
   RankRun(plan, world, communicator, reporter).run_sweep();
   if (plan.settings.report_memory) {
-    auto memory = gather_memory(world, communicator);
+    auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
     if (world.rank() == 0) reporter->memory(std::move(memory));
   }
 }

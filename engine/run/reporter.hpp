@@ -23,7 +23,7 @@ class Reporter {
   void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
   /// Passes the rows of one case to the sinks and adds them to the totals.
   void rows(const CaseRows& rows);
-  void memory(std::vector<RankMemory> memory) { memory_ = std::move(memory); }
+  void memory(std::vector<MemoryUse> memory) { memory_ = std::move(memory); }
   /// Ends the sinks and returns the exit code. `failure` is the reason for an early end; empty if all cases were
   /// measured. Prints errors of sinks, and the reason for a nonzero exit code of a complete run, on stderr.
   int finish(const std::optional<Failure>& failure);
@@ -40,7 +40,7 @@ class Reporter {
   std::uint64_t wrong_elements_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
   std::uint64_t measurements_ = 0;  // number of summands of the busbw sum
-  std::vector<RankMemory> memory_;  // with -M, else empty
+  std::vector<MemoryUse> memory_;  // with -M, else empty
 };
 
 }  // namespace busbw

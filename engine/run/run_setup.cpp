@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -56,8 +57,7 @@ void require_group_sizes(const Options& options, const Collective& collective) {
       throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", reason));
 }
 
-RunInfo make_run_info(const Options& options, const RunSettings& settings, const Backend& backend,
-                      const MemoryPlan& memory) {
+RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend& backend, const MemoryPlan& memory) {
   const WallTime now = wall_time();
   RunInfo info;
   info.program = options.program;
@@ -74,8 +74,13 @@ RunInfo make_run_info(const Options& options, const RunSettings& settings, const
   info.args = options.args;
   info.environment = tuning_environment(environ);
   info.machine = machine_facts();
-  info.settings = settings;
-  if (settings.max_bytes < options.settings.max_bytes) info.requested_max_bytes = options.settings.max_bytes;
+  info.settings = plan.settings;
+  if (const std::size_t passes = plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {
+    const auto& sizes_bytes = plan.sweep.sizes_bytes;
+    info.rows_planned = passes * sizes_bytes.size();
+    info.bytes_planned = static_cast<double>(passes) * std::accumulate(sizes_bytes.begin(), sizes_bytes.end(), 0.0);
+  }
+  if (plan.settings.max_bytes < options.settings.max_bytes) info.requested_max_bytes = options.settings.max_bytes;
   info.notes = header_notes(options, memory);
   return info;
 }

@@ -22,8 +22,7 @@ double no_progress_limit_s(const Options& options);
 void require_group_sizes(const Options& options, const Collective& collective);
 
 /// Information about the run for the header and the record. The ranks are added later.
-RunInfo make_run_info(const Options& options, const RunSettings& settings, const Backend& backend,
-                      const MemoryPlan& memory);
+RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend& backend, const MemoryPlan& memory);
 
 /// Makes the plan of the job for sizes up to `max_bytes` and the types of `data`; both may be less than requested.
 /// `collective` must outlive the plan.

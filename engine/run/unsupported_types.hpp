@@ -13,6 +13,8 @@ namespace busbw {
 struct UnsupportedType {
   Dtype dtype = Dtype::float32;
   Limitation limitation;  // reason and remedy
+
+  static auto members(auto& self) { return std::tie(self.dtype, self.limitation.reason, self.limitation.remedy); }
 };
 
 /// Types of `-d all` that the backend does not support with the collective. Throws EnvironmentError if the user named a

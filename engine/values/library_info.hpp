@@ -2,6 +2,7 @@
 // Library that a rank measures, as records name it.
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace busbw {
 
@@ -9,6 +10,8 @@ struct LibraryInfo {
   std::string version;  // "2.28.9"
   std::string path;  // of the library file
   std::optional<std::string> sha256;  // of the file, in hexadecimal; none if it could not be read
+
+  static auto members(auto& self) { return std::tie(self.version, self.path, self.sha256); }
 };
 
 }  // namespace busbw

@@ -1,12 +1,16 @@
 #pragma once
 // Encodes plain values as bytes, for messages between processes of one job. All processes run the same program, so
 // values are sent with their layout in memory.
+#include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace busbw {
@@ -18,36 +22,57 @@ struct BrokenMessage : std::runtime_error {
   BrokenMessage() : std::runtime_error("a message is truncated") {}
 };
 
-/// Appends values to bytes.
+/// A struct with `static auto members(auto& self)`, which ties the members to send, so that writer and reader agree.
+template <class Value>
+concept HasMembers = requires(Value& value) { Value::members(value); };
+
+/// A std::string or std::vector.
+template <class Value>
+concept List = requires(Value& value) { value.resize(1), value.data(); };
+
+/// Appends values to bytes: trivially copyable ones, structs with `members`, and lists, optionals and pairs of these.
 class MessageWriter {
  public:
   template <class Value>
-    requires std::is_trivially_copyable_v<Value>
   MessageWriter& add(const Value& value) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), bytes, bytes + sizeof(Value));
+    if constexpr (HasMembers<Value>) {
+      std::apply([this](const auto&... members) { (add(members), ...); }, Value::members(value));
+    } else if constexpr (List<Value>) {
+      add(value.size());
+      if constexpr (std::is_trivially_copyable_v<typename Value::value_type>) {
+        append(value.data(), value.size() * sizeof(value[0]));
+      } else {
+        for (const auto& element : value) add(element);
+      }
+    } else {
+      static_assert(std::is_trivially_copyable_v<Value>);
+      append(&value, sizeof(Value));
+    }
     return *this;
   }
-  MessageWriter& add(const std::string& text) {
-    add(text.size());
-    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-    bytes_.insert(bytes_.end(), bytes, bytes + text.size());
-    return *this;
+  template <class Value>
+  MessageWriter& add(const std::optional<Value>& value) {
+    add(value.has_value());
+    return value ? add(*value) : *this;
   }
+  template <class First, class Second>
+  MessageWriter& add(const std::pair<First, Second>& pair) {
+    return add(pair.first).add(pair.second);
+  }
+  /// Adds bytes as a list.
   MessageWriter& add(std::span<const std::byte> bytes) {
     add(bytes.size());
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  MessageWriter& add(const std::vector<double>& values) {
-    add(values.size());
-    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
-    bytes_.insert(bytes_.end(), bytes, bytes + values.size() * sizeof(double));
+    append(bytes.data(), bytes.size());
     return *this;
   }
   const Bytes& bytes() const { return bytes_; }
 
  private:
+  void append(const void* data, std::size_t size) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), bytes, bytes + size);
+  }
+
   Bytes bytes_;
 };
 
@@ -57,29 +82,41 @@ class MessageReader {
   explicit MessageReader(std::span<const std::byte> bytes) : unread_(bytes) {}
 
   template <class Value>
-    requires std::is_trivially_copyable_v<Value>
   Value take() {
-    Value value;
-    copy_out(&value, sizeof(Value));
+    Value value{};
+    read(value);
     return value;
   }
-  std::string take_text() {
-    std::string text(take_count(1), '\0');
-    copy_out(text.data(), text.size());
-    return text;
-  }
-  Bytes take_bytes() {
-    Bytes bytes(take_count(1));
-    copy_out(bytes.data(), bytes.size());
-    return bytes;
-  }
-  std::vector<double> take_doubles() {
-    std::vector<double> values(take_count(sizeof(double)));
-    copy_out(values.data(), values.size() * sizeof(double));
-    return values;
-  }
+  std::string take_text() { return take<std::string>(); }
+  Bytes take_bytes() { return take<Bytes>(); }
 
  private:
+  template <class Value>
+  void read(Value& value) {
+    if constexpr (HasMembers<Value>) {
+      std::apply([this](auto&... members) { (read(members), ...); }, Value::members(value));
+    } else if constexpr (List<Value>) {
+      using Element = typename Value::value_type;
+      if constexpr (std::is_trivially_copyable_v<Element>) {
+        value.resize(take_count(sizeof(Element)));
+        copy_out(value.data(), value.size() * sizeof(Element));
+      } else {
+        for (auto remaining = take_count(1); remaining > 0; --remaining) value.push_back(take<Element>());
+      }
+    } else {
+      static_assert(std::is_trivially_copyable_v<Value>);
+      copy_out(&value, sizeof(Value));
+    }
+  }
+  template <class Value>
+  void read(std::optional<Value>& value) {
+    if (take<bool>()) value = take<Value>();
+  }
+  template <class First, class Second>
+  void read(std::pair<First, Second>& pair) {
+    read(pair.first);
+    read(pair.second);
+  }
   /// Reads an element count, and checks it against the remaining bytes.
   std::size_t take_count(std::size_t element_bytes) {
     const auto count = take<std::size_t>();

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "common/values/types.hpp"
 #include "values/library_info.hpp"
+#include "values/memory_use.hpp"
 
 namespace busbw {
 
@@ -25,6 +27,11 @@ struct RankInfo {
   std::string device_name;                  // "NVIDIA H200"; the processor's name on the host backend
   std::optional<LibraryInfo> library = {};  // library that this rank measures; none on the host backend
   std::optional<double> max_clock_hz = {};  // maximum clock of the device; none if unknown
+
+  static auto members(auto& self) {
+    return std::tie(self.rank, self.group, self.process, self.pid, self.host, self.device, self.bus_id,
+                    self.device_name, self.library, self.max_clock_hz);
+  }
 };
 
 /// Settings of a run in the header and the record.
@@ -84,6 +91,8 @@ struct RunInfo {
   std::vector<std::string> notes;  // '#' lines of the header, after the settings
   std::vector<std::string> warnings;  // about the whole run, each with a remedy; shown after the notes
   std::optional<std::uint64_t> requested_max_bytes = {};  // -e, if memory reduced settings.max_bytes
+  std::optional<std::uint64_t> rows_planned = {};         // of each group; none with -N 0
+  std::optional<double> bytes_planned = {};               // sum of the sizes of these rows
 };
 
 /// Order statistics of a series of times, in seconds.
@@ -102,6 +111,8 @@ struct WrongElement {
   std::int64_t index = 0;  // element counted from the start of that rank's result; negative before it
   std::string expected;  // value and bits: "3 (0x40400000)"
   std::string got;
+
+  static auto members(auto& self) { return std::tie(self.rank, self.place, self.index, self.expected, self.got); }
 };
 
 /// Result of checking one placement of one row.
@@ -116,6 +127,13 @@ struct CheckResult {
 
 /// Reason that ended the sampling of a placement.
 enum class StopReason { iterations, target_ci, max_time, sample_limit };
+
+/// Clock that timed the samples.
+enum class SampleClock {
+  host,                 // calls return only when their operation is done
+  device_events,        // operations start when they are issued, so the samples include waits for launches
+  gated_device_events,  // all ranks have issued before any operation starts, so the samples exclude launches
+};
 
 /// Clock of a rank's device before and after a measurement. Values that the device does not report are missing.
 struct DeviceClock {
@@ -143,6 +161,7 @@ struct Measurement {
   /// [rank in group]: delay after the first rank; empty without device times or if ranks do not all wait for each other
   std::vector<double> rank_arrivals_s;
   std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty if no device reports a clock
+  SampleClock sample_clock = SampleClock::host;
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // time of each iteration until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes
@@ -173,15 +192,6 @@ struct Row {
 /// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
-/// Memory use of one rank's device in bytes, by purpose. Unknown values are missing. Values may be negative.
-struct RankMemory {
-  int rank = 0;
-  std::optional<std::int64_t> context_bytes;  // the device runtime's context
-  std::optional<std::int64_t> library_bytes;  // joining the communicator
-  std::optional<std::int64_t> buffer_bytes;  // buffers and their registration
-  std::optional<std::int64_t> collective_bytes;  // the collectives
-};
-
 /// Outcome of a run.
 struct RunEnd {
   int exit_code = 0;
@@ -196,7 +206,7 @@ struct RunEnd {
   bool output_failed = false;  // an output could not be completed, so the exit code is not 0
   std::optional<double> average_busbw_bytes_per_s;  // none without rows
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
-  std::vector<RankMemory> memory;  // of all ranks, with -M
+  std::vector<MemoryUse> memory;  // [rank], with -M
 };
 
 }  // namespace busbw

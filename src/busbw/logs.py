@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.records import StatsRecord, WrongElement
+from busbw.records import SampleClock, StatsRecord, WrongElement
 
 Placement = Literal["out_of_place", "in_place", "unstated"]
 """`unstated`: the log does not state the placement. This is usual in published tables."""
@@ -42,9 +42,21 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Statistics over iterations that nccl-tests prints with -I: min_us, max_us, p99_us, cv_percent."""
     samples_us: tuple[tuple[float, ...], ...] = ()
     """Time per rank and iteration. Empty if the log has no samples."""
+    sample_clock: SampleClock | None = None
+    """Clock of the samples. None if the log does not state it."""
     arrivals_us: tuple[float, ...] = ()
     """Start of each rank of the group, relative to the rank that started first. Empty if unknown."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def samples_include_launches(self) -> bool:
+        """True if the samples include launch time, as `time_us` does.
+
+        False if that is unknown: without `sample_clock`, samples next to a device time may or may not include it.
+        """
+        if self.sample_clock is None:
+            return self.device_time_us is None
+        return self.sample_clock != "gated_device_events"
 
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):

@@ -15,8 +15,11 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 """Version of the record schema (rules in schema/README.md). engine/output/record_writer.hpp has the same value."""
+
+
+SampleClock = Literal["host", "device_events", "gated_device_events"]
 
 
 class RecordsError(BusbwError):
@@ -172,6 +175,10 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
     environment: Annotated[dict[str, str], Meta(description="Environment variables from an allow-list.")]
     machine: Annotated[dict[str, str], Meta(description="Facts about rank 0's machine: 'cpu_model', 'kernel', ...")]
     settings: SettingsRecord
+    rows_planned: Annotated[
+        int | None, Meta(description="Rows of each group, all passes included; null without limit (-N 0).")
+    ] = None
+    bytes_planned: Annotated[float | None, Meta(description="Sum of the requested sizes of these rows.")] = None
     ranks: Annotated[list[RankRecord], Meta(description="All ranks, by rank.")]
     notes: Annotated[list[str], Meta(description="Sentences that the table's header shows.")]
 
@@ -241,6 +248,13 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         list[ClockRecord],
         Meta(description="Clock of the device, per rank of the group. Empty if unknown for all."),
     ] = msgspec.field(default_factory=list)
+    sample_clock: Annotated[
+        SampleClock | None,
+        Meta(
+            description="Clock of `samples_us`: the host's, or events on the device. Gated: all ranks issue before any "
+            "operation starts, so the samples exclude launches. Null before schema 1.4."
+        ),
+    ] = None
     samples_us: Annotated[
         list[list[float]],
         Meta(description="Time per operation for each rank of the group and each iteration, to the nanosecond."),

@@ -46,6 +46,8 @@ inline RunInfo made_up_run() {
   run.settings.max_bytes = 1048576;
   run.settings.step_bytes = 1048576;
   run.settings.step_factor = 2;
+  run.rows_planned = 18;
+  run.bytes_planned = 2097144;
   run.ranks = made_up_ranks(1, 4);
   return run;
 }

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from polling import HANG_GUARD_S, wait_until
 
 from busbw.collectives import COLLECTIVES
+from busbw.records import Record
 
 REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
 ROOTED = ["broadcast", "reduce", "gather", "scatter"]
@@ -184,10 +186,24 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_records(path: Path, killed: bool = False) -> list[dict[str, Any]]:
-    """The whole lines of a record. Only a killed run may leave half a line behind the last of them."""
+    """The whole lines of a record. Only a killed run may leave half a line behind the last of them.
+
+    Each line has exactly the fields of its Python type, from which the schema is generated.
+    """
     *lines, rest = path.read_text().split("\n")
     assert killed or not rest
-    return [json.loads(line) for line in lines]
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        assert _names_in(msgspec.to_builtins(msgspec.convert(record, Record))) == _names_in(record)
+    return records
+
+
+def _names_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _names_in(content) for name, content in value.items()}
+    if isinstance(value, list | tuple):
+        return [_names_in(element) for element in value if isinstance(element, dict)]
+    return None
 
 
 def of_kind(records: Iterable[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

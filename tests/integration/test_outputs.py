@@ -45,6 +45,9 @@ def test_records_follow_their_schema(programs: Programs, arguments: list[object]
     assert (end["reason"], end["exit_code"], end["message"]) == ("completed", 0, None)
     shown = rows_by_blanks(finished.stdout)
     assert end["rows"] == len(shown)
+    assert header["rows_planned"] * len({rank["group"] for rank in header["ranks"]}) == len(shown)
+    sizes = {(row["cycle"], row["dtype"], row["root"], row["requested_bytes"]) for row in rows}
+    assert header["bytes_planned"] == sum(requested_bytes for *_, requested_bytes in sizes)
 
     settings = header["settings"]
     for row in rows:
@@ -193,7 +196,7 @@ def test_a_full_disk_ends_the_run(programs: Programs, ranks: list[object]) -> No
 
 
 def test_a_disk_that_was_full_before_leaves_nothing(programs: Programs) -> None:
-    finished = run_in_a_small_disk(programs, 8, "-t", 2, "-b", 64, "-e", 64, *OUTPUTS)
+    finished = run_in_a_small_disk(programs, 0, "-t", 2, "-b", 64, "-e", 64, *OUTPUTS)
     assert (finished.code, finished.stdout) == (3, "")
     assert "out.json" in finished.sentence()
     assert list(programs.folder.iterdir()) == []

@@ -24,7 +24,7 @@ std::size_t sampled_launches(const IterationRunner& runner) {
 }
 
 void DeviceEventStrategy::sample(Samples& batch) {
-  batch.on_device = true;
+  batch.clock = SampleClock::device_events;
   if (runner_.uses_graphs()) runner_.batch_graph_with_timestamps(timestamps_);
   const ClockQuery query = select_clock_query();
   const std::size_t launches = sampled_launches(runner_);

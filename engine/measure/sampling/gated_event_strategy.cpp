@@ -18,7 +18,7 @@ constexpr std::size_t kMaxGatedGroups = 8;
 void GatedEventStrategy::sample(Samples& batch) {
   Gate* const gate = usable_gate();
   if (!gate || !fits_timestamps(*gate)) return sample_without_gate(batch);
-  batch.on_device = true;
+  batch.clock = SampleClock::gated_device_events;
   if (runner_.uses_graphs())
     sample_graphs(*gate, batch);
   else

@@ -7,7 +7,6 @@
 
 #include "measure/clock.hpp"
 #include "measure/combine_ranks.hpp"
-#include "measure/rank_messages.hpp"
 #include "measure/sampling/stopping_rule.hpp"
 #include "measure/sampling/strategy_selection.hpp"
 
@@ -21,7 +20,7 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 
 /// Appends a batch. The binding names every field, so that a new field does not compile until it is appended.
 void append(const Samples& batch, Samples& all) {
-  const auto& [iteration_s, skipped_iterations, first_iteration_s, total, device_s, device_operations, on_device,
+  const auto& [iteration_s, skipped_iterations, first_iteration_s, total, device_s, device_operations, clock,
                clock_before, clock_after] = batch;
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
   all.skipped_iterations += skipped_iterations;
@@ -29,15 +28,15 @@ void append(const Samples& batch, Samples& all) {
   all.total += total;
   all.device_s += device_s;
   all.device_operations += device_operations;
-  all.on_device = all.on_device || on_device;
+  if (clock != SampleClock::host) all.clock = clock;
   if (clock_before) all.clock_before = clock_before;
   if (clock_after) all.clock_after = clock_after;
 }
 
 /// Sends this rank's new samples to rank 0, which appends those of all ranks to `reports_of_all`.
 void gather_samples(Team& world, const Samples& own, std::vector<RankReport>& reports_of_all) {
-  const auto all = world.gather(samples_message(own));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
+  const std::vector<Samples> all = gather_values(world, own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) append(all[rank], reports_of_all[rank].samples);
 }
 
 /// Runs one batch.
@@ -51,7 +50,7 @@ Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOv
 
 /// Returns rank 0's decision on every rank.
 VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_s) {
-  return broadcast_from_rank0(runner.world(), visible_overhead(runner, iteration_s));
+  return broadcast_value(runner.world(), visible_overhead(runner, iteration_s));
 }
 
 /// Decides on rank 0 for all ranks when there are enough samples.
@@ -66,7 +65,7 @@ class StopDecision {
     if (is_one_batch_enough) return StopReason::iterations;
     std::optional<StopReason> reason;
     if (world.rank() == 0) reason = decide_on_rank0(reports_of_all);
-    return broadcast_from_rank0(world, reason);
+    return broadcast_value(world, reason);
   }
 
  private:

@@ -38,4 +38,25 @@ class Team {
   virtual IssuedOperations& issued() = 0;
 };
 
+/// Returns every member's value in rank order at member 0. Empty at other members.
+template <class Value>
+std::vector<Value> gather_values(Team& team, const Value& own_value) {
+  std::vector<Value> values;
+  for (const Bytes& bytes : team.gather(MessageWriter().add(own_value).bytes()))
+    values.push_back(MessageReader(bytes).take<Value>());
+  return values;
+}
+
+/// Returns member 0's value at every member.
+template <class Value>
+Value broadcast_value(Team& team, const Value& value) {
+  return MessageReader(team.broadcast(MessageWriter().add(value).bytes())).template take<Value>();
+}
+
+/// Returns every member's value in rank order at every member.
+template <class Value>
+std::vector<Value> all_gather_values(Team& team, const Value& own_value) {
+  return broadcast_value(team, gather_values(team, own_value));
+}
+
 }  // namespace busbw

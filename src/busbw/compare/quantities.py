@@ -20,12 +20,11 @@ def have_device_times(figures: Iterable[Figure]) -> bool:
 def program_time(figures: Iterable[Figure]) -> TimeQuantity:
     """Selects the field that holds the program time, for the figures of both sides.
 
-    It is `median_us`, the median over iterations, if all figures have samples and none has a device time.
-    Otherwise it is `time_us`: samples next to a device time may exclude launch time (docs/measuring.md).
+    It is `median_us`, the median over iterations, if all figures have samples that include launch time
+    (docs/measuring.md). Otherwise it is `time_us`.
     """
-    figures = list(figures)
-    all_sampled = all(figure.samples_us and figure.samples_us[0] for figure in figures)
-    return "median_us" if all_sampled and not any(figure.device_time_us for figure in figures) else "time_us"
+    are_sampled = (figure.samples_us and figure.samples_us[0] and figure.samples_include_launches for figure in figures)
+    return "median_us" if all(are_sampled) else "time_us"
 
 
 def value_of(figure: Figure, quantity: TimeQuantity) -> float | None:

@@ -226,7 +226,8 @@ def _find_evidence(comparison: _TimeComparison, alpha: float) -> _Evidence:
     if evidence is None and quantity != "time_us":  # samples do not describe `time_us`, see `program_time`
         evidence = _evidence_from_iterations(comparison, quantity, alpha)
     if evidence is None:
-        quantities = (quantity,) if have_device_times(comparison.figures) else _PRINTED_QUANTITIES
+        is_stated = quantity != "median_us" and have_device_times(comparison.figures)
+        quantities = (quantity,) if is_stated else _PRINTED_QUANTITIES
         evidence = _evidence_from_means(comparison.a, comparison.b, quantities)
     return evidence
 

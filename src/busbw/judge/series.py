@@ -19,10 +19,6 @@ _MAX_CONTRADICTION = 0.03
 _ROUNDING_GBPS = 0.006
 """Maximum difference that rounding to two decimals explains."""
 
-_MAX_GATED_US = 300.0
-"""Operations with a shorter device time are sampled behind a gate: all ranks issue before any operation starts
-(docs/measuring.md, "What is timed"). Their samples exclude launch time."""
-
 
 class SeriesPoint(Struct, kw_only=True, frozen=True):
     """One size in one placement, over all passes. `time_us` is the median over the passes."""
@@ -178,8 +174,7 @@ def _make_point(table: Table, size_bytes: int, placement: Placement, figures: li
     busbws_gbps = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
     is_single_pass = len(figures) == 1
     has_stats = any(figure.stats for _, figure in figures)
-    # Statistics of samples that include launch time, as `time_us` does.
-    stats_with_launching = [figure.stats for _, figure in figures if figure.stats and not _has_device_samples(figure)]
+    stats_with_launching = [figure.stats for _, figure in figures if figure.stats and figure.samples_include_launches]
     median_intervals_us = [stats.median_ci95_us for stats in stats_with_launching if stats.median_ci95_us]
     # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
     interval_us = None
@@ -202,11 +197,6 @@ def _make_point(table: Table, size_bytes: int, placement: Placement, figures: li
         interval_us=interval_us,
         spread=max(spreads) if spreads else None,
     )
-
-
-def _has_device_samples(figure: Figure) -> bool:
-    """True if the samples are device times, which exclude launch time."""
-    return figure.device_time_us is not None and figure.device_time_us < _MAX_GATED_US
 
 
 def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:

@@ -191,6 +191,7 @@ def _make_figure(row: records.RowRecord) -> Figure:
         first_wrong=tuple(row.check.first_wrong),
         stats=row.stats,
         samples_us=tuple(map(tuple, row.samples_us)),
+        sample_clock=row.sample_clock,
         arrivals_us=tuple(row.rank_arrivals_us),
         warnings=tuple(row.warnings),
     )

@@ -1,7 +1,7 @@
 """Live view of a running measurement: the engine's output, and below it a line of progress.
 
 The line is drawn only if its text has changed: after each finished row, and otherwise once a second. So drawing takes
-little CPU time from the measurement. A pass covers all sizes of one configuration.
+little CPU time from the measurement.
 """
 
 import sys
@@ -19,71 +19,49 @@ from rich.live import Live
 from rich.text import Text
 
 from busbw.logs import PLACEMENT_WORDS
-from busbw.records import HeaderRecord, Record, RowRecord, SettingsRecord
+from busbw.records import HeaderRecord, Record, RowRecord
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import size_text
 
-_MIN_SIZES = 3
-"""Minimum number of finished sizes for an estimate of the remaining time."""
-_LATEST_SIZES = 3
-"""Number of finished sizes, counted from the last, from which the time per byte is estimated."""
+_MIN_ROWS = 3
+"""Minimum number of finished rows for an estimate of the remaining time."""
+_SLOPE_ROWS = 3
+"""Number of finished rows, the largest ones, from which the time per byte is estimated."""
 _LARGE_RATIO = 4
 """If the mean remaining size exceeds the largest finished one by this factor, the time per byte must be known."""
 _NOTICEABLE_S = 0.05
 """The time per byte counts as known only if the time has grown by at least this much, and has at least doubled."""
 
 
-def position_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
-    """Returns the position of a size in the sweep, from 1, and the number of sizes."""
-    sizes = sizes_of(settings)
-    position = sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes)
-    return position, len(sizes)
+def seconds_left(rows: int, size_sum: float, spent: Sequence[tuple[int, float]]) -> float | None:
+    """Estimates the time of the remaining rows. None if too little is known.
 
+    The model of the time of a row, with warm-up and check, is a line: a fixed time plus a time per byte. The line goes
+    through the fastest row. Its slope is the steepest one from there to any of the last three of the largest rows. So
+    the estimate is too long rather than too short while bandwidth still grows.
 
-def sizes_of(settings: SettingsRecord) -> Sequence[int]:
-    """Returns the sizes of the sweep in its order. Fixed steps give a range, because they can be millions."""
-    if settings.sizes_bytes:
-        return settings.sizes_bytes
-    if settings.step_bytes:
-        return range(settings.min_bytes, settings.max_bytes + 1, settings.step_bytes)
-    sizes = [settings.min_bytes]
-    while settings.step_factor and settings.step_factor > 1 and sizes[-1] * settings.step_factor <= settings.max_bytes:
-        sizes.append(sizes[-1] * settings.step_factor)
-    return sizes
-
-
-def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -> float | None:
-    """Estimates the remaining time of this pass over the sizes. None if too little is known.
-
-    The model of the time of a size, with warm-up and check, is a line: a fixed time plus a time per byte. The line goes
-    through the fastest size. Its slope is the steepest one from there to any of the last three sizes. So the estimate
-    is too long rather than too short while bandwidth still grows.
-
-    An estimate needs three finished sizes. If much larger sizes follow, the time of the last three must also have grown
-    noticeably over that of the fastest size.
+    An estimate needs three finished rows. If much larger rows follow, the time of the last three must also have grown
+    noticeably over that of the fastest row.
 
     Args:
-        settings: Settings of the run.
-        spent: Bytes of each finished size, and the seconds that it took, in order.
+        rows: Number of remaining rows.
+        size_sum: Sum of their sizes in bytes.
+        spent: Bytes of each finished row, and the seconds that it took, in order.
     """
-    remaining = sizes_of(settings)[len(spent) :]
-    if not remaining:
+    if rows <= 0:
         return 0.0
-    if len(spent) < _MIN_SIZES:
+    if len(spent) < _MIN_ROWS:
         return None
     fastest_bytes, fastest_s = min(spent, key=itemgetter(1))
-    larger = [(size, took_s) for size, took_s in spent[-_LATEST_SIZES:] if size > fastest_bytes]
-    if isinstance(remaining, range):  # may have millions of sizes
-        remaining_bytes = (remaining[0] + remaining[-1]) * len(remaining) / 2
-    else:
-        remaining_bytes = sum(remaining)
-    are_much_larger = remaining_bytes / len(remaining) > _LARGE_RATIO * max(size for size, _ in spent)
+    largest = sorted(spent, key=itemgetter(0))[-_SLOPE_ROWS:]
+    larger = [(size, took_s) for size, took_s in largest if size > fastest_bytes]
+    are_much_larger = size_sum / rows > _LARGE_RATIO * largest[-1][0]
     growth_s = max((took_s - fastest_s for _, took_s in larger), default=0)
     if are_much_larger and growth_s < max(fastest_s, _NOTICEABLE_S):
         return None
     per_byte_s = max(((took_s - fastest_s) / (size - fastest_bytes) for size, took_s in larger), default=0)
     fixed_s = max(fastest_s - per_byte_s * fastest_bytes, 0)
-    return fixed_s * len(remaining) + per_byte_s * remaining_bytes
+    return fixed_s * rows + per_byte_s * size_sum
 
 
 def duration_text(seconds: float) -> str:
@@ -105,11 +83,10 @@ class Progress:
         self._record_path = record_path
         self._record_offset = 0
         self._incomplete_line = b""  # beginning of a record line that the engine is still writing
-        self._settings: SettingsRecord | None = None
+        self._header: HeaderRecord | None = None
         self._last_row: RowRecord | None = None
-        self._configuration: tuple[object, ...] = ()
-        self._ends_s: dict[int, float] = {}
-        """End of each size of the current pass, in seconds since the start of the display."""
+        self._ends: dict[tuple[object, ...], tuple[int, float]] = {}
+        """Size of each finished row, and its end in seconds since the start of the display."""
         self._shown_text = ""
         self._status = ""
         self._start_s = monotonic()
@@ -158,32 +135,31 @@ class Progress:
         elapsed = f"{monotonic() - self._start_s:.0f} s"
         if self._status:
             return f"{self._status}, {elapsed}"
-        if self._settings is None:
+        if self._header is None:
             return f"starting, {elapsed}"
         if self._last_row is None:
-            return f"measuring the first size, {elapsed}"
+            return f"measuring the first row, {elapsed}"
         row = self._last_row
-        position, total = position_in_sweep(self._settings, row.requested_bytes)
+        total_text = f" of {self._header.rows_planned}" if self._header.rows_planned else ""
         case = " ".join(filter(None, [row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
-        done = f"done: {size_text(row.requested_bytes)} {case}, size {position} of {total}"
-        return f"{done}, {elapsed}{self._remaining_text()}"
+        done = f"done: {size_text(row.requested_bytes)} {case}, row {len(self._ends)}{total_text}"
+        return f"{done}, {elapsed}{self._remaining_text(self._header)}"
 
-    def _remaining_text(self) -> str:
-        """Text of the remaining time of this pass. Empty if there is no estimate.
-
-        Further passes are not included: the record does not state how many types, operators and roots follow.
-        """
-        assert self._settings is not None
-        ends = list(self._ends_s.items())
-        spent = [(size, end_s - previous_s) for (_, previous_s), (size, end_s) in pairwise(ends)]
-        if self._settings.run_cycles == 0:
+    def _remaining_text(self, header: HeaderRecord) -> str:
+        """Text of the remaining time. Empty if there is no estimate."""
+        if header.settings.run_cycles == 0:
             return ", runs until interrupted"
-        # The first size includes the start-up, so the time of the second size replaces its time.
-        seconds = seconds_left(self._settings, [spent[0], *spent]) if spent else None
+        ends = list(self._ends.values())
+        spent = [(size, end_s - previous_s) for (_, previous_s), (size, end_s) in pairwise(ends)]
+        if not spent or header.rows_planned is None or header.bytes_planned is None:
+            return ""
+        rows, size_sum = header.rows_planned - len(ends), header.bytes_planned - sum(size for size, _ in ends)
+        # The first row includes the start-up, so the time of the second row replaces its time.
+        seconds = seconds_left(rows, size_sum, [spent[0], *spent])
         if not seconds:
             return ""
         since_last_s = monotonic() - self._start_s - ends[-1][1]
-        return f", {duration_text(max(seconds - since_last_s, 0))} left of this pass"
+        return f", {duration_text(max(seconds - since_last_s, 0))} left"
 
     def _read_record(self) -> None:
         """Reads the lines that the engine has written since the last call."""
@@ -198,13 +174,11 @@ class Progress:
         for line in lines:
             new_record = msgspec.json.decode(line, type=Record)
             if isinstance(new_record, HeaderRecord):
-                self._settings = new_record.settings
+                self._header = new_record
             elif isinstance(new_record, RowRecord):
                 self._add_row(new_record)
 
     def _add_row(self, row: RowRecord) -> None:
         self._last_row = row
-        configuration = (row.cycle, row.dtype, row.redop, row.root)
-        if configuration != self._configuration:
-            self._configuration, self._ends_s = configuration, {}
-        self._ends_s[row.requested_bytes] = monotonic() - self._start_s  # the second placement overwrites the first
+        key = (row.cycle, row.dtype, row.redop, row.root, row.requested_bytes)  # of both placements and all groups
+        self._ends[key] = (row.requested_bytes, monotonic() - self._start_s)

@@ -18,9 +18,9 @@ TEST_CASE("memory_text: binary units and about three digits, as nccl-tests print
 }
 
 TEST_CASE("memory_line: the largest of all ranks, and their sum") {
-  const std::vector<RankMemory> ranks{
-      {.rank = 0, .context_bytes = 5, .library_bytes = 1 << 20, .buffer_bytes = 64 << 20, .collective_bytes = 0},
-      {.rank = 1, .context_bytes = {}, .library_bytes = 2 << 20, .buffer_bytes = 64 << 20, .collective_bytes = -1024}};
+  const std::vector<MemoryUse> ranks{
+      {.context_bytes = 5, .library_bytes = 1 << 20, .buffer_bytes = 64 << 20, .collective_bytes = 0},
+      {.context_bytes = {}, .library_bytes = 2 << 20, .buffer_bytes = 64 << 20, .collective_bytes = -1024}};
   CHECK(memory_line(ranks) ==
         "# GPU memory usage     : Initialization 2.00 MB | User-Allocated 64.0 MB | Collective 0.00 B | Total  66.0 "
         "MB\n");
@@ -28,9 +28,9 @@ TEST_CASE("memory_line: the largest of all ranks, and their sum") {
 
 TEST_CASE("memory_line: unknown figures are N/A, and empty without -M") {
   CHECK(memory_line({}).empty());
-  CHECK(memory_line({RankMemory{}}) ==
+  CHECK(memory_line({MemoryUse{}}) ==
         "# GPU memory usage     : Initialization N/A | User-Allocated N/A | Collective N/A | Total  N/A\n");
-  RankMemory one;
+  MemoryUse one;
   one.buffer_bytes = 1024;
   CHECK(memory_line({one}) ==
         "# GPU memory usage     : Initialization N/A | User-Allocated 1.00 KB | Collective N/A | Total  1.00 KB\n");

@@ -1,7 +1,10 @@
 #include "output/nccl_tests_json.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -176,4 +179,45 @@ TEST_CASE("a file that cannot grow still holds a complete document with the rows
     CHECK_THROWS_WITH_AS(sink->rows({too_long}), doctest::Contains(sink->path().c_str()), EnvironmentError);
   }
   CHECK(json::parse(read_file(sink->path())).at("results").size() == 1);
+}
+
+TEST_CASE("a large document is replaced after every 64th of its size, and is complete at the end") {
+  const TemporaryFolder folder;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->begin(made_up_run());
+  const auto rows_in_file = [&] { return json::parse(read_file(sink->path())).at("results").size(); };
+  std::size_t written = 0, replacements = 0;
+  for (std::size_t rows = 1; rows <= 1000; ++rows) {
+    sink->rows({made_up_row(rows)});
+    const std::size_t now = rows % 10 == 0 ? rows_in_file() : written;
+    replacements += now != written;
+    written = now;
+    REQUIRE(written + 9 + rows / 64 >= rows);
+  }
+  CHECK(replacements > 50);
+  sink->end(made_up_end(1000));
+  CHECK(rows_in_file() == 1000);
+}
+
+TEST_CASE("a program killed at any moment leaves a complete document") {
+  for (int round = 0; round < 100; ++round) {
+    const TemporaryFolder folder;
+    const auto sink = NcclTestsJson::open(folder.file("out.json"));
+    sink->begin(made_up_run());
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      try {
+        for (;;) sink->rows({made_up_row(8)});
+      } catch (const Error&) {
+        ::_exit(1);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(500 + round * 37 % 2500));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK(json::accept(read_file(sink->path())));
+  }
 }

@@ -355,7 +355,7 @@ TEST_CASE("output that cannot be written for another reason is an environment er
 TEST_CASE("-M: the GPU memory line stands where nccl-tests has it, and only with -M") {
   RunEnd end = made_up_end(0);
   CHECK(whole_table(made_up_run(), {}, end).find("GPU memory") == std::string::npos);
-  end.memory = {{.rank = 0, .context_bytes = {}, .library_bytes = 1024, .buffer_bytes = 2048, .collective_bytes = 0}};
+  end.memory = {{.context_bytes = {}, .library_bytes = 1024, .buffer_bytes = 2048, .collective_bytes = 0}};
   CHECK(whole_table(made_up_run(), {}, end)
             .ends_with("# Collective test concluded: all_reduce_perf\n"
                        "# GPU memory usage     : Initialization 1.00 KB | User-Allocated 2.00 KB | Collective 0.00 B | "

@@ -45,6 +45,7 @@ void write_everything(RecordWriter& sink) {
   Row whole = made_up_row(8);
   whole.out_of_place->statistics.median_ci95_s = {15e-6, 17.5e-6};
   whole.out_of_place->stopped_by = StopReason::target_ci;
+  whole.out_of_place->sample_clock = SampleClock::gated_device_events;
   whole.out_of_place->warnings = {"the times scatter by 31 %; pin the ranks to cores"};
   whole.in_place->cpu_time_s.reset();
   whole.in_place->check.wrong_elements = 5;
@@ -75,8 +76,7 @@ void write_everything(RecordWriter& sink) {
   end.message = "5 wrong elements in 1 of 3 rows; see the lines above";
   end.out_of_bounds = 1;
   end.min_busbw_bytes_per_s = 1e9;
-  end.memory = {
-      {.rank = 0, .context_bytes = {}, .library_bytes = 367001600, .buffer_bytes = 2097152, .collective_bytes = -1024}};
+  end.memory = {{.context_bytes = {}, .library_bytes = 367001600, .buffer_bytes = 2097152, .collective_bytes = -1024}};
   sink.end(end);
 }
 

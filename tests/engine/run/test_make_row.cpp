@@ -46,7 +46,7 @@ PlacementReport on_devices(std::uint64_t operations = 2) {
   PlacementReport made = report(operations);
   for (std::size_t i = 0; i < made.ranks.size(); ++i) {
     Samples& samples = made.ranks[i].samples;
-    samples.on_device = true;
+    samples.clock = SampleClock::gated_device_events;
     samples.first_iteration_s = samples.iteration_s.front();
     samples.device_s = i < 2 ? 0.002 : 0.003;
     samples.device_operations = 10;
@@ -103,6 +103,7 @@ TEST_CASE("make_row: a device has three named times, each combined by -a, and pe
   const Measurement measurement = *scene.out_of_place(on_devices()).out_of_place;
   CHECK(measurement.time_s == doctest::Approx(0.0015));
   CHECK(measurement.device_time_s == doctest::Approx(0.00025));
+  CHECK(measurement.sample_clock == SampleClock::gated_device_events);
   CHECK(measurement.launch_time_s == doctest::Approx(0.00075));
   CHECK_FALSE(measurement.cpu_time_s);
   CHECK(measurement.rank_times_s == std::vector<double>{0.0005, 0.001, 0.0015, 0.003});
@@ -130,6 +131,7 @@ TEST_CASE("make_row: no late rank if ranks do not all wait for each other") {
 TEST_CASE("make_row: one time if a call returns only after its operation") {
   const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
   CHECK_FALSE(measurement.device_time_s);
+  CHECK(measurement.sample_clock == SampleClock::host);
   CHECK_FALSE(measurement.launch_time_s);
   CHECK(measurement.rank_device_times_s.empty());
   CHECK(measurement.rank_launch_times_s.empty());

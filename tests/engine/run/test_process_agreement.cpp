@@ -37,8 +37,8 @@ TEST_CASE("process agreement: facts survive encoding, and truncated ones are err
   ProcessInfo there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
   there.processors = {0, 63};
   there.unsupported = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
-  const Bytes packed = there.packed();
-  const ProcessInfo back = ProcessInfo::unpack(packed);
+  const Bytes packed = MessageWriter().add(there).bytes();
+  const ProcessInfo back = MessageReader(packed).take<ProcessInfo>();
   CHECK(back.host == there.host);
   CHECK(back.arguments == there.arguments);
   CHECK(back.version == there.version);
@@ -56,8 +56,7 @@ TEST_CASE("process agreement: facts survive encoding, and truncated ones are err
   CHECK(back.unsupported[0].limitation.reason == "too old");
   CHECK(back.unsupported[0].limitation.remedy == "take a new one");
   for (std::size_t length = 0; length < packed.size(); ++length)
-    CHECK_THROWS_AS(ProcessInfo::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
-                    BrokenMessage);
+    CHECK_THROWS_AS(MessageReader(std::span(packed).first(length)).take<ProcessInfo>(), BrokenMessage);
 }
 
 TEST_CASE(

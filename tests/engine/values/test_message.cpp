@@ -18,7 +18,7 @@ TEST_CASE("message: values, texts and lists are read as written, in order") {
   CHECK(reader.take<int>() == 7);
   CHECK(reader.take_text() == text);
   CHECK(reader.take<std::uint64_t>() == std::uint64_t{1} << 60);
-  CHECK(reader.take_doubles() == numbers);
+  CHECK(reader.take<std::vector<double>>() == numbers);
   CHECK(reader.take<char>() == 'x');
 }
 
@@ -26,7 +26,7 @@ TEST_CASE("message: empty texts and lists are values too") {
   const Bytes bytes = MessageWriter().add(std::string()).add(std::vector<double>()).add(1).bytes();
   MessageReader reader(bytes);
   CHECK(reader.take_text().empty());
-  CHECK(reader.take_doubles().empty());
+  CHECK(reader.take<std::vector<double>>().empty());
   CHECK(reader.take<int>() == 1);
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("message: long lists") {
   std::vector<double> numbers(100'000);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i);
   const Bytes bytes = MessageWriter().add(numbers).bytes();
-  CHECK(MessageReader(bytes).take_doubles() == numbers);
+  CHECK(MessageReader(bytes).take<std::vector<double>>() == numbers);
 }
 
 TEST_CASE("message: truncated bytes are an error at every position") {
@@ -53,7 +53,7 @@ TEST_CASE("message: truncated bytes are an error at every position") {
           MessageReader reader(cut);
           reader.take<int>();
           reader.take_text();
-          reader.take_doubles();
+          reader.take<std::vector<double>>();
         }(),
         BrokenMessage);
   }
@@ -65,6 +65,6 @@ TEST_CASE("message: an impossible length is an error, without allocating memory"
     bytes.resize(bytes.size() + 8);
     CHECK_THROWS_AS(MessageReader(bytes).take_text(), BrokenMessage);
     CHECK_THROWS_AS(MessageReader(bytes).take_bytes(), BrokenMessage);
-    CHECK_THROWS_AS(MessageReader(bytes).take_doubles(), BrokenMessage);
+    CHECK_THROWS_AS(MessageReader(bytes).take<std::vector<double>>(), BrokenMessage);
   }
 }

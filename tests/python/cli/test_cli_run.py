@@ -305,7 +305,7 @@ def on_a_terminal(arguments: list[str], *, interrupt_at: str = "") -> tuple[int,
 def test_on_a_terminal_there_is_progress_a_picture_and_the_whole_table(here: Path) -> None:
     code, shown = on_a_terminal(["run", "all_reduce", "--ranks", "2", *SMALL])
     assert code == 0, shown
-    assert "size 10 of 10" in shown
+    assert "row 10 of 10" in shown
     assert "# Collective test concluded: all_reduce_perf" in shown
     assert shown.count(" float     sum ") == 10
     assert "busbw (GB/s) over size" in shown

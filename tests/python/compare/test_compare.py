@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants
+from busbw.compare.quantities import program_time
+from busbw.compare.result import TimeQuantity
 from busbw.compare.text import render, summary
 from busbw.errors import UsageError
 from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
 from busbw.readers import read
-from busbw.records import WrongElement
+from busbw.records import SampleClock, WrongElement
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]
@@ -358,6 +360,16 @@ def test_a_slower_device_shows_in_the_device_time_though_launching_hides_it() ->
     comparison = compare_logs(on_device(100, [10, 12, 14, 20], 1), on_device(100, [20, 24, 28, 40], 2))
     found = {(each.compared, each.verdict.value) for each in comparison.results}
     assert found == {("device_time_us", "SLOWER"), ("time_us", "UNCLEAR")}
+
+
+@pytest.mark.parametrize(
+    ("clock", "compared"), [("gated_device_events", "time_us"), (None, "time_us"), ("device_events", "median_us")]
+)
+def test_samples_are_compared_if_they_are_known_to_include_launch_time(
+    clock: SampleClock | None, compared: TimeQuantity
+) -> None:
+    figure = Figure(time_us=12.0, device_time_us=10.0, samples_us=((11.0, 12.0),), sample_clock=clock)
+    assert program_time([figure]) == compared
 
 
 def test_device_samples_are_not_compared_with_those_of_another_program() -> None:

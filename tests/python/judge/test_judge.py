@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from busbw.judge import EXIT_OF, ReferenceSelection, Verdict, judge, worst
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
-from busbw.records import StatsRecord
+from busbw.records import SampleClock, StatsRecord
 from busbw.reference import find as find_reference
 from busbw.system import Nics
 from busbw.system import find as find_system
@@ -280,13 +280,20 @@ def test_an_interval_wholly_beyond_the_range_is_slow() -> None:
     assert only(judge(log(rows))).grade == "SLOW"
 
 
-def launched(launch_us: float) -> Log:
+def launched(launch_us: float, clock: SampleClock | None = "gated_device_events") -> Log:
     """A record of our own on GPUs: samples and intervals of what operations take on the device, time with launching."""
     rows = []
     for size, device_us in GOOD_H200_X4.items():
         _, figures = noisy(size, device_us, (0.99 * device_us, 1.01 * device_us))
         stats = figures["out_of_place"].stats
-        one = figure(size, max(launch_us, device_us), stats=stats, device_time_us=device_us, launch_time_us=launch_us)
+        one = figure(
+            size,
+            max(launch_us, device_us),
+            stats=stats,
+            device_time_us=device_us,
+            launch_time_us=launch_us,
+            sample_clock=clock,
+        )
         rows.append((size, {"out_of_place": one}))
     return log(rows)  # type: ignore[arg-type]
 
@@ -299,6 +306,14 @@ def test_samples_of_a_gpu_exclude_launch_time(launch_us: float, grade: str) -> N
     assert found.grade == grade
     assert grades(found)["plateau"] == "GOOD"
     assert only(judge(launched(launch_us), selection=ReferenceSelection(name="good", log=launched(12)))).grade == grade
+
+
+@pytest.mark.parametrize(
+    ("clock", "grade"), [("gated_device_events", "SLOW"), (None, "SLOW"), ("device_events", "GOOD")]
+)
+def test_samples_count_only_if_they_are_known_to_include_launch_time(clock: SampleClock | None, grade: str) -> None:
+    good = ReferenceSelection(name="good", log=launched(12, clock))
+    assert only(judge(launched(40, clock), selection=good)).grade == grade
 
 
 def test_placements_that_disagree_are_unsure() -> None:

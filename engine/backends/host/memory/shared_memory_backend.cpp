@@ -5,7 +5,6 @@
 
 #include "backends/host/host_hardware.hpp"
 #include "backends/host/memory/shared_memory_communicator.hpp"
-#include "backends/host/team_gather.hpp"
 
 namespace busbw {
 
@@ -34,8 +33,8 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
 
 std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
   if (!workspace_) throw std::logic_error("SharedMemoryBackend::connect: call reserve first");
-  return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(),
-                                                    cache_bytes_, faults_);
+  return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, all_gather_values(group, world.rank()),
+                                                    group.rank(), cache_bytes_, faults_);
 }
 
 }  // namespace busbw

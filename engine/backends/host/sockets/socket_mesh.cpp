@@ -9,7 +9,6 @@
 #include "backends/host/sockets/socket_acceptor.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_connector.hpp"
-#include "backends/host/team_gather.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 
@@ -31,7 +30,7 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
       rank_(group.rank()),
       connections_(static_cast<std::size_t>(group.size())) {
   const PeerInfo own_info{world_rank, host_name(), loopback_namespace_id(), own_interfaces_};
-  for (const Bytes& encoded : all_gather_bytes(group, own_info.encoded()))
+  for (const Bytes& encoded : all_gather_values(group, own_info.encoded()))
     members_.push_back(decode_peer_info(encoded));
 
   const auto check_abort = [&] {
@@ -39,7 +38,7 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   };
   std::optional<SocketAcceptor> acceptor(
       std::in_place, rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
-  const auto listeners = all_gather_bytes(group, MessageWriter().add(acceptor->port()).add(acceptor->token()).bytes());
+  const auto listeners = all_gather_values(group, std::pair<int, std::string>(acceptor->port(), acceptor->token()));
   // A rank first accepts all lower ranks, so every rank that a lower one connects to is accepting.
   const auto lower_ranks = std::span(connections_).first(static_cast<std::size_t>(rank_));
   while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
@@ -50,12 +49,11 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   acceptor.reset();
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
-    MessageReader listener(listeners[index]);
-    const int port = listener.take<int>();
+    const auto& [port, token] = listeners[index];
     auto addresses =
         candidate_addresses(members_[index].interfaces, own_interfaces_, members_[index].same_host(own_info));
     for (Endpoint& address : addresses) address = endpoint_of(address.host(), port);
-    ConnectResult connected = connect_to_rank(addresses, listener.take_text(), rank_, check_abort);
+    ConnectResult connected = connect_to_rank(addresses, token, rank_, check_abort);
     if (!connected.socket.is_open())
       throw EnvironmentError(
           fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "

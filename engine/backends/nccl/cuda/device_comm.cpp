@@ -10,7 +10,6 @@
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/kernels/device_api_kernels.hpp"
 #include "common/support/error.hpp"
-#include "values/message.hpp"
 
 namespace busbw {
 namespace {
@@ -22,11 +21,9 @@ std::string flag_text(const DeviceKernelInfo& kernel) {
 /// Returns on every rank the first nonempty `own_error` in rank order. All ranks then fail together, so that none fails
 /// while others still use NCCL.
 std::string share_first_error(Team& group, const std::string& own_error) {
-  const auto messages = group.gather(MessageWriter().add(own_error).bytes());
-  std::string first_error;
-  for (const Bytes& message : messages)
-    if (first_error.empty()) first_error = MessageReader(message).take_text();
-  return MessageReader(group.broadcast(MessageWriter().add(first_error).bytes())).take_text();
+  for (const std::string& error : all_gather_values(group, own_error))
+    if (!error.empty()) return error;
+  return "";
 }
 
 ncclDevCommRequirements make_requirements(const DeviceKernelInfo& kernel, int ctas) {

@@ -58,11 +58,8 @@ bool launches_block() {
 
 /// Returns true on all ranks if `is_true` is true on any rank. All ranks must call it.
 bool is_true_on_any_rank(Team& world, bool is_true) {
-  bool is_any_true = false;
-  for (const Bytes& message : world.gather(MessageWriter().add(is_true).bytes()))
-    is_any_true |= MessageReader(message).take<bool>();
-  const Bytes shared = world.broadcast(MessageWriter().add(is_any_true).bytes());
-  return MessageReader(shared).take<bool>();
+  const std::vector<bool> answers = gather_values(world, is_true);
+  return broadcast_value(world, std::ranges::find(answers, true) != answers.end());
 }
 
 class NcclBackend final : public Backend {

@@ -152,7 +152,7 @@ TEST_CASE("sampling: -G with timestamps gives one sample per iteration and launc
   CHECK(scene.device.count("stamp 0") == 1);
   CHECK(scene.device.count("stamp 3") == 1);
   CHECK(scene.samples.iteration_s == std::vector<double>(12, 0.5));
-  CHECK(scene.samples.on_device);
+  CHECK(scene.samples.clock == SampleClock::gated_device_events);
   CHECK(scene.samples.total.operations == 0);
   CHECK(scene.samples.device_operations == 0);
 }
@@ -253,7 +253,7 @@ TEST_CASE("sampling: gated iterations with timestamps do not exceed the gate's c
 TEST_CASE("sampling: timestamps between longer iterations give samples and device time, but no total") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
   scene.sample_with_events(TotalTime::separate);
-  CHECK(scene.samples.on_device);
+  CHECK(scene.samples.clock == SampleClock::device_events);
   CHECK(scene.samples.iteration_s == std::vector<double>{30.0, 5.0, 5.0});
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.device_s == 20.0);  // without the first iteration, which waited
@@ -282,6 +282,7 @@ TEST_CASE("sampling: iterations too short to hide launches have no device time w
   Scene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
   scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
+  CHECK(scene.samples.clock == SampleClock::device_events);
   CHECK(scene.samples.device_operations == 0);
   CHECK(scene.samples.total.operations == 0);
 }

@@ -8,7 +8,6 @@
 
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_connector.hpp"
-#include "backends/host/team_gather.hpp"
 #include "common/support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"
@@ -26,14 +25,8 @@ using Listener = std::pair<int, std::string>;
 /// is a port at which nothing listens.
 std::vector<Listener> exchange_listeners(Team& team, int world_rank,
                                          const std::string& loopback_namespace = loopback_namespace_id()) {
-  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
-  std::vector<Listener> listeners;
-  for (const Bytes& encoded : all_gather_bytes(team, MessageWriter().add(free_port()).add(std::string()).bytes())) {
-    MessageReader reader(encoded);
-    const int port = reader.take<int>();
-    listeners.emplace_back(port, reader.take_text());
-  }
-  return listeners;
+  all_gather_values(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
+  return all_gather_values(team, Listener(free_port(), std::string()));
 }
 
 }  // namespace
