@@ -93,8 +93,7 @@ struct MemoryUse {
 /// One rank's handle to one communicator, with a send and a receive buffer. All ranks make the same calls in the same
 /// order (operations, timestamps, captures, gate closings, `synchronize`), because one rank's thread may issue for
 /// others. Operations run in order. `synchronize` returns when all issued operations have finished. Counts are in
-/// elements and have the meaning of NCCL's API. Buffers may be in place as NCCL defines it. Faults of --fault: see
-/// faults.hpp.
+/// elements and have the meaning of NCCL's API. Buffers may be in place as NCCL defines it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -122,10 +121,6 @@ class Communicator {
   /// Operations between these two calls may start together, if the library supports it (ncclGroupStart).
   virtual void begin_group() {}
   virtual void end_group() {}
-  /// Operations between these two calls compute one `result` in several steps, in which later operations send data that
-  /// earlier ones received. Faults of --fault change only the complete result.
-  virtual void begin_multi_step() {}
-  virtual void end_multi_step(std::span<std::byte> /*result*/, Dtype) {}
   /// Returns when all operations so far are issued to the device. They need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
@@ -153,7 +148,7 @@ class Communicator {
   virtual void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches&) = 0;
 
-  /// Notes that the rank enters a phase, so that faults of --fault can take effect.
+  /// Notes that the rank enters a phase, which errors name.
   virtual void enter(Phase) {}
 };
 
@@ -191,8 +186,6 @@ class Backend {
   /// Reserves two buffers of `buffer_bytes` for each of `ranks` ranks of this process and its forks. Call once, before
   /// processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
-  /// Notes that the rank enters a phase before it has a communicator, so that faults of --fault can take effect.
-  virtual void enter(Phase, int /*world_rank*/) {}
   /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job;
   /// a rank's number in it is its world rank.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;

@@ -255,6 +255,9 @@ void read_ranks(const FlagValues& flags, int launched_processes, Options& option
   if (options.data.root && *options.data.root >= options.smallest_group())
     throw UsageError(fmt::format("-r {} (--root): allowed: a rank from 0 to {}, or all", *options.data.root,
                                  options.smallest_group() - 1));
+  if (options.fault && options.fault->rank >= ranks)
+    throw UsageError(
+        fmt::format("--fault with rank={}: no such rank; use a rank from 0 to {}", options.fault->rank, ranks - 1));
 }
 
 /// True if the path ends in .json, in any case.
@@ -271,7 +274,7 @@ void read_outputs_and_backend(const FlagValues& flags, Options& options) {
   if (flags.has("--records") && options.records_path.empty()) throw flags.invalid_value("--records", "a path");
   if (!options.json_path.empty() && options.json_path == options.records_path)
     throw UsageError(fmt::format("-J {0} and --records {0} name the same file; name two files", options.json_path));
-  if (flags.has("--fault")) options.faults = {flags.text("--fault", "")};
+  if (flags.has("--fault")) options.fault = parse_fault(flags.text("--fault", ""));
   options.backend = flags.text("--backend", "auto");
   if (options.backend != "host" && options.backend != "nccl" && options.backend != "auto")
     throw flags.invalid_value("--backend", "host, nccl or auto");

@@ -9,6 +9,7 @@
 
 #include "collectives/collective_settings.hpp"
 #include "common/os/environment.hpp"
+#include "options/fault.hpp"
 #include "options/sweep.hpp"
 #include "values/run_result.hpp"
 #include "values/split.hpp"
@@ -34,7 +35,7 @@ struct Options {
   bool null_stream = false;              // -y
   std::string host_error;                // why the host backend cannot run this command line; empty if it can
   std::string nccl_error;                // why the NCCL backend cannot run it; empty if it can
-  std::vector<std::string> faults;
+  std::optional<Fault> fault = {};       // --fault
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   CollectiveSettings collective_settings;

@@ -53,7 +53,7 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   const int first_rank = world.rank * ranks;
   if (runs_on_host(options, survey)) {
     require_host_backend_supports(options, survey);
-    return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
+    return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()));
   }
   const NcclBackendConfig config{
       .ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)};

@@ -23,7 +23,7 @@ std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& s
   if (runs_on_host(options, survey)) {
     require_host_backend_supports(options, survey);
     return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
-                                                 std::string(version()), parse_faults(options.faults));
+                                                 std::string(version()));
   }
   const NcclBackendConfig config{
       .ranks = options.ranks(), .first_device = options.first_device.value_or(0), .forks = will_fork(options)};

@@ -17,6 +17,7 @@
 #include "measure/sampling/placement_sampling.hpp"
 #include "run/make_row.hpp"
 #include "run/memory_report.hpp"
+#include "run/rank_faults.hpp"
 #include "values/message.hpp"
 
 namespace busbw {
@@ -68,6 +69,11 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
   return info;
 }
 
+/// Fault of --fault, if it names this rank.
+std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
+  return plan.fault && plan.fault->rank == world.rank() ? plan.fault : std::nullopt;
+}
+
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
@@ -76,7 +82,10 @@ class RankRun {
         world_(world),
         communicator_(communicator),
         callbacks_(callbacks),
-        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {
+        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())),
+        fault_(fault_of(plan, world)) {
+    if (fault_ && fault_->kind == Fault::Kind::delay)
+      delayed_collective_ = make_delayed_collective(plan.collective, fault_->delay_us);
     for (const auto& [color, members] : groups_)
       ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
   }
@@ -95,6 +104,7 @@ class RankRun {
 
  private:
   bool makes_rows() const { return world_.rank() == 0; }
+  const Collective& collective() const { return delayed_collective_ ? *delayed_collective_ : plan_.collective; }
 
   void enter(Phase phase) {
     world_.enter(phase);
@@ -128,7 +138,7 @@ class RankRun {
     for (const Placement placement : plan_.placements) {
       reports_by_placement[placement].resize(makes_rows() ? world_.size() : 0);
       stopped_by[placement] = sample_placement(world_, communicator_,
-                                               {plan_.collective, buffers, configuration.dtype, configuration.redop,
+                                               {collective(), buffers, configuration.dtype, configuration.redop,
                                                 configuration.root, placement, ranks_of_largest_group_},
                                                plan_.settings, reports_by_placement[placement]);
       check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
@@ -171,6 +181,7 @@ class RankRun {
       world_.barrier();
       world_.issued().next(buffers.region_bytes());
       run_operation(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
@@ -190,7 +201,7 @@ class RankRun {
   void run_operation(const CollectiveCall& call) {
     const bool captures = plan_.settings.graph_launches > 0;
     if (captures) communicator_.begin_capture();
-    plan_.collective.run(communicator_, call);
+    collective().run(communicator_, call);
     std::unique_ptr<OperationGraph> graph;
     if (captures) graph = communicator_.end_capture();
     if (graph) graph->issue();
@@ -202,6 +213,8 @@ class RankRun {
   Communicator& communicator_;
   const RunCallbacks& callbacks_;
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
+  const std::optional<Fault> fault_;
+  std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
   std::uint64_t check_count_ = 0;                      // seed of the last check, the same on all ranks
@@ -217,7 +230,6 @@ struct GroupMembership {
 void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks,
                   GroupMembership& membership) {
   world.enter(Phase::rendezvous);
-  backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
 
   world.enter(Phase::initialisation);
@@ -248,9 +260,11 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunC
 }  // namespace
 
 void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
+  std::unique_ptr<Team> faulty_world;
   GroupMembership membership;
   try {
-    join_and_run(plan, backend, world, callbacks, membership);
+    if (const auto fault = fault_of(plan, world)) faulty_world = make_faulty_team(world, *fault);
+    join_and_run(plan, backend, faulty_world ? *faulty_world : world, callbacks, membership);
   } catch (...) {
     if (callbacks.failed) callbacks.failed(world.rank());
     throw;

@@ -90,6 +90,7 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
     sweep.sizes_bytes = sizes_between(settings.min_bytes, max_bytes, settings.step_factor, settings.step_bytes);
   }
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
+  plan.fault = options.fault;
   if (options.out_of_place) plan.placements.push_back(Placement::out_of_place);
   if (options.in_place) plan.placements.push_back(Placement::in_place);
   return plan;
@@ -144,7 +145,6 @@ std::unique_ptr<Backend> make_nccl_backend_for(const Options& options, const Gpu
   config.library = options.nccl_library;
   config.null_stream = options.null_stream;
   config.gpus_per_thread = options.settings.gpus_per_thread;
-  config.faults = parse_faults(options.faults);
   config.flags = make_nccl_options(options);
   return make_nccl_backend(config, survey);
 }

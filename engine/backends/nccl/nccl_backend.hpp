@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/faults.hpp"
 #include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
@@ -45,7 +44,6 @@ struct NcclBackendConfig {
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: one thread issues the operations of this many consecutive ranks
-  Faults faults = {};        // --fault
   NcclOptions flags = {};    // flags that change how NCCL is used
 };
 

@@ -38,7 +38,7 @@ TEST_CASE("options: flags that require a GPU are errors on the host, with name a
 }
 
 TEST_CASE("options: the NCCL backend supports GPU flags and faults") {
-  for (const char* line : {"-G 4 -I 1", "--fault flip:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
+  for (const char* line : {"-G 4 -I 1", "--fault overrun:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
                            "-R 1", "-R 2", "-x 0", "-M 1", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
     CHECK(options_of(line).nccl_error.empty());
 }

@@ -112,7 +112,7 @@ TEST_CASE("run_rank: -c 0 checks nothing, and -c 3 stops at the first failed che
   const RunSeen unchecked = run_well(setup);
   CHECK(unchecked.row().out_of_place->check.state == CheckResult::State::not_checked);
   CHECK(unchecked.row().in_place->check.state == CheckResult::State::not_checked);
-  setup.faults = {"flip:rank=1,index=7,bit=3"};
+  setup.fault = "flip:rank=1,index=7,bit=3";
   CHECK(run_well(setup).row().out_of_place->check.wrong_elements == 0);
   setup.settings.check_iterations = 3;
   CHECK(run_well(setup).row().out_of_place->check.wrong_elements == 1);
@@ -245,7 +245,7 @@ TEST_CASE("run_rank: a failure is reported before the rank leaves its communicat
                {Placement::in_place},
                {},
                64};
-  SharedMemoryBackend backend(1, 1, "0", {});
+  SharedMemoryBackend backend(1, 1, "0");
   backend.reserve(1, buffer_bytes(plan.max_bytes, 0));
   LocalJob job(1);
   std::vector<std::string> told;

@@ -9,15 +9,12 @@
 
 namespace busbw {
 
-SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version, Faults faults)
+SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version)
     : processes_(processes),
       ranks_(processes * threads_per_process),
       version_(std::move(version)),
-      faults_(std::move(faults)),
       cpu_name_(busbw::cpu_name()),
-      cache_bytes_(last_cache_bytes()) {
-  require_existing_ranks(faults_, ranks_);
-}
+      cache_bytes_(last_cache_bytes()) {}
 
 Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
 
@@ -35,7 +32,7 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
 std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
   if (!workspace_) throw std::logic_error("SharedMemoryBackend::connect: call reserve first");
   return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(),
-                                                    cache_bytes_, faults_);
+                                                    cache_bytes_);
 }
 
 }  // namespace busbw

@@ -45,14 +45,6 @@ TEST_CASE("SocketBackend: reserve comes once, before connect, for the ranks of t
   CHECK(backend.connect(*teams[0], *teams[0])->send_buffer().size() == 100);
 }
 
-TEST_CASE("SocketBackend: a fault of a rank that does not exist is refused") {
-  SocketBackend backend(0, 1, "0", {parse_fault("overrun:rank=1")});
-  backend.reserve(1, 100);
-  const auto teams = ThreadTeam::make(1);
-  check_names(sentence_of<UsageError>([&] { backend.connect(*teams[0], *teams[0]); }),
-              {"--fault with rank=1", "0 to 0"});
-}
-
 TEST_CASE("SocketBackend: interfaces are chosen by BUSBW_SOCKET_IFNAME") {
   setenv("BUSBW_SOCKET_IFNAME", "nowhere", 1);
   const auto sentence = sentence_of<UsageError>([] { SocketBackend(0, 1, "0"); });
