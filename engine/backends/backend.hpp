@@ -14,6 +14,7 @@
 
 #include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
+#include "values/backend_traits.hpp"
 #include "values/library_info.hpp"
 #include "values/phase.hpp"
 #include "verify/data_stream.hpp"
@@ -157,7 +158,7 @@ class Communicator {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string name() const = 0;  // "host", "nccl"
+  virtual const BackendTraits& traits() const = 0;
   /// Version of the measured library; the program's own on the host backend.
   virtual std::string version() const = 0;
   /// The library that runs the collectives, or nothing if the backend has no separate library file. May take some

@@ -240,7 +240,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, const RunC
   communicator.enter(Phase::initialisation);
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
-                                 plan.settings.graph_launches, backend.name()));
+                                 plan.settings.graph_launches, backend.traits().name));
   const auto messages = world.gather(rank_info_message(plan, backend, communicator.clock_state(), world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;

@@ -12,6 +12,11 @@
 
 namespace busbw {
 
+inline constexpr BackendTraits kNcclTraits{.name = "nccl",
+                                           .memory = BackendTraits::Memory::gpu,
+                                           .clock = BackendTraits::Clock::device_events,
+                                           .names_library = true};
+
 /// A GPU, numbered as CUDA numbers it in this process.
 struct Gpu {
   std::string name;                         // "NVIDIA H200"

@@ -11,7 +11,7 @@
 
 #include "backends/host/memory/shared_memory_backend.hpp"
 #include "collectives/registry.hpp"
-#include "support_files.hpp"
+#include "output/golden.hpp"
 #include "support_ranks.hpp"
 
 using namespace busbw;

@@ -6,6 +6,7 @@
 #include "backends/host/host_hardware.hpp"
 #include "backends/host/memory/shared_memory_communicator.hpp"
 #include "backends/host/team_gather.hpp"
+#include "common/os/processors.hpp"
 
 namespace busbw {
 
@@ -21,6 +22,11 @@ Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "
 std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
 std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
+
+std::vector<std::string> SharedMemoryBackend::warnings() const {
+  const auto warning = oversubscription_warning(ranks_, static_cast<int>(allowed_processors().size()));
+  return warning ? std::vector{*warning} : std::vector<std::string>{};
+}
 
 void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (workspace_) throw std::logic_error("SharedMemoryBackend::reserve: called twice");

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_traits.hpp"
 #include "backends/host/memory/workspace.hpp"
 
 namespace busbw {
@@ -14,11 +15,13 @@ class SharedMemoryBackend final : public Backend {
   /// `version` is the program's own version.
   SharedMemoryBackend(int processes, int threads_per_process, std::string version);
 
-  std::string name() const override { return "host"; }
+  const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
   Device device(int local_rank) const override;
   std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int ranks) const override;
+  /// Warns about fewer processors than ranks.
+  std::vector<std::string> warnings() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
   /// Each rank can have one communicator at a time. `world` and this backend must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_traits.hpp"
 #include "backends/host/rank_buffers.hpp"
 #include "common/os/network.hpp"
 
@@ -20,7 +21,7 @@ class SocketBackend final : public Backend {
   /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it.
   SocketBackend(int first_rank, int ranks, std::string version);
 
-  std::string name() const override { return "host"; }
+  const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
   Device device(int index) const override;
   std::size_t available_bytes(int ranks) const override;

@@ -90,7 +90,7 @@ class NcclBackend final : public Backend {
       launch_groups_.push_back(std::make_unique<LaunchGroup>(config_.gpus_per_thread));
   }
 
-  std::string name() const override { return "nccl"; }
+  const BackendTraits& traits() const override { return kNcclTraits; }
   std::string version() const override { return std::to_string(library_.version); }
   std::optional<LibraryInfo> library() const override {
     return LibraryInfo{nccl_version_text(library_.version), library_.path, library_hash_.get()};

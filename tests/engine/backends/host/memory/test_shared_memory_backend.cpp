@@ -14,7 +14,7 @@ using namespace busbw;
 
 TEST_CASE("SharedMemoryBackend: name, version, device and sizes") {
   const SharedMemoryBackend backend(1, 2, "1.2.3");
-  CHECK(backend.name() == "host");
+  CHECK(backend.traits().name == "host");
   CHECK(backend.version() == "1.2.3");
   CHECK(backend.device(1).index == 1);
   CHECK(backend.device(1).bus_id == "cpu");

@@ -25,7 +25,7 @@ constexpr std::size_t kMany = 50'000;  // elements: a whole buffer
 
 TEST_CASE("SocketBackend: name, version, device and facts") {
   const SocketBackend backend(4, 2, "1.2.3");
-  CHECK(backend.name() == "host");
+  CHECK(backend.traits().name == "host");
   CHECK(backend.version() == "1.2.3");
   CHECK(backend.device(1).index == 1);
   CHECK(backend.device(1).bus_id == "cpu");
