@@ -175,8 +175,6 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.placement = flags.text("--placement", "both");
   if (settings.placement != "both" && settings.placement != "in" && settings.placement != "out")
     throw flags.invalid_value("--placement", "in, out or both");
-  options.out_of_place = settings.placement != "in";
-  options.in_place = settings.placement != "out";
 }
 
 /// Reads a variable as a number from 0 to `maximum`. `allowed` completes "allowed: ..." in the error.

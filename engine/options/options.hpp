@@ -25,8 +25,6 @@ struct Options {
   FlagValues flags{{}};  // as typed, for messages
   RunSettings settings;
   DataChoice data;
-  bool out_of_place = true;
-  bool in_place = true;
   bool has_timeout = false;              // -T is present; 0 then means no limit, as in nccl-tests
   std::string json_path;                 // -J; empty if absent
   std::string records_path;              // --records; empty if absent, "-" for standard output

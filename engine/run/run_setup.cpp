@@ -1,4 +1,4 @@
-// Steps before the ranks start: settings become a plan, backend options, header, sinks and callbacks.
+// Steps before the ranks start: options become a plan, header, sinks and callbacks.
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
@@ -77,8 +77,8 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   }
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
   plan.fault = options.fault;
-  if (options.out_of_place) plan.placements.push_back(Placement::out_of_place);
-  if (options.in_place) plan.placements.push_back(Placement::in_place);
+  if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
+  if (settings.placement != "out") plan.placements.push_back(Placement::in_place);
   return plan;
 }
 

@@ -51,7 +51,7 @@ const std::vector<FlagEffect>& effects() {
       {"-S", "--report_timestamps", "1", [](const Options& o) { return o.settings.report_timestamps; }},
       {"-J", "--output_file", "/tmp/out.json", [](const Options& o) { return o.json_path == "/tmp/out.json"; }},
       {"", "--records", "/tmp/out.jsonl", [](const Options& o) { return o.records_path == "/tmp/out.jsonl"; }},
-      {"", "--placement", "in", [](const Options& o) { return o.in_place && !o.out_of_place; }},
+      {"", "--placement", "in", [](const Options& o) { return o.settings.placement == "in"; }},
       {"", "--target-ci", "1%", [](const Options& o) { return o.settings.target_ci == doctest::Approx(0.01); }},
       {"", "--report-times", "1", [](const Options& o) { return o.settings.report_times; }},
       {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
@@ -124,8 +124,6 @@ TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
   CHECK(options.data.dtypes == std::vector{Dtype::float32});
   CHECK(options.data.redops == std::vector{Redop::sum});
   CHECK(options.data.root == 0);
-  CHECK(options.in_place);
-  CHECK(options.out_of_place);
   CHECK(options.json_path.empty());
   CHECK(options.records_path.empty());
   CHECK(options.notes.empty());
@@ -244,9 +242,7 @@ TEST_CASE("options: a list of sizes sets the range, and excludes the flags of a 
 }
 
 TEST_CASE("options: placements") {
-  CHECK(options_of("--placement both").in_place);
-  CHECK(options_of("--placement both").out_of_place);
-  CHECK_FALSE(options_of("--placement out").in_place);
+  CHECK(options_of("--placement out").settings.placement == "out");
   check_names(refusal_of("--placement inside"), {"--placement", "inside", "in, out or both"});
 }
 
