@@ -15,6 +15,7 @@
 
 #include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
+#include "values/backend_traits.hpp"
 #include "values/library_info.hpp"
 #include "values/memory_use.hpp"
 #include "values/phase.hpp"
@@ -88,8 +89,7 @@ struct DeviceClockState {
 /// One rank's handle to one communicator, with a send and a receive buffer. All ranks make the same calls in the same
 /// order (operations, timestamps, captures, gate closings, `synchronize`), because one rank's thread may issue for
 /// others. Operations run in order. `synchronize` returns when all issued operations have finished. Counts are in
-/// elements and have the meaning of NCCL's API. Buffers may be in place as NCCL defines it. Faults of --fault: see
-/// faults.hpp.
+/// elements and have the meaning of NCCL's API. Buffers may be in place as NCCL defines it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -117,10 +117,6 @@ class Communicator {
   /// Operations between these two calls may start together, if the library supports it (ncclGroupStart).
   virtual void begin_group() {}
   virtual void end_group() {}
-  /// Operations between these two calls compute one `result` in several steps, in which later operations send data that
-  /// earlier ones received. Faults of --fault change only the complete result.
-  virtual void begin_multi_step() {}
-  virtual void end_multi_step(std::span<std::byte> /*result*/, Dtype) {}
   /// Returns when all operations so far are issued to the device. They need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
@@ -148,7 +144,7 @@ class Communicator {
   virtual void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches&) = 0;
 
-  /// Notes that the rank enters a phase, so that faults of --fault can take effect.
+  /// Notes that the rank enters a phase, which errors name.
   virtual void enter(Phase) {}
 };
 
@@ -157,7 +153,7 @@ class Communicator {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string name() const = 0;  // "host", "nccl"
+  virtual const BackendTraits& traits() const = 0;
   /// Version of the measured library; the program's own on the host backend.
   virtual std::string version() const = 0;
   /// The library that runs the collectives, or nothing if the backend has no separate library file. May take some
@@ -186,8 +182,6 @@ class Backend {
   /// Reserves two buffers of `buffer_bytes` for each of `ranks` ranks of this process and its forks. Call once, before
   /// processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
-  /// Notes that the rank enters a phase before it has a communicator, so that faults of --fault can take effect.
-  virtual void enter(Phase, int /*world_rank*/) {}
   /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job;
   /// a rank's number in it is its world rank.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;

@@ -40,7 +40,6 @@ class Hypercube final : public Collective {
     const int rank = communicator.rank();
     std::byte* const own_share = call.recv + rank * share_bytes;
     if (own_share != call.send) communicator.copy(own_share, call.send, share_bytes);
-    communicator.begin_multi_step();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
       // This rank holds `bit` shares from first_own_share on, the peer holds `bit` from first_peer_share on.
       const int first_own_share = rank & ~(bit - 1);
@@ -50,7 +49,6 @@ class Hypercube final : public Collective {
       const Transfer recv{rank ^ bit, call.recv + first_peer_share * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
-    communicator.end_multi_step({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);
   }
 };
 

@@ -14,8 +14,7 @@
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 #include "options/flag_table.hpp"
-#include "options/flag_values.hpp"
-#include "options/gpu_flags.hpp"
+#include "values/device_kernels.hpp"
 
 namespace busbw {
 namespace {
@@ -176,8 +175,6 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.placement = flags.text("--placement", "both");
   if (settings.placement != "both" && settings.placement != "in" && settings.placement != "out")
     throw flags.invalid_value("--placement", "in, out or both");
-  options.out_of_place = settings.placement != "in";
-  options.in_place = settings.placement != "out";
 }
 
 /// Reads a variable as a number from 0 to `maximum`. `allowed` completes "allowed: ..." in the error.
@@ -255,6 +252,33 @@ void read_ranks(const FlagValues& flags, int launched_processes, Options& option
   if (options.data.root && *options.data.root >= options.smallest_group())
     throw UsageError(fmt::format("-r {} (--root): allowed: a rank from 0 to {}, or all", *options.data.root,
                                  options.smallest_group() - 1));
+  if (options.fault && options.fault->rank >= ranks)
+    throw UsageError(
+        fmt::format("--fault with rank={}: no such rank; use a rank from 0 to {}", options.fault->rank, ranks - 1));
+}
+
+/// Reads the flags that only GPUs support.
+void read_gpu_flags(const FlagValues& flags, Environment environment, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.graph_launches = flags.integer("--cudagraph", 0, 0);
+  settings.local_register = flags.integer("--local_register", 0, 0, 2);
+  if (flags.has("--cta_policy")) settings.cta_policy = flags.integer("--cta_policy", 0, 0, 2);
+  options.null_stream = flags.is_on("--stream_null");
+  settings.device_implementation = flags.integer("--device_implementation", 0, 0, 4);
+  const auto ctas = flags.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMaxDeviceCtas);
+  if (settings.device_implementation > 0) settings.device_cta_count = ctas;
+  settings.report_memory = flags.is_on("--memory");
+  settings.gpus_per_thread = flags.integer("--ngpus", 1, 1, kMaxHostRanks);
+  if (const auto device = nonempty_variable(environment, "NCCL_TESTS_DEVICE")) {
+    const auto number = parse_integer(*device);
+    if (!number || *number < 0 || *number > kMaxInt)
+      throw UsageError(
+          fmt::format("NCCL_TESTS_DEVICE={}: allowed: a GPU index of at least 0", printable_value(*device)));
+    options.first_device = static_cast<int>(*number);
+  }
+  options.nccl_library = flags.text("--library", "");
+  if (flags.has("--library") && options.nccl_library.empty())
+    throw flags.invalid_value("--library", "the path of a library with NCCL's interface");
 }
 
 /// True if the path ends in .json, in any case.
@@ -271,10 +295,8 @@ void read_outputs_and_backend(const FlagValues& flags, Options& options) {
   if (flags.has("--records") && options.records_path.empty()) throw flags.invalid_value("--records", "a path");
   if (!options.json_path.empty() && options.json_path == options.records_path)
     throw UsageError(fmt::format("-J {0} and --records {0} name the same file; name two files", options.json_path));
-  if (flags.has("--fault")) options.faults = {flags.text("--fault", "")};
+  if (flags.has("--fault")) options.fault = parse_fault(flags.text("--fault", ""));
   options.backend = flags.text("--backend", "auto");
-  if (options.backend != "host" && options.backend != "nccl" && options.backend != "auto")
-    throw flags.invalid_value("--backend", "host, nccl or auto");
 }
 
 }  // namespace
@@ -293,6 +315,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   if (request) return *request;
 
   Options options;
+  options.flags = flags;
   options.program = program;
   options.collective = collective;
   options.args = {program};
@@ -301,7 +324,6 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   read_gpu_flags(flags, environment, options);
   read_sizes(flags, options);
   read_data(flags, options);
-  if (options.nccl_error.empty()) options.nccl_error = device_kernel_error(flags, options);
   read_measurement(flags, options);
   options.collective_settings.ping_pong = flags.is_on("--ping-pong");
   if (options.collective_settings.ping_pong && collective != "sendrecv")

@@ -9,6 +9,8 @@
 
 #include "collectives/collective_settings.hpp"
 #include "common/os/environment.hpp"
+#include "options/fault.hpp"
+#include "options/flag_values.hpp"
 #include "options/sweep.hpp"
 #include "values/run_result.hpp"
 #include "values/split.hpp"
@@ -20,21 +22,18 @@ struct Options {
   std::string program;     // "all_reduce_perf"
   std::string collective;  // "all_reduce"
   std::vector<std::string> args;
+  FlagValues flags{{}};  // as typed, for messages
   RunSettings settings;
   DataChoice data;
-  bool out_of_place = true;
-  bool in_place = true;
   bool has_timeout = false;              // -T is present; 0 then means no limit, as in nccl-tests
   std::string json_path;                 // -J; empty if absent
   std::string records_path;              // --records; empty if absent, "-" for standard output
   int stdout_descriptor = 1;             // destination of the table, and of records with "-"
-  std::string backend = "auto";          // "host", "nccl", "auto"
+  std::string backend = "auto";          // name of a backend, or "auto"
   std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
   bool null_stream = false;              // -y
-  std::string host_error;                // why the host backend cannot run this command line; empty if it can
-  std::string nccl_error;                // why the NCCL backend cannot run it; empty if it can
-  std::vector<std::string> faults;
+  std::optional<Fault> fault = {};       // --fault
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   CollectiveSettings collective_settings;

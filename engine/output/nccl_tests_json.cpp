@@ -18,9 +18,9 @@ constexpr int kFormatVersion = 3;
 constexpr std::size_t kSmallBytes = 256 * 1024;  // some 500 rows
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
-/// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if the backend is not NCCL.
+/// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if no library is measured.
 std::optional<int> nccl_version(const RunInfo& run) {
-  if (run.backend != "nccl") return std::nullopt;
+  if (!run.backend.names_library) return std::nullopt;
   std::vector<int> parts;
   const char* cursor = run.backend_version.data();
   const char* const end = cursor + run.backend_version.size();
@@ -167,7 +167,7 @@ void NcclTestsJson::begin(const RunInfo& run) {
   begun_ = true;
   warnings_ = run.warnings;
   busbw_version_ = run.busbw_version;
-  backend_ = run.backend;
+  backend_ = run.backend.name;
   settings_ = run.settings;
   json_.field("start_time", run.start_time);
   json_.values("args", run.args);

@@ -67,7 +67,7 @@ void append_settings(std::string& out, const RunInfo& run) {
   }
   if (settings.per_iteration) {
     append(out, "# Per-Iteration Report: {} timing; i_* uses max over process rows",
-           run.backend == "host" ? "host clock" : "CUDA event");
+           run.backend.clock == BackendTraits::Clock::host ? "host clock" : "CUDA event");
     if (settings.per_iteration_skip != 0) {
       append(out, "; summary skips first {} iterations", settings.per_iteration_skip);
     }
@@ -237,7 +237,7 @@ void NcclTestsText::begin(const RunInfo& run) {
   std::string out;
   append(out, "# nccl-tests version {} nccl-headers={} nccl-library={} busbw={} backend={}\n", kLayoutVersion,
          run.headers_version.empty() ? "none" : run.headers_version,
-         run.backend == "nccl" ? run.backend_version : "none", run.busbw_version, run.backend);
+         run.backend.names_library ? run.backend_version : "none", run.busbw_version, run.backend.name);
   append(out, "# Collective test starting: {}\n", program_);
   append_settings(out, run);
   out += "#\n# Using devices\n";

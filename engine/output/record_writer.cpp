@@ -210,7 +210,7 @@ void RecordWriter::begin(const RunInfo& run) {
   line_.field("busbw_version", run.busbw_version);
   line_.field("busbw_build", run.busbw_build);
   line_.field("busbw_path", run.busbw_path);
-  line_.field("backend", run.backend);
+  line_.field("backend", run.backend.name);
   line_.field("backend_version", run.backend_version);
   line_.field("run_id", run.run_id);
   line_.field("program", run.program);

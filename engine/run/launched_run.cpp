@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "backends/host/host_hardware.hpp"
-#include "backends/host/sockets/socket_backend.hpp"
+#include "backends/registry/backend_registry.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/processors.hpp"
 #include "common/support/stderr_message.hpp"
@@ -40,27 +40,6 @@ Membership make_membership(const Options& options, const World& world) {
           std::min(kMaxSilenceS, limit_s)};
 }
 
-/// Index of this process's first GPU. As in nccl-tests, NCCL_TESTS_DEVICE gives it for each process. A launcher may
-/// show each process only its own GPUs, which then begin with 0.
-int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
-  if (options.first_device) return *options.first_device;
-  const int ranks = ranks_per_process(options);
-  return static_cast<int>(survey.gpus.size()) == ranks ? 0 : world.local_rank * ranks;
-}
-
-std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,
-                                      const CallWatchdog& watched_call) {
-  const int ranks = ranks_per_process(options);
-  const int first_rank = world.rank * ranks;
-  if (runs_on_host(options, survey)) {
-    require_host_backend_supports(options, survey);
-    return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
-  }
-  const NcclBackendConfig config{
-      .ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)};
-  return watched_call("opening NCCL and its GPUs", [&] { return make_nccl_backend_for(options, survey, config); });
-}
-
 /// Returns the variables that change what is measured and should be equal in all processes. NCCL_TESTS_DEVICE may
 /// differ.
 NamedValues common_tuning_environment() {
@@ -81,7 +60,7 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
   for (const std::string& argument : options.args)
     process.arguments += (process.arguments.empty() ? "" : " ") + argument;
   process.version = version();
-  process.backend = backend.name();
+  process.backend = backend.traits().name;
   process.library_version = backend.version();
   if (const auto library = backend.library()) {
     process.library_path = library->path;
@@ -91,23 +70,24 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
   process.max_bytes = memory.max_bytes;
   process.tuning = common_tuning_environment();
   process.unsupported = unsupported;
-  if (process.backend == "host") process.processors = allowed_processors();
-  for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
-    process.gpus.push_back(backend.device(i).bus_id);
+  if (backend.traits().memory == BackendTraits::Memory::host)
+    process.processors = allowed_processors();
+  else
+    for (int i = 0; i < ranks_per_process(options); ++i) process.gpus.push_back(backend.device(i).bus_id);
   return process;
 }
 
 /// This process, after all processes have joined the job. Its methods throw Error, which ends the job.
 class LaunchedProcess {
  public:
-  LaunchedProcess(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
+  LaunchedProcess(const Options& options, const World& world, const BackendChoice& choice, LaunchedJob& job)
       : options_(options),
         world_(world),
-        survey_(survey),
+        no_gpu_reason_(choice.no_gpu_reason),
         job_(job),
         watched_call_(no_progress_limit_s(options), [this](const Failure& failure) { abort_and_exit(failure); }),
         collective_(make_collective(options.collective, options.collective_settings)),
-        backend_(make_backend(options, world, survey, watched_call_)) {}
+        backend_(watched_call_(choice.entry->opening, [&] { return make_backend(choice, options, world); })) {}
 
   JobResult run() {
     const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
@@ -181,7 +161,7 @@ class LaunchedProcess {
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
-    for (const std::string& note : host_backend_notes(options_, survey_)) info.notes.push_back(note);
+    if (!no_gpu_reason_.empty()) info.notes.push_back("Measured on the host: " + no_gpu_reason_);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
     for (const std::string& note : excluded_type_notes(agreement_.unsupported)) info.notes.push_back(note);
     info.warnings = agreement_.warnings;
@@ -192,7 +172,7 @@ class LaunchedProcess {
 
   const Options& options_;
   const World& world_;
-  const GpuSurvey& survey_;
+  const std::string no_gpu_reason_;
   LaunchedJob& job_;
   CallWatchdog watched_call_;
   std::unique_ptr<Collective> collective_;
@@ -208,8 +188,8 @@ JobResult run_launched(const Options& options, const World& world) {
     print_stderr(options.program,
                  fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.message));
   });
-  const GpuSurvey survey =
-      watched_call("looking for GPUs", [&] { return survey_gpus_if_needed(options, /*forks_follow=*/false); });
+  const BackendChoice choice =
+      watched_call("looking for GPUs", [&] { return choose_backend(options, /*forks_follow=*/false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_group_sizes(options, *collective);
 
@@ -217,7 +197,7 @@ JobResult run_launched(const Options& options, const World& world) {
       make_membership(options, world),
       {[&](const std::string& sentence) { print_stderr(options.program, sentence); }, throw_if_interrupted});
   try {
-    return LaunchedProcess(options, world, survey, job).run();
+    return LaunchedProcess(options, world, choice, job).run();
   } catch (const std::exception& error) {
     job.fail_with(error, job.with_rank_name(world.rank * ranks_per_process(options), error.what()));
   }

@@ -2,11 +2,9 @@
 #include "run/local_run.hpp"
 
 #include "backends/host/host_hardware.hpp"
-#include "backends/host/memory/shared_memory_backend.hpp"
+#include "backends/registry/backend_registry.hpp"
 #include "collectives/registry.hpp"
-#include "common/os/processors.hpp"
 #include "common/support/stderr_message.hpp"
-#include "common/support/version.hpp"
 #include "measure/buffers.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "run/rank_runner.hpp"
@@ -15,30 +13,6 @@
 #include "watch/call_watchdog.hpp"
 
 namespace busbw {
-namespace {
-
-bool will_fork(const Options& options) { return options.settings.processes > 1; }
-
-std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey,
-                                      const CallWatchdog& watched_call) {
-  if (runs_on_host(options, survey)) {
-    require_host_backend_supports(options, survey);
-    return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
-                                                 std::string(version()), parse_faults(options.faults));
-  }
-  const NcclBackendConfig config{
-      .ranks = options.ranks(), .first_device = options.first_device.value_or(0), .forks = will_fork(options)};
-  return watched_call("opening NCCL and its GPUs", [&] { return make_nccl_backend_for(options, survey, config); });
-}
-
-/// Warnings about the machine: those of the backend, or about too few processors.
-std::vector<std::string> machine_warnings(const Options& options, const Backend& backend) {
-  if (backend.name() != "host") return backend.warnings();
-  const auto warning = oversubscription_warning(options.ranks(), static_cast<int>(allowed_processors().size()));
-  return warning ? std::vector{*warning} : std::vector<std::string>{};
-}
-
-}  // namespace
 
 JobResult run_local(const Options& options) {
   const SignalMask mask;
@@ -46,9 +20,9 @@ JobResult run_local(const Options& options) {
   require_group_sizes(options, *collective);
   const CallWatchdog watched_call(no_progress_limit_s(options),
                                   [&](const Failure& failure) { print_stderr(options.program, failure.message); });
-  const GpuSurvey survey =
-      watched_call("looking for GPUs", [&] { return survey_gpus_if_needed(options, will_fork(options)); });
-  const auto backend = make_backend(options, survey, watched_call);
+  const BackendChoice choice = watched_call(
+      "looking for GPUs", [&] { return choose_backend(options, /*forks_follow=*/options.settings.processes > 1); });
+  const auto backend = watched_call(choice.entry->opening, [&] { return make_backend(choice, options, World{}); });
   const auto unsupported = unsupported_types(options.data, *collective, *backend);
 
   const int ranks = options.ranks();
@@ -61,9 +35,9 @@ JobResult run_local(const Options& options) {
   LocalJob job(plan.ranks());
   backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
   RunInfo info = make_run_info(options, plan, *backend, memory);
-  for (const std::string& note : host_backend_notes(options, survey)) info.notes.push_back(note);
+  if (!choice.no_gpu_reason.empty()) info.notes.push_back("Measured on the host: " + choice.no_gpu_reason);
   for (const std::string& note : excluded_type_notes(unsupported)) info.notes.push_back(note);
-  info.warnings = machine_warnings(options, *backend);
+  info.warnings = backend->warnings();
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
 

@@ -15,6 +15,7 @@
 #include "measure/checker.hpp"
 #include "measure/sampling/placement_sampling.hpp"
 #include "run/make_row.hpp"
+#include "run/rank_faults.hpp"
 #include "watch/job_runner.hpp"
 
 namespace busbw {
@@ -36,6 +37,11 @@ RankInfo describe_rank(const RunPlan& plan, const Backend& backend, const std::o
           .max_clock_hz = clock_state ? clock_state->max_clock_hz : std::nullopt};
 }
 
+/// Fault of --fault, if it names this rank.
+std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
+  return plan.fault && plan.fault->rank == world.rank() ? plan.fault : std::nullopt;
+}
+
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
@@ -44,7 +50,10 @@ class RankRun {
         world_(world),
         communicator_(communicator),
         reporter_(reporter),
-        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {
+        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())),
+        fault_(fault_of(plan, world)) {
+    if (fault_ && fault_->kind == Fault::Kind::delay)
+      delayed_collective_ = make_delayed_collective(plan.collective, fault_->delay_us);
     for (const auto& [color, members] : groups_)
       ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
   }
@@ -63,6 +72,7 @@ class RankRun {
 
  private:
   bool makes_rows() const { return world_.rank() == 0; }
+  const Collective& collective() const { return delayed_collective_ ? *delayed_collective_ : plan_.collective; }
 
   void enter(Phase phase) {
     world_.enter(phase);
@@ -96,7 +106,7 @@ class RankRun {
     for (const Placement placement : plan_.placements) {
       reports_by_placement[placement].resize(makes_rows() ? world_.size() : 0);
       stopped_by[placement] = sample_placement(world_, communicator_,
-                                               {plan_.collective, buffers, configuration.dtype, configuration.redop,
+                                               {collective(), buffers, configuration.dtype, configuration.redop,
                                                 configuration.root, placement, ranks_of_largest_group_},
                                                plan_.settings, reports_by_placement[placement]);
       check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
@@ -139,6 +149,7 @@ class RankRun {
       world_.barrier();
       world_.issued().next(buffers.region_bytes());
       run_operation(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
@@ -158,7 +169,7 @@ class RankRun {
   void run_operation(const CollectiveCall& call) {
     const bool captures = plan_.settings.graph_launches > 0;
     if (captures) communicator_.begin_capture();
-    plan_.collective.run(communicator_, call);
+    collective().run(communicator_, call);
     std::unique_ptr<OperationGraph> graph;
     if (captures) graph = communicator_.end_capture();
     if (graph) graph->issue();
@@ -170,6 +181,8 @@ class RankRun {
   Communicator& communicator_;
   Reporter* reporter_;  // null unless rank 0 belongs to this process
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
+  const std::optional<Fault> fault_;
+  std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
   std::uint64_t check_count_ = 0;                      // seed of the last check, the same on all ranks
@@ -184,7 +197,6 @@ struct GroupMembership {
 
 void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* reporter, GroupMembership& membership) {
   world.enter(Phase::rendezvous);
-  backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
 
   world.enter(Phase::initialisation);
@@ -195,7 +207,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   communicator.enter(Phase::initialisation);
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
-                                 plan.settings.graph_launches, backend.name()));
+                                 plan.settings.graph_launches, backend.traits().name));
   const auto ranks = gather_values(world, describe_rank(plan, backend, communicator.clock_state(), world.rank()));
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
@@ -211,9 +223,11 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
 
 void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporter* reporter) {
   const auto world = job.team(rank);
+  std::unique_ptr<Team> faulty_world;
   GroupMembership membership;
   try {
-    join_and_run(plan, backend, *world, reporter, membership);
+    if (const auto fault = fault_of(plan, *world)) faulty_world = make_faulty_team(*world, *fault);
+    join_and_run(plan, backend, faulty_world ? *faulty_world : *world, reporter, membership);
   } catch (...) {
     report_failure(job, rank);
     throw;

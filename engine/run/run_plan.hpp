@@ -1,10 +1,12 @@
 #pragma once
 // Input of every rank: the plan, which is fixed before the ranks start. run_setup makes it, rank_runner uses it.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "collectives/collective.hpp"
 #include "collectives/sweep_types.hpp"
+#include "options/fault.hpp"
 #include "values/run_result.hpp"
 #include "values/split.hpp"
 
@@ -19,6 +21,7 @@ struct RunPlan {
   Split split;
   std::uint64_t max_bytes = 0;  // size of the buffers, at most settings.max_bytes
   int first_rank = 0;  // first rank of this process and its forks
+  std::optional<Fault> fault = {};
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   int ranks() const { return settings.processes * ranks_per_process(); }

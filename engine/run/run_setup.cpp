@@ -1,4 +1,4 @@
-// Steps before the ranks start: settings become a plan, backend options, header and sinks.
+// Steps before the ranks start: options become a plan, header and sinks.
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/registry.hpp"
 #include "common/os/program_file.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
@@ -29,19 +28,6 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
   if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
   return notes;
-}
-
-NcclOptions make_nccl_options(const Options& options) {
-  const RunSettings& settings = options.settings;
-  NcclOptions flags;
-  if (settings.local_register == 1) flags.registration = RegistrationMode::local;
-  if (settings.local_register == 2) flags.registration = RegistrationMode::symmetric;
-  flags.cta_policy = settings.cta_policy;
-  flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
-  flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
-  flags.reports_memory = settings.report_memory;
-  flags.max_peers = make_collective(options.collective, options.collective_settings)->max_peers();
-  return flags;
 }
 
 }  // namespace
@@ -65,7 +51,7 @@ RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend
   info.busbw_version = version();
   info.busbw_build = program_build_id();
   info.busbw_path = program_path();
-  info.backend = backend.name();
+  info.backend = backend.traits();
   info.backend_version = backend.version();
   info.headers_version = backend.headers();
   info.run_id = fmt::format("{}-{}-{}", now.compact, host_name(), getpid());
@@ -94,8 +80,9 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
     sweep.sizes_bytes = sizes_between(settings.min_bytes, max_bytes, settings.step_factor, settings.step_bytes);
   }
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
-  if (options.out_of_place) plan.placements.push_back(Placement::out_of_place);
-  if (options.in_place) plan.placements.push_back(Placement::in_place);
+  plan.fault = options.fault;
+  if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
+  if (settings.placement != "out") plan.placements.push_back(Placement::in_place);
   return plan;
 }
 
@@ -127,37 +114,6 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
 void print_early_end(const Options& options, const std::string& message, int exit_code) {
   if (!message.empty() && exit_code != static_cast<int>(ExitCode::output_closed))
     print_stderr(options.program, message);
-}
-
-void require_host_backend_supports(const Options& options, const GpuSurvey& survey) {
-  if (options.host_error.empty()) return;
-  if (options.backend == "auto" && survey.has_gpu_support)
-    throw EnvironmentError(fmt::format("no GPU found: {}; {}", survey.no_gpu_reason, options.host_error));
-  throw UsageError(options.host_error);
-}
-
-std::unique_ptr<Backend> make_nccl_backend_for(const Options& options, const GpuSurvey& survey,
-                                               NcclBackendConfig config) {
-  if (!options.nccl_error.empty()) throw UsageError(options.nccl_error);
-  config.library = options.nccl_library;
-  config.null_stream = options.null_stream;
-  config.gpus_per_thread = options.settings.gpus_per_thread;
-  config.faults = parse_faults(options.faults);
-  config.flags = make_nccl_options(options);
-  return make_nccl_backend(config, survey);
-}
-
-bool runs_on_host(const Options& options, const GpuSurvey& survey) {
-  return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
-}
-
-std::vector<std::string> host_backend_notes(const Options& options, const GpuSurvey& survey) {
-  if (options.backend != "auto" || !survey.has_gpu_support || !survey.gpus.empty()) return {};
-  return {"Measured on the host: " + survey.no_gpu_reason};
-}
-
-GpuSurvey survey_gpus_if_needed(const Options& options, bool forks_follow) {
-  return options.backend == "host" ? GpuSurvey{} : survey_gpus(forks_follow);
 }
 
 }  // namespace busbw

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/values/types.hpp"
+#include "values/backend_traits.hpp"
 #include "values/library_info.hpp"
 #include "values/memory_use.hpp"
 
@@ -77,7 +78,7 @@ struct RunInfo {
   std::string busbw_version;                    // "0.1.0"
   std::optional<std::string> busbw_build = {};  // program_build_id()
   std::optional<std::string> busbw_path = {};   // program_path()
-  std::string backend;                          // "host"
+  BackendTraits backend;
   std::string backend_version;                  // of the measured library; the program's own on the host backend
   std::string headers_version = {};             // of the library headers used at build time; empty: none
   std::string run_id;                           // unique per run

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/host/host_traits.hpp"
 #include "values/run_result.hpp"
 
 namespace busbw::test {
@@ -33,7 +34,7 @@ inline RunInfo made_up_run() {
   run.busbw_version = "0.1.0";
   run.busbw_build = "211e74be2afc5e75e79c8e6a7ee657177993fb4d";
   run.busbw_path = "/usr/local/bin/all_reduce_perf";
-  run.backend = "host";
+  run.backend = kHostTraits;
   run.backend_version = "0.1.0";
   run.run_id = "20261121T081639-vm-1463";
   run.start_time = "2026-11-21 08:16:39";

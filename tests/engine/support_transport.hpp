@@ -17,13 +17,12 @@ enum class Transport { shared_memory, sockets };
 inline constexpr std::array kTransports{Transport::shared_memory, Transport::sockets};
 
 /// Backend of a job of `ranks` threads in this process, with its buffers.
-inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std::size_t buffer_bytes,
-                                             Faults faults = {}) {
+inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std::size_t buffer_bytes) {
   std::unique_ptr<Backend> backend;
   if (transport == Transport::sockets) {
-    backend = std::make_unique<SocketBackend>(0, ranks, "0", std::move(faults));
+    backend = std::make_unique<SocketBackend>(0, ranks, "0");
   } else {
-    backend = std::make_unique<SharedMemoryBackend>(1, ranks, "0", std::move(faults));
+    backend = std::make_unique<SharedMemoryBackend>(1, ranks, "0");
   }
   backend->reserve(ranks, buffer_bytes);
   return backend;

@@ -1,41 +1,35 @@
 #pragma once
 // Common base of the communicators of the host backend.
 #include <cstddef>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/faults.hpp"
 
 namespace busbw {
 
-/// Communicator of ranks with buffers in ordinary memory. Implements copy, fill, compare and faults; derived classes
-/// implement the collectives. Operations are done when their call returns, so `synchronize` does not wait.
+/// Communicator of ranks with buffers in ordinary memory. Implements copy, fill and compare; derived classes implement
+/// the collectives. Operations are done when their call returns, so `synchronize` does not wait.
 class HostMemoryCommunicator : public Communicator {
  public:
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void begin_multi_step() override { faults_.begin_multi_step(); }
-  void end_multi_step(std::span<std::byte> result, Dtype dtype) override;
   void synchronize() override {}
   void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
   void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches&) override;
-  void enter(Phase phase) override { faults_.enter(phase); }
 
  protected:
   /// `world_ranks`: world rank of each rank of the communicator. `rank`: this rank in the communicator.
-  /// `faults`: those of the job.
-  HostMemoryCommunicator(std::vector<int> world_ranks, int rank, std::span<const Fault> faults);
+  HostMemoryCommunicator(std::vector<int> world_ranks, int rank) : world_ranks_(std::move(world_ranks)), rank_(rank) {}
 
   /// World rank of a rank of the communicator.
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
 
   std::vector<int> world_ranks_;
   int rank_;
-  RankFaults faults_;
 };
 
 /// Copies bytes. The ranges must be equal or disjoint.

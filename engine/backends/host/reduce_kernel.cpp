@@ -162,22 +162,4 @@ void reduce_elements(std::span<const std::byte* const> sources, std::span<std::b
 #endif
 }
 
-void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks) {
-  with_element_type(dtype, [&]<class T>() {
-    T* const elements = reinterpret_cast<T*>(data);
-    for (std::size_t i = 0; i < count; ++i)
-      elements[i] = finish<Redop::avg, T>(static_cast<Accumulator<T>>(elements[i]), static_cast<std::size_t>(ranks));
-  });
-}
-
-void scale_elements(std::byte* to, const std::byte* from, std::size_t count, Dtype dtype, int rank) {
-  with_element_type(dtype, [&]<class T>() {
-    const auto scalar = static_cast<Accumulator<T>>(mulsum_scalar(rank));
-    const T* const source = reinterpret_cast<const T*>(from);
-    T* const destination = reinterpret_cast<T*>(to);
-    for (std::size_t i = 0; i < count; ++i)
-      destination[i] = finish<Redop::sum, T>(prepare<Redop::mulsum, T>(source[i], scalar), 1);
-  });
-}
-
 }  // namespace busbw

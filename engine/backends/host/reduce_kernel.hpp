@@ -23,11 +23,4 @@ enum class WriteMode {
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
                      std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode write_mode);
 
-/// Divides sums at `data`, computed elsewhere, by `ranks`, with the rounding of `avg` in `reduce_elements`.
-void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks);
-
-/// Multiplies the elements of `from`, rank `rank`'s data, by mulsum_scalar(rank), as `mulsum` does before it sums. `to`
-/// may be `from`.
-void scale_elements(std::byte* to, const std::byte* from, std::size_t count, Dtype dtype, int rank);
-
 }  // namespace busbw

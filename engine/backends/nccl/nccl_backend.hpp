@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/faults.hpp"
 #include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
+
+inline constexpr BackendTraits kNcclTraits{.name = "nccl",
+                                           .memory = BackendTraits::Memory::gpu,
+                                           .clock = BackendTraits::Clock::device_events,
+                                           .names_library = true};
 
 /// A GPU, numbered as CUDA numbers it in this process.
 struct Gpu {
@@ -45,7 +49,6 @@ struct NcclBackendConfig {
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: one thread issues the operations of this many consecutive ranks
-  Faults faults = {};        // --fault
   NcclOptions flags = {};    // flags that change how NCCL is used
 };
 

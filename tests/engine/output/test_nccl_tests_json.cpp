@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "backends/nccl/nccl_backend.hpp"
 #include "common/support/error.hpp"
 #include "golden.hpp"
 #include "output_values.hpp"
@@ -134,8 +135,8 @@ TEST_CASE("NaN and infinity become null, odd strings stay valid") {
   CHECK(document.at("average_bus_bandwidth").at("bandwidth").is_null());
 }
 
-TEST_CASE("nccl_version is NCCL's number on the nccl backend, and null on others") {
-  const auto version_of = [](const std::string& backend, const std::string& version) {
+TEST_CASE("nccl_version is NCCL's number if a library is measured, and null on others") {
+  const auto version_of = [](const BackendTraits& backend, const std::string& version) {
     const TemporaryFolder folder;
     RunInfo run = made_up_run();
     run.backend = backend;
@@ -144,10 +145,10 @@ TEST_CASE("nccl_version is NCCL's number on the nccl backend, and null on others
     sink->begin(run);
     return json::parse(read_file(sink->path())).at("nccl_version");
   };
-  CHECK(version_of("host", "0.1.0").is_null());
-  CHECK(version_of("nccl", "2.28.9") == 22809);
-  CHECK(version_of("nccl", "22809") == 22809);
-  CHECK(version_of("nccl", "unknown").is_null());
+  CHECK(version_of(kHostTraits, "0.1.0").is_null());
+  CHECK(version_of(kNcclTraits, "2.28.9") == 22809);
+  CHECK(version_of(kNcclTraits, "22809") == 22809);
+  CHECK(version_of(kNcclTraits, "unknown").is_null());
 }
 
 TEST_CASE("an existing file is not changed: path.0, path.1, ... are written") {

@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "backends/nccl/nccl_backend.hpp"
 #include "captured_text.hpp"
 #include "common/support/error.hpp"
 #include "golden.hpp"
@@ -137,7 +138,7 @@ TEST_CASE("golden: every line that a header can have") {
     run.settings.step_factor = 1;
     if (blocking == 2) run.settings.sizes_bytes = {1024, 3000, 7340032};
     if (blocking == 3) run.notes = {"-f 1: steps of 1048576 bytes (-i) are used", "Reducing maxBytes to 1048576"};
-    if (blocking == 3) run.backend = "nccl", run.backend_version = "22809";
+    if (blocking == 3) run.backend = kNcclTraits, run.backend_version = "22809";
     CapturedText captured;
     captured.sink().comment("Writing JSON output to out.json");
     captured.sink().begin(run);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/nccl/nccl_backend.hpp"
 #include "captured_text.hpp"
 #include "golden.hpp"
 #include "output/nccl_tests_text.hpp"
@@ -100,7 +101,7 @@ std::vector<Table> tables_of(const std::string& log) {
   for (const std::string& line : lines_of(log)) {
     if (line.starts_with("# nccl-tests version")) {
       inside = true;
-      tables.emplace_back().run.backend = "nccl";
+      tables.emplace_back().run.backend = kNcclTraits;
       continue;
     }
     if (!inside) continue;

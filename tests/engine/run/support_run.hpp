@@ -28,7 +28,7 @@ struct RunSetup {
   RunSettings settings = few_iterations();
   Split split{};  // by rank: each rank stands for a process
   CollectiveSettings collective_settings{};
-  std::vector<std::string> faults{};
+  std::string fault{};
 
   static RunSettings few_iterations() {
     RunSettings settings;
@@ -82,9 +82,8 @@ inline RunSeen run_all_ranks(const RunSetup& setup) {
                setup.settings, setup.placements,
                setup.split,    *std::ranges::max_element(setup.sizes_bytes)};
   plan.settings.processes = setup.ranks;
-  Faults faults;
-  for (const std::string& fault : setup.faults) faults.push_back(parse_fault(fault));
-  SharedMemoryBackend backend(1, setup.ranks, "0", std::move(faults));
+  if (!setup.fault.empty()) plan.fault = parse_fault(setup.fault);
+  SharedMemoryBackend backend(1, setup.ranks, "0");
   backend.reserve(setup.ranks, buffer_bytes(plan.max_bytes, setup.settings.unalign_elements));
   LocalJob job(setup.ranks);
   RunSeen seen;

@@ -112,7 +112,7 @@ TEST_CASE("run_rank: -c 0 checks nothing, and -c 3 stops at the first failed che
   const RunSeen unchecked = run_well(setup);
   CHECK(unchecked.row().out_of_place->check.state == CheckResult::State::not_checked);
   CHECK(unchecked.row().in_place->check.state == CheckResult::State::not_checked);
-  setup.faults = {"flip:rank=1,index=7,bit=3"};
+  setup.fault = "flip:rank=1,index=7,bit=3";
   CHECK(run_well(setup).row().out_of_place->check.wrong_elements == 0);
   setup.settings.check_iterations = 3;
   CHECK(run_well(setup).row().out_of_place->check.wrong_elements == 1);

@@ -84,7 +84,7 @@ class NotingCommunicator final : public Communicator {
 class NotingBackend final : public Backend {
  public:
   explicit NotingBackend(int ranks) : inner_(1, ranks, "0"), calls_(static_cast<std::size_t>(ranks)) {}
-  std::string name() const override { return inner_.name(); }
+  const BackendTraits& traits() const override { return inner_.traits(); }
   std::string version() const override { return inner_.version(); }
   Device device(int index) const override { return inner_.device(index); }
   std::size_t available_bytes(int ranks) const override { return inner_.available_bytes(ranks); }

@@ -1,6 +1,7 @@
 // Complete runs on a fake device: operations that are timed as a graph are checked as a graph.
 #include <doctest/doctest.h>
 
+#include "backends/nccl/nccl_backend.hpp"
 #include "collectives/registry.hpp"
 #include "common/support/error.hpp"
 #include "measure/buffers.hpp"
@@ -18,7 +19,7 @@ namespace {
 class DeviceBackend final : public Backend {
  public:
   explicit DeviceBackend(bool can_record) : can_record_(can_record) {}
-  std::string name() const override { return "made-up"; }
+  const BackendTraits& traits() const override { return kNcclTraits; }
   std::string version() const override { return "1"; }
   Device device(int index) const override { return {index, "0000:00:00", "made-up"}; }
   std::size_t available_bytes(int) const override { return 0; }
@@ -91,7 +92,7 @@ TEST_CASE("run_rank: without -G nothing is captured") {
 
 TEST_CASE("run_rank: -G is an error if operations cannot be captured") {
   DeviceBackend backend(false);
-  check_names(run(backend, 3).end, {"-G 3", "made-up", "drop it"});
+  check_names(run(backend, 3).end, {"-G 3", "the nccl backend", "drop it"});
   CHECK(run(backend, 0).end.empty());
 }
 

@@ -16,13 +16,13 @@ RunSetup with_fault(std::string_view collective, const std::string& fault, int r
           .ranks = ranks,
           .sizes_bytes = {1024},
           .configurations = {configuration_of(std::string(collective), 1)},
-          .faults = {fault}};
+          .fault = fault};
 }
 
 }  // namespace
 
 TEST_CASE("run_rank: a fault affects one group only, and the row names the rank in the job") {
-  RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .faults = {"flip:rank=3,index=7,bit=3"}};
+  RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .fault = "flip:rank=3,index=7,bit=3"};
   const RunSeen seen = run_well(setup);
   REQUIRE(seen.cases[0].size() == 2);
   CHECK(seen.cases[0][0].out_of_place->check.wrong_elements == 0);
@@ -78,7 +78,7 @@ TEST_CASE("run_rank: in place, where the result lies inside the sent data, a wri
 }
 
 TEST_CASE("run_rank: a slow rank makes every iteration slow, but no data wrong") {
-  RunSetup setup{.placements = {Placement::out_of_place}, .faults = {"delay:rank=1,us=3000"}};
+  RunSetup setup{.placements = {Placement::out_of_place}, .fault = "delay:rank=1,us=3000"};
   setup.settings.blocking = 1;
   const RunSeen seen = run_well(setup);
   check_all_right(seen);

@@ -18,7 +18,7 @@ class PoorBackend final : public Backend {
     if (dtype == Dtype::bfloat16 && reduces) return Limitation{"its GPU is too old", "use newer ones"};
     return std::nullopt;
   }
-  std::string name() const override { return "poor"; }
+  const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return "0"; }
   Device device(int) const override { return {}; }
   std::size_t available_bytes(int) const override { return 0; }

@@ -5,24 +5,27 @@
 
 #include "backends/host/host_hardware.hpp"
 #include "backends/host/memory/shared_memory_communicator.hpp"
+#include "common/os/processors.hpp"
 
 namespace busbw {
 
-SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version, Faults faults)
+SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version)
     : processes_(processes),
       ranks_(processes * threads_per_process),
       version_(std::move(version)),
-      faults_(std::move(faults)),
       cpu_name_(busbw::cpu_name()),
-      cache_bytes_(last_cache_bytes()) {
-  require_existing_ranks(faults_, ranks_);
-}
+      cache_bytes_(last_cache_bytes()) {}
 
 Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
 
 std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
 std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
+
+std::vector<std::string> SharedMemoryBackend::warnings() const {
+  const auto warning = oversubscription_warning(ranks_, static_cast<int>(allowed_processors().size()));
+  return warning ? std::vector{*warning} : std::vector<std::string>{};
+}
 
 void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (workspace_) throw std::logic_error("SharedMemoryBackend::reserve: called twice");
@@ -34,7 +37,7 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
 std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
   if (!workspace_) throw std::logic_error("SharedMemoryBackend::connect: call reserve first");
   return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, all_gather_values(group, world.rank()),
-                                                    group.rank(), cache_bytes_, faults_);
+                                                    group.rank(), cache_bytes_);
 }
 
 }  // namespace busbw

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
-#include "backends/faults.hpp"
+#include "backends/host/host_traits.hpp"
 #include "backends/host/memory/workspace.hpp"
 
 namespace busbw {
@@ -12,16 +12,17 @@ namespace busbw {
 /// See Backend. All ranks share one Workspace, which `reserve` creates before the fork.
 class SharedMemoryBackend final : public Backend {
  public:
-  /// `version` is the program's own version. Throws UsageError if a fault names a rank that does not exist.
-  SharedMemoryBackend(int processes, int threads_per_process, std::string version, Faults faults = {});
+  /// `version` is the program's own version.
+  SharedMemoryBackend(int processes, int threads_per_process, std::string version);
 
-  std::string name() const override { return "host"; }
+  const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
   Device device(int local_rank) const override;
   std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int ranks) const override;
+  /// Warns about fewer processors than ranks.
+  std::vector<std::string> warnings() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
   /// Each rank can have one communicator at a time. `world` and this backend must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
@@ -29,7 +30,6 @@ class SharedMemoryBackend final : public Backend {
   int processes_;
   int ranks_;
   std::string version_;
-  Faults faults_;
   std::string cpu_name_;
   std::size_t cache_bytes_;
   std::unique_ptr<Workspace> workspace_;

@@ -17,9 +17,8 @@ constexpr std::size_t kMinClaimBytes = std::size_t{2} << 10;
 }  // namespace
 
 SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, const Team& world,
-                                                   std::vector<int> world_ranks, int rank, std::size_t cache_bytes,
-                                                   std::span<const Fault> faults)
-    : HostMemoryCommunicator(std::move(world_ranks), rank, faults),
+                                                   std::vector<int> world_ranks, int rank, std::size_t cache_bytes)
+    : HostMemoryCommunicator(std::move(world_ranks), rank),
       workspace_(workspace),
       world_(world),
       cache_bytes_(cache_bytes),
@@ -80,7 +79,6 @@ WriteMode SharedMemoryCommunicator::write_mode_for(const std::byte* send, const 
 void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
                                           Redop redop) {
   const std::size_t bytes = count * size_bytes(dtype);
-  faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   if (staged_) {
     reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
@@ -89,13 +87,11 @@ void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv
                          write_mode_for(send, recv, 2 * bytes * world_ranks_.size()));
   }
   leave_collective();
-  faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
                                       Redop redop, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
-  faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   if (!staged_) {
     const std::span destination(&destinations_[static_cast<std::size_t>(root)], 1);
@@ -104,48 +100,40 @@ void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, st
     reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
   }
   leave_collective();
-  if (rank_ == root) faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count,
                                               Dtype dtype, Redop redop) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t send_bytes = bytes * world_ranks_.size();
-  faults_.before_operation();
   enter_collective(send, send_bytes, recv, send_bytes);
   // In place, `recv` is this rank's segment of `send`, and only this rank reads it.
   for (const std::byte*& source : sources_) source += bytes * static_cast<std::size_t>(rank_);
   reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, WriteMode::cached);
   leave_collective();
-  faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
   const std::size_t bytes = send_count * size_bytes(dtype);
-  faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
     // In place, this rank's segment is already in its place. It must not be written, because peers read it.
     if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
   }
   leave_collective();
-  faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
                                          int root) {
   const std::size_t bytes = count * size_bytes(dtype);
-  faults_.before_operation();
   enter_collective(send, rank_ == root ? bytes : 0, recv, bytes);
   if (rank_ != root || send != recv) copy_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
   leave_collective();
-  faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype,
                                       int root) {
   const std::size_t bytes = send_count * size_bytes(dtype);
-  faults_.before_operation();
   enter_collective(send, bytes, recv, bytes);
   if (rank_ == root) {
     for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
@@ -153,18 +141,15 @@ void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, st
     }
   }
   leave_collective();
-  if (rank_ == root) faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                        int root) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t send_bytes = bytes * world_ranks_.size();
-  faults_.before_operation();
   enter_collective(send, rank_ == root ? send_bytes : 0, recv, send_bytes);
   copy_bytes(recv, sources_[static_cast<std::size_t>(root)] + static_cast<std::size_t>(rank_) * bytes, bytes);
   leave_collective();
-  faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
@@ -178,19 +163,15 @@ void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, 
     return;
   }
   const std::size_t all_bytes = bytes * world_ranks_.size();
-  faults_.before_operation();
   enter_collective(send, all_bytes, recv, all_bytes);
   for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
     copy_bytes(recv + peer * bytes, sources_[peer] + static_cast<std::size_t>(rank_) * bytes, bytes);
   }
   leave_collective();
-  faults_.after_operation({recv, all_bytes}, size_bytes(dtype));
 }
 
 void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
-  faults_.before_operation();
   exchange_chunks(workspace_.channels(), world_ranks_, rank_, sends, recvs, size_bytes(dtype), world_);
-  faults_.after_operation(result_of(recvs, size_bytes(dtype)), size_bytes(dtype));
 }
 
 }  // namespace busbw

@@ -17,7 +17,7 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   /// `world_ranks`: world rank of each rank of the communicator. `cache_bytes`: last-level cache. The workspace and
   /// `world` must outlive this.
   SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> world_ranks, int rank,
-                           std::size_t cache_bytes, std::span<const Fault> faults);
+                           std::size_t cache_bytes);
 
   std::span<std::byte> send_buffer() override { return workspace_.send_buffer(world_rank(rank_)); }
   std::span<std::byte> recv_buffer() override { return workspace_.recv_buffer(world_rank(rank_)); }

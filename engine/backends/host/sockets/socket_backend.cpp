@@ -26,11 +26,10 @@ std::string interface_prefixes() {
 
 }  // namespace
 
-SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, Faults faults)
+SocketBackend::SocketBackend(int first_rank, int ranks, std::string version)
     : first_rank_(first_rank),
       ranks_(ranks),
       version_(std::move(version)),
-      faults_(std::move(faults)),
       interfaces_(select_interfaces(interfaces(), interface_prefixes(), kInterfacesVariable)),
       cpu_name_(busbw::cpu_name()) {}
 
@@ -61,7 +60,6 @@ void SocketBackend::reserve(int ranks, std::size_t buffer_bytes) {
 
 std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   if (!buffers_) throw std::logic_error("SocketBackend::connect: call reserve first");
-  require_existing_ranks(faults_, world.size());
   {
     const std::lock_guard lock(mutex_);
     // If the limit cannot be raised far enough, creating a socket throws the error.
@@ -72,7 +70,7 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   add_used_interfaces(mesh.used_interfaces());
   const int local_rank = world.rank() - first_rank_;
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),
-                                              buffers_->recv_buffer(local_rank), faults_);
+                                              buffers_->recv_buffer(local_rank));
 }
 
 void SocketBackend::add_used_interfaces(const std::vector<Interface>& interfaces) {

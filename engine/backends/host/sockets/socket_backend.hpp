@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/faults.hpp"
+#include "backends/host/host_traits.hpp"
 #include "backends/host/rank_buffers.hpp"
 #include "common/os/network.hpp"
 
@@ -19,9 +19,9 @@ class SocketBackend final : public Backend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
   /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it.
-  SocketBackend(int first_rank, int ranks, std::string version, Faults faults = {});
+  SocketBackend(int first_rank, int ranks, std::string version);
 
-  std::string name() const override { return "host"; }
+  const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
   Device device(int index) const override;
   std::size_t available_bytes(int ranks) const override;
@@ -29,9 +29,8 @@ class SocketBackend final : public Backend {
   /// The transport and, after ranks are connected, the local addresses that they use.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
-  /// Each rank can have one communicator at a time. `world` and this backend must outlive it. Throws UsageError if a
-  /// fault names a rank that does not exist, and the errors of SocketMesh.
+  /// Each rank can have one communicator at a time. `world` and this backend must outlive it. Throws the
+  /// errors of SocketMesh.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
  private:
@@ -40,7 +39,6 @@ class SocketBackend final : public Backend {
   int first_rank_;
   int ranks_;
   std::string version_;
-  Faults faults_;
   std::vector<Interface> interfaces_;
   std::string cpu_name_;
   std::unique_ptr<RankBuffers> buffers_;

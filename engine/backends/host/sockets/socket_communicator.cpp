@@ -37,8 +37,8 @@ std::size_t SocketCommunicator::RankShares::first_byte(int rank) const {
 }
 
 SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::span<std::byte> send_buffer,
-                                       std::span<std::byte> recv_buffer, std::span<const Fault> faults)
-    : HostMemoryCommunicator(mesh.world_ranks(), mesh.rank(), faults),
+                                       std::span<std::byte> recv_buffer)
+    : HostMemoryCommunicator(mesh.world_ranks(), mesh.rank()),
       mesh_(std::move(mesh)),
       send_buffer_(send_buffer),
       recv_buffer_(recv_buffer),
@@ -47,11 +47,6 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       slot_bytes_(std::clamp(kWorkBytes / world_ranks_.size() / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes,
                              kMaxSlotBytes)),
       sources_(world_ranks_.size()) {}
-
-void SocketCommunicator::enter(Phase phase) {
-  exchange_.enter(phase);
-  HostMemoryCommunicator::enter(phase);
-}
 
 SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
   const std::size_t even_count = (count + world_ranks_.size() - 1) / world_ranks_.size();
@@ -160,7 +155,6 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
                                     Redop redop) {
   const std::size_t element_bytes = size_bytes(dtype);
   const std::size_t bytes = count * element_bytes;
-  faults_.before_operation();
   if (size() == 1) {
     reduce_sources({&send, 1}, recv, count, dtype, redop);
   } else if (bytes <= kSmallBytes / world_ranks_.size()) {
@@ -175,7 +169,6 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
     exchange_.finish();  // before the gather, which overwrites the sent data in place
     gather_shares(recv, shares);
   }
-  faults_.after_operation({recv, bytes}, element_bytes);
 }
 
 // Proceeds in blocks, each of at most one slot per rank. Each rank reduces its share of a block and sends it to the
@@ -184,7 +177,6 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
                                 int root) {
   const std::size_t element_bytes = size_bytes(dtype);
   const bool is_root = rank_ == root;
-  faults_.before_operation();
   const std::size_t max_block_count = slot_bytes_ / element_bytes * world_ranks_.size();
   for (std::size_t first = 0; first < count; first += max_block_count) {
     const std::size_t block_count = std::min(max_block_count, count - first);
@@ -205,7 +197,6 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
     }
     exchange_.finish();
   }
-  if (is_root) faults_.after_operation({recv, count * element_bytes}, element_bytes);
 }
 
 // The root receives all data and reduces it alone.
@@ -230,31 +221,24 @@ void SocketCommunicator::reduce_at_root(const std::byte* send, std::byte* result
 void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                         Redop redop) {
   const std::size_t element_bytes = size_bytes(dtype);
-  faults_.before_operation();
   reduce_own_share(send, recv, {recv_count * world_ranks_.size(), recv_count, element_bytes}, dtype, redop);
   exchange_.finish();
-  faults_.after_operation({recv, recv_count * element_bytes}, element_bytes);
 }
 
 void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
   const RankShares shares{send_count * world_ranks_.size(), send_count, size_bytes(dtype)};
-  faults_.before_operation();
   copy_bytes(recv + shares.first_byte(rank_), send, shares.bytes(rank_));
   gather_shares(recv, shares);
-  faults_.after_operation({recv, shares.first_byte(size())}, size_bytes(dtype));
 }
 
 void SocketCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
-  faults_.before_operation();
   if (rank_ == root) copy_bytes(recv, send, bytes);
   bytes <= kMaxTreeBytes ? broadcast_tree(recv, bytes, root) : broadcast_chain(recv, bytes, root);
-  faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SocketCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
   const std::size_t bytes = send_count * size_bytes(dtype);
-  faults_.before_operation();
   if (rank_ == root) {
     for (int distance = 1; distance < size(); ++distance) {
       const int from = rank_after(distance);
@@ -265,13 +249,11 @@ void SocketCommunicator::gather(const std::byte* send, std::byte* recv, std::siz
     exchange_.send(root, send, bytes);
   }
   exchange_.finish();
-  if (rank_ == root) faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                  int root) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
-  faults_.before_operation();
   if (rank_ == root) {
     for (int distance = 1; distance < size(); ++distance) {
       const int to = rank_after(distance);
@@ -282,13 +264,11 @@ void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::si
     exchange_.receive(root, recv, bytes);
   }
   exchange_.finish();
-  faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
 void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
   const std::size_t bytes = count * size_bytes(dtype);
   const auto own_offset = static_cast<std::size_t>(rank_) * bytes;
-  faults_.before_operation();
   for (int distance = 1; distance < size(); ++distance) {
     const int to = rank_after(distance);
     const int from = rank_after(size() - distance);
@@ -297,12 +277,10 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
   }
   copy_bytes(recv + own_offset, send + own_offset, bytes);
   send == recv ? exchange_.finish_in_place() : exchange_.finish();
-  faults_.after_operation({recv, bytes * world_ranks_.size()}, size_bytes(dtype));
 }
 
 void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const std::size_t element_bytes = size_bytes(dtype);
-  faults_.before_operation();
   const auto is_self = [&](const Transfer& transfer) { return transfer.peer == rank_; };
   const auto own_send = std::ranges::find_if(sends, is_self);
   const auto own_recv = std::ranges::find_if(recvs, is_self);
@@ -322,7 +300,6 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   if (moves_own_data && !in_place) copy_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
   in_place ? exchange_.finish_in_place() : exchange_.finish();
   if (!saved_data.empty()) std::ranges::copy(saved_data, own_recv->data);
-  faults_.after_operation(result_of(recvs, element_bytes), element_bytes);
 }
 
 }  // namespace busbw

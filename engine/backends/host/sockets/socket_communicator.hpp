@@ -21,7 +21,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
 
   /// `world` must outlive this.
   SocketCommunicator(SocketMesh mesh, const Team& world, std::span<std::byte> send_buffer,
-                     std::span<std::byte> recv_buffer, std::span<const Fault> faults);
+                     std::span<std::byte> recv_buffer);
 
   std::span<std::byte> send_buffer() override { return send_buffer_; }
   std::span<std::byte> recv_buffer() override { return recv_buffer_; }
@@ -36,7 +36,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
 
-  void enter(Phase phase) override;
+  void enter(Phase phase) override { exchange_.enter(phase); }
 
  private:
   /// Division of an array of `count` elements into one share per rank: `per_rank` elements, but fewer or none for the

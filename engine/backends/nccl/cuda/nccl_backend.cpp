@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/faulty_backend.hpp"
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
@@ -88,7 +87,7 @@ class NcclBackend final : public Backend {
       launch_groups_.push_back(std::make_unique<LaunchGroup>(config_.gpus_per_thread));
   }
 
-  std::string name() const override { return "nccl"; }
+  const BackendTraits& traits() const override { return kNcclTraits; }
   std::string version() const override { return std::to_string(library_.version); }
   std::optional<LibraryInfo> library() const override {
     return LibraryInfo{nccl_version_text(library_.version), library_.path, library_hash_.get()};
@@ -223,12 +222,7 @@ std::string nccl_headers() { return nccl_version_text(NCCL_VERSION_CODE); }
 
 std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& config, const GpuSurvey& survey) {
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.no_gpu_reason);
-  const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {
-    check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "--fault", "copying a result");
-    // cudaMemcpy to a GPU may return before the data has arrived, and the ranks' streams do not wait for its stream.
-    check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "--fault", "copying a result");
-  };
-  return inject_faults(std::make_unique<NcclBackend>(config, survey), config.faults, copy);
+  return std::make_unique<NcclBackend>(config, survey);
 }
 
 }  // namespace busbw

@@ -3,9 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <cstring>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "support_reduction.hpp"
@@ -49,40 +47,6 @@ std::string reduce_and_compare(Dtype dtype, Redop redop, int ranks, std::size_t 
     }
   }
   return {};
-}
-
-/// Expected result of average_elements or scale_elements for one element.
-template <class T>
-T by_hand(T value, double divisor, double factor) {
-  if constexpr (std::is_integral_v<T>) {
-    const auto whole = static_cast<std::int64_t>(value);  // all values here are below 2^63
-    return static_cast<T>(whole / static_cast<std::int64_t>(divisor) * static_cast<std::int64_t>(factor));
-  } else {
-    return round_to<T>(to_double(value) / divisor * factor);
-  }
-}
-
-/// Types for which `change` differs from `by_hand` on a copy of some elements, or empty.
-template <class Change>
-std::string changes_as_by_hand(double divisor, double factor, std::size_t count, const Change& change) {
-  std::string wrong;
-  for (const Dtype dtype : kDtypes) {
-    with_element_type(dtype, [&]<class T>() {
-      std::vector<T> expected;
-      const auto before = contributions(dtype, Redop::sum, 1, 0, count + 1);
-      std::vector<T> data(count + 1);
-      std::memcpy(data.data(), before.data(), before.size());
-      // Wide ones are kept small, so that 64 bits hold every product.
-      if constexpr (sizeof(T) == 8 && std::is_integral_v<T>)
-        for (T& value : data) value /= 4;
-      for (std::size_t i = 0; i < count; ++i) expected.push_back(by_hand(data[i], divisor, factor));
-      expected.push_back(data[count]);  // the element after the range must not change
-      change(reinterpret_cast<std::byte*>(data.data()), dtype);
-      if (std::memcmp(data.data(), expected.data(), expected.size() * sizeof(T)) != 0)
-        wrong += std::string(name(dtype)) + " ";
-    });
-  }
-  return wrong;
 }
 
 }  // namespace
@@ -133,27 +97,4 @@ TEST_CASE("reduce_elements: half is summed in float and rounded once") {
   std::byte* const destination = reinterpret_cast<std::byte*>(&result);
   reduce_elements(sources, {&destination, 1}, 0, 1, Dtype::float16, Redop::sum, WriteMode::cached);
   CHECK(static_cast<float>(result) == 2050.0f);
-}
-
-TEST_CASE("average_elements: sums become averages, each type as it divides") {
-  for (const int ranks : {1, 2, 3, 7, 300})
-    for (const std::size_t count : {0, 1, 257})
-      CHECK(changes_as_by_hand(ranks, 1, count, [&](std::byte* data, Dtype dtype) {
-              average_elements(data, count, dtype, ranks);
-            }) == "");
-}
-
-TEST_CASE("scale_elements: even ranks' data as it is, odd ranks' twice, in place or not") {
-  for (const int rank : {0, 1, 4, 5}) {
-    for (const std::size_t count : {0, 1, 257}) {
-      const double factor = rank % 2 == 0 ? 1 : 2;
-      CHECK(changes_as_by_hand(1, factor, count, [&](std::byte* data, Dtype dtype) {
-              scale_elements(data, data, count, dtype, rank);
-            }) == "");
-      CHECK(changes_as_by_hand(1, factor, count, [&](std::byte* data, Dtype dtype) {
-              const std::vector<std::byte> from(data, data + count * size_bytes(dtype));
-              scale_elements(data, from.data(), count, dtype, rank);
-            }) == "");
-    }
-  }
 }

@@ -14,7 +14,7 @@ using namespace busbw;
 
 TEST_CASE("SharedMemoryBackend: name, version, device and sizes") {
   const SharedMemoryBackend backend(1, 2, "1.2.3");
-  CHECK(backend.name() == "host");
+  CHECK(backend.traits().name == "host");
   CHECK(backend.version() == "1.2.3");
   CHECK(backend.device(1).index == 1);
   CHECK(backend.device(1).bus_id == "cpu");
@@ -22,11 +22,6 @@ TEST_CASE("SharedMemoryBackend: name, version, device and sizes") {
   CHECK(backend.available_bytes(2) > 0);
   CHECK(backend.work_bytes(4) > 0);
   CHECK(backend.work_bytes(8) > backend.work_bytes(4));
-}
-
-TEST_CASE("SharedMemoryBackend: a fault of a rank that does not exist is refused") {
-  CHECK_THROWS_AS(SharedMemoryBackend(1, 2, "0", {parse_fault("overrun:rank=2")}), UsageError);
-  SharedMemoryBackend(2, 2, "0", {parse_fault("overrun:rank=3")});
 }
 
 TEST_CASE("SharedMemoryBackend: reserve comes once, before connect, for all ranks") {
@@ -79,18 +74,4 @@ TEST_CASE("SharedMemoryBackend: groups work side by side, and a new communicator
   SharedMemoryBackend processes(3, 2, "0");
   processes.reserve(6, 4 * kStagingBytes);
   CHECK(run_processes(3, 2, [&](Team& world) { return body(processes, world); }) == "");
-}
-
-TEST_CASE("SharedMemoryBackend: a fault takes effect before a communicator exists") {
-  SharedMemoryBackend backend(1, 2, "0", {parse_fault("die:rank=1,phase=rendezvous")});
-  backend.enter(Phase::rendezvous, 0);
-  backend.enter(Phase::initialisation, 1);
-  const pid_t child = fork();
-  if (child == 0) {
-    backend.enter(Phase::rendezvous, 1);
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 }

@@ -25,7 +25,7 @@ constexpr std::size_t kMany = 50'000;  // elements: a whole buffer
 
 TEST_CASE("SocketBackend: name, version, device and facts") {
   const SocketBackend backend(4, 2, "1.2.3");
-  CHECK(backend.name() == "host");
+  CHECK(backend.traits().name == "host");
   CHECK(backend.version() == "1.2.3");
   CHECK(backend.device(1).index == 1);
   CHECK(backend.device(1).bus_id == "cpu");
@@ -43,14 +43,6 @@ TEST_CASE("SocketBackend: reserve comes once, before connect, for the ranks of t
   backend.reserve(1, 100);
   CHECK_THROWS_AS(backend.reserve(1, 100), std::logic_error);
   CHECK(backend.connect(*teams[0], *teams[0])->send_buffer().size() == 100);
-}
-
-TEST_CASE("SocketBackend: a fault of a rank that does not exist is refused") {
-  SocketBackend backend(0, 1, "0", {parse_fault("overrun:rank=1")});
-  backend.reserve(1, 100);
-  const auto teams = ThreadTeam::make(1);
-  check_names(sentence_of<UsageError>([&] { backend.connect(*teams[0], *teams[0]); }),
-              {"--fault with rank=1", "0 to 0"});
 }
 
 TEST_CASE("SocketBackend: interfaces are chosen by BUSBW_SOCKET_IFNAME") {

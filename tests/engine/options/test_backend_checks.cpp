@@ -1,7 +1,9 @@
-#include "options/gpu_flags.hpp"
+#include "options/backend_checks.hpp"
 
 #include <doctest/doctest.h>
 
+#include "backends/host/host_traits.hpp"
+#include "backends/nccl/nccl_backend.hpp"
 #include "support_options.hpp"
 
 using namespace busbw;
@@ -22,30 +24,31 @@ TEST_CASE("options: flags that require a GPU are errors on the host, with name a
        {"-G 1", "-R 1", "-R 2", "-x 0", "-x 1", "-y 1", "-D 1", "-V 16", "-M 1", "-g 2", "--library /lib/libnccl.so"}) {
     CAPTURE(line);
     const auto flag = words(line);
-    check_names(options_of(line).host_error, {flag[0], flag[1], "host backend"});
+    check_names(backend_error(options_of(line), kHostTraits), {flag[0], flag[1], "host backend"});
   }
   for (const char* line : {"-G -1", "-R 3", "-x 3", "-x -1", "-y 2", "-D 5", "-V 129", "-V 0", "-V -1", "-M 2"}) {
     CAPTURE(line);
     check_names(refusal_of(line), {words(line)[0], "allowed"});
   }
   for (const char* line : {"-V 129", "-V 0", "-V -1"}) check_names(refusal_of(line), {"1 to 128"});
-  check_names(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}).host_error, {"NCCL_TESTS_DEVICE=0", "host backend"});
+  check_names(backend_error(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}), kHostTraits),
+              {"NCCL_TESTS_DEVICE=0", "host backend"});
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "at least 0"});
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "\x1b[2J"}}), {"NCCL_TESTS_DEVICE=\\x1b[2J: allowed"});
-  CHECK(options_of("-t 2 -b 8 -e 1M").host_error.empty());
+  CHECK(backend_error(options_of("-t 2 -b 8 -e 1M"), kHostTraits).empty());
   // The first of several flags is named.
-  check_names(options_of("-R 1 -G 4").host_error, {"-G", "4"});
+  check_names(backend_error(options_of("-R 1 -G 4"), kHostTraits), {"-G", "4"});
 }
 
 TEST_CASE("options: the NCCL backend supports GPU flags and faults") {
-  for (const char* line : {"-G 4 -I 1", "--fault flip:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
+  for (const char* line : {"-G 4 -I 1", "--fault overrun:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
                            "-R 1", "-R 2", "-x 0", "-M 1", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
-    CHECK(options_of(line).nccl_error.empty());
+    CHECK(backend_error(options_of(line), kNcclTraits).empty());
 }
 
 TEST_CASE("options: the error for an unsupported kernel names what it supports") {
   const auto cannot = [](const std::string& line, const std::string& collective = "all_reduce") {
-    return options_of(line, {}, collective).nccl_error;
+    return backend_error(options_of(line, {}, collective), kNcclTraits);
   };
   check_names(cannot("-V 32"), {"-V 32 (--device_cta_count)", "needs -D"});
   check_names(cannot("-R 2 -D 0 -V 16"), {"-V 16", "needs -D"});

@@ -1,18 +1,13 @@
-// Parses "KIND:key=value,..." and applies faults to memory that the host can write. A fault that kills or hangs takes
-// effect when its rank enters the phase; the others take effect around each operation.
-#include "backends/faults.hpp"
+// Parses "KIND:key=value,...".
+#include "options/fault.hpp"
 
 #include <fmt/format.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <csignal>
-#include <functional>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "common/support/error.hpp"
 
@@ -79,17 +74,6 @@ void set_value(Fault& fault, std::string_view key, std::string_view value, const
   if (key == "phase") fault.phase = parse_phase(value, fault_text);
 }
 
-void sleep_us(std::uint64_t microseconds) {
-  timespec remaining{.tv_sec = static_cast<time_t>(microseconds / 1'000'000),
-                     .tv_nsec = static_cast<long>(microseconds % 1'000'000 * 1'000)};
-  while (nanosleep(&remaining, &remaining) != 0 && errno == EINTR) {
-  }
-}
-
-[[noreturn]] void hang_forever() {
-  for (;;) pause();
-}
-
 }  // namespace
 
 Fault parse_fault(std::string_view text) {
@@ -118,80 +102,6 @@ Fault parse_fault(std::string_view text) {
   }
   if (!missing_keys.empty()) fault_text.reject(fmt::format("key '{}' is missing", missing_keys.front()));
   return fault;
-}
-
-Faults parse_faults(std::span<const std::string> texts) {
-  Faults faults;
-  for (const std::string& text : texts) faults.push_back(parse_fault(text));
-  return faults;
-}
-
-void require_existing_ranks(std::span<const Fault> faults, int ranks) {
-  for (const Fault& fault : faults)
-    if (fault.rank >= ranks)
-      throw UsageError(
-          fmt::format("--fault with rank={}: no such rank; use a rank from 0 to {}", fault.rank, ranks - 1));
-}
-
-void trigger_faults(std::span<const Fault> faults, Phase phase, int world_rank) {
-  for (const Fault& fault : faults) {
-    if (fault.rank != world_rank || fault.phase != phase) continue;
-    if (fault.kind == Fault::Kind::die) kill(getpid(), SIGKILL);
-    if (fault.kind == Fault::Kind::hang) hang_forever();
-  }
-}
-
-RankFaults::RankFaults(std::span<const Fault> all, int world_rank) : world_rank_(world_rank) {
-  std::ranges::copy_if(all, std::back_inserter(own_faults_),
-                       [&](const Fault& fault) { return fault.rank == world_rank; });
-}
-
-void RankFaults::enter(Phase phase) {
-  phase_ = phase;
-  trigger_faults(own_faults_, phase, world_rank_);
-}
-
-void RankFaults::before_operation() const {
-  for (const Fault& fault : own_faults_) {
-    if (fault.kind == Fault::Kind::delay) sleep_us(fault.delay_us);
-  }
-}
-
-bool RankFaults::corrupts_results() const {
-  return phase_ == Phase::check && !in_multi_step_ && std::ranges::any_of(own_faults_, [](const Fault& fault) {
-           return fault.kind == Fault::Kind::flip || fault.kind == Fault::Kind::overrun;
-         });
-}
-
-void RankFaults::after_operation(std::span<std::byte> result, std::size_t element_bytes) {
-  if (result.empty() || !corrupts_results()) return;
-  for (const Fault& fault : own_faults_) {
-    const auto bit = static_cast<std::size_t>(fault.bit);
-    if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes) {
-      // Byte 0 holds the lowest bits: all supported machines are little-endian.
-      result[fault.index * element_bytes + bit / 8] ^= std::byte{1} << (bit % 8);
-    }
-    if (fault.kind == Fault::Kind::overrun) change_byte_after(result.data() + result.size());
-  }
-}
-
-void RankFaults::change_byte_after(std::byte* end) {
-  // A second operation on the same memory must not undo the change of the first one.
-  if (overrun_byte_ == end && overrun_value_ == *end) return;
-  overrun_byte_ = end;
-  overrun_value_ = ~*end;
-  *end = overrun_value_;
-}
-
-std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes) {
-  std::byte* begin = nullptr;
-  std::byte* end = nullptr;
-  for (const Transfer& recv : recvs) {
-    if (recv.count == 0) continue;
-    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
-    end = std::max(end, recv.data + recv.count * element_bytes);
-  }
-  return {begin, end};
 }
 
 }  // namespace busbw

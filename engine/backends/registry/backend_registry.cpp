@@ -1,0 +1,83 @@
+// Rows of the list, with the conversion from options to the settings of each backend.
+#include "backends/registry/backend_registry.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "backends/host/host_traits.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
+#include "backends/host/sockets/socket_backend.hpp"
+#include "collectives/registry.hpp"
+#include "common/support/error.hpp"
+#include "common/support/version.hpp"
+#include "options/backend_checks.hpp"
+
+namespace busbw {
+namespace {
+
+/// Ranks of this process and its forks.
+int local_ranks(const Options& options, const World& world) { return options.ranks() / world.size; }
+
+std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
+  const int ranks = local_ranks(options, world);
+  if (world.size > 1) return std::make_unique<SocketBackend>(world.rank * ranks, ranks, std::string(version()));
+  return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
+                                               std::string(version()));
+}
+
+std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, const GpuSurvey& survey) {
+  const RunSettings& settings = options.settings;
+  const int ranks = local_ranks(options, world);
+  // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. A launcher may show each process only its
+  // own GPUs, which then begin with 0.
+  const int own_first = static_cast<int>(survey.gpus.size()) == ranks ? 0 : world.local_rank * ranks;
+  NcclBackendConfig config{.ranks = ranks,
+                           .first_rank = world.rank * ranks,
+                           .first_device = options.first_device.value_or(own_first),
+                           .library = options.nccl_library,
+                           .null_stream = options.null_stream,
+                           .forks = world.size == 1 && settings.processes > 1,
+                           .gpus_per_thread = settings.gpus_per_thread};
+  NcclOptions& flags = config.flags;
+  if (settings.local_register == 1) flags.registration = RegistrationMode::local;
+  if (settings.local_register == 2) flags.registration = RegistrationMode::symmetric;
+  flags.cta_policy = settings.cta_policy;
+  flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
+  flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
+  flags.reports_memory = settings.report_memory;
+  flags.max_peers = make_collective(options.collective, options.collective_settings)->max_peers();
+  return make_nccl_backend(config, survey);
+}
+
+constexpr BackendEntry kBackends[]{{kNcclTraits, "opening NCCL and its GPUs", survey_gpus, make_nccl},
+                                   {kHostTraits, "opening the host backend", nullptr, make_host}};
+
+}  // namespace
+
+std::span<const BackendEntry> all_backends() { return kBackends; }
+
+BackendChoice choose_backend(const Options& options, bool forks_follow) {
+  const bool is_auto = options.backend == "auto";
+  std::string no_gpu_reason;
+  std::set<std::string_view> names;
+  for (const BackendEntry& entry : all_backends()) {
+    names.insert(entry.traits.name);
+    if (!is_auto && options.backend != entry.traits.name) continue;
+    GpuSurvey survey = entry.survey ? entry.survey(forks_follow) : GpuSurvey{};
+    if (!is_auto || !entry.survey || !survey.gpus.empty()) return {&entry, std::move(survey), std::move(no_gpu_reason)};
+    if (survey.has_gpu_support) no_gpu_reason = survey.no_gpu_reason;
+  }
+  throw options.flags.invalid_value("--backend", fmt::format("{} or auto", fmt::join(names, ", ")));
+}
+
+std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world) {
+  if (const std::string error = backend_error(options, choice.entry->traits); !error.empty()) {
+    if (choice.no_gpu_reason.empty()) throw UsageError(error);
+    throw EnvironmentError(fmt::format("no GPU found: {}; {}", choice.no_gpu_reason, error));
+  }
+  return choice.entry->make(options, world, choice.survey);
+}
+
+}  // namespace busbw

@@ -1,0 +1,43 @@
+#pragma once
+// The list of all backends, and the choice by --backend: the backend that runs, and the errors of options that it does
+// not support.
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/backend.hpp"
+#include "backends/nccl/nccl_backend.hpp"
+#include "options/options.hpp"
+#include "rendezvous/world/world.hpp"
+
+namespace busbw {
+
+/// One backend.
+struct BackendEntry {
+  BackendTraits traits;
+  const char* opening;               // completes "while ...", for messages about `make`
+  GpuSurvey (*survey)(bool forks_follow);  // null if the backend needs no GPU
+  /// Makes the backend for the ranks of this process of the job. Throws UsageError or EnvironmentError if it cannot
+  /// run.
+  std::unique_ptr<Backend> (*make)(const Options& options, const World& world, const GpuSurvey& survey);
+};
+
+/// All backends, in the order in which `--backend auto` tries them.
+std::span<const BackendEntry> all_backends();
+
+/// Backend that --backend selects.
+struct BackendChoice {
+  const BackendEntry* entry;
+  GpuSurvey survey;           // GPUs that the backend can use
+  std::string no_gpu_reason;  // why `auto` found no GPU; empty if it found or sought none
+};
+
+/// Surveys the GPUs, unless the selected backend needs none. `forks_follow`: this process will run its ranks in forks.
+/// Throws UsageError if there is no backend of this name.
+BackendChoice choose_backend(const Options& options, bool forks_follow);
+
+/// Makes the chosen backend. Throws UsageError if it does not support an option, EnvironmentError if the option needs
+/// GPUs that were not found, and the errors of BackendEntry::make.
+std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world);
+
+}  // namespace busbw

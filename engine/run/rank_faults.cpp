@@ -1,0 +1,128 @@
+// Decorators of a rank's team and collective, and changes of its results through the backend's own fill and compare.
+#include "run/rank_faults.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <limits>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace busbw {
+namespace {
+
+class FaultyTeam final : public Team {
+ public:
+  FaultyTeam(Team& inner, const Fault& fault) : inner_(inner), fault_(fault) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void barrier() override { inner_.barrier(); }
+  std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override { return inner_.gather(own_bytes); }
+  Bytes broadcast(std::span<const std::byte> own_bytes) override { return inner_.broadcast(own_bytes); }
+  std::unique_ptr<Team> split(int color) override { return inner_.split(color); }
+  bool aborted() const override { return inner_.aborted(); }
+  IssuedOperations& issued() override { return inner_.issued(); }
+  void enter(Phase phase) override {
+    inner_.enter(phase);
+    if (fault_.phase != phase) return;
+    if (fault_.kind == Fault::Kind::die) kill(getpid(), SIGKILL);
+    while (fault_.kind == Fault::Kind::hang) pause();
+  }
+
+ private:
+  Team& inner_;
+  const Fault fault_;
+};
+
+class DelayedCollective final : public Collective {
+ public:
+  DelayedCollective(const Collective& inner, std::uint64_t delay_us)
+      : inner_(inner), delay_(static_cast<std::int64_t>(delay_us) * inner.operations_per_run()) {}
+  std::string_view name() const override { return inner_.name(); }
+  bool reduces() const override { return inner_.reduces(); }
+  bool loops_over_redops() const override { return inner_.loops_over_redops(); }
+  std::string_view no_redop_name() const override { return inner_.no_redop_name(); }
+  bool has_root() const override { return inner_.has_root(); }
+  bool synchronizes_all_ranks() const override { return inner_.synchronizes_all_ranks(); }
+  bool in_place_defined() const override { return inner_.in_place_defined(); }
+  std::string rank_count_error(int ranks) const override { return inner_.rank_count_error(ranks); }
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    return inner_.shape(count, element_bytes, ranks);
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return inner_.traffic(shape, element_bytes, ranks);
+  }
+  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const override {
+    return inner_.send_segments(shape, element_bytes, rank, ranks, root);
+  }
+  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
+                             int root) const override {
+    return inner_.expected_segments(shape, element_bytes, rank, ranks, root);
+  }
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
+    std::this_thread::sleep_for(delay_);
+    inner_.run(communicator, call);
+  }
+  std::optional<int> max_peers() const override { return inner_.max_peers(); }
+  int operations_per_run() const override { return inner_.operations_per_run(); }
+  int calls_per_run(int ranks) const override { return inner_.calls_per_run(ranks); }
+  std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return inner_.rank_summary(shape, element_bytes, ranks);
+  }
+
+ private:
+  const Collective& inner_;
+  const std::chrono::microseconds delay_;
+};
+
+/// Memory from the first to the last element that the rank receives.
+std::span<std::byte> received_memory(const Communicator& communicator, const RankCase& rank_case, std::byte* recv) {
+  const std::size_t element_bytes = size_bytes(rank_case.dtype);
+  std::size_t first = std::numeric_limits<std::size_t>::max();
+  std::size_t end = 0;
+  for (const Segment& segment : rank_case.collective.expected_segments(
+           rank_case.shape, element_bytes, communicator.rank(), communicator.size(), rank_case.root)) {
+    if (segment.source == Segment::Source::untouched || segment.count == 0) continue;
+    first = std::min(first, segment.offset);
+    end = std::max(end, segment.offset + segment.count);
+  }
+  if (end == 0) return {};
+  return {recv + first * element_bytes, (end - first) * element_bytes};
+}
+
+/// Inverts the bits of `mask` in a byte, which may be in the memory of a device.
+void invert_bits(Communicator& communicator, std::byte* byte, std::byte mask) {
+  const auto stream_of = [](std::byte value) {
+    return DataStream{std::make_shared<const std::vector<std::byte>>(kTileElements, value)};
+  };
+  Mismatches nonzero;
+  communicator.compare(byte, stream_of(std::byte{0}), 0, 1, 0, nonzero);
+  const std::byte value = nonzero.first.empty() ? std::byte{0} : nonzero.first.front().got[0];
+  communicator.fill(byte, stream_of(value ^ mask), 0, 1);
+}
+
+}  // namespace
+
+std::unique_ptr<Team> make_faulty_team(Team& world, const Fault& fault) {
+  return std::make_unique<FaultyTeam>(world, fault);
+}
+
+std::unique_ptr<Collective> make_delayed_collective(const Collective& collective, std::uint64_t delay_us) {
+  return std::make_unique<DelayedCollective>(collective, delay_us);
+}
+
+void corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv) {
+  const auto result = received_memory(communicator, rank_case, recv);
+  if (result.empty()) return;
+  const std::size_t element_bytes = size_bytes(rank_case.dtype);
+  const auto bit = static_cast<std::size_t>(fault.bit);
+  // Byte 0 holds the lowest bits: all supported machines are little-endian.
+  if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes)
+    invert_bits(communicator, &result[fault.index * element_bytes + bit / 8], std::byte{1} << (bit % 8));
+  if (fault.kind == Fault::Kind::overrun) invert_bits(communicator, result.data() + result.size(), std::byte{0xff});
+}
+
+}  // namespace busbw

@@ -1,0 +1,22 @@
+#pragma once
+// Effects of --fault on the rank that it names. rank_runner applies them, so that they work on every backend.
+#include <memory>
+
+#include "collectives/collective.hpp"
+#include "measure/checker.hpp"
+#include "options/fault.hpp"
+#include "rendezvous/team/team.hpp"
+
+namespace busbw {
+
+/// The rank's handle to `world`, which kills its process or hangs when it enters the phase of the fault.
+std::unique_ptr<Team> make_faulty_team(Team& world, const Fault& fault);
+
+/// `collective` with a sleep before each operation. The collective must outlive the result.
+std::unique_ptr<Collective> make_delayed_collective(const Collective& collective, std::uint64_t delay_us);
+
+/// Changes the rank's checked result, which begins at `recv`, if the fault is a flip or an overrun. Does nothing if the
+/// rank has no result, or if the result does not contain the fault's element and bit.
+void corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv);
+
+}  // namespace busbw

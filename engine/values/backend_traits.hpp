@@ -1,0 +1,17 @@
+#pragma once
+// Properties of a backend on which options, run and outputs depend. They compare no names.
+#include <string_view>
+
+namespace busbw {
+
+struct BackendTraits {
+  enum class Memory { host, gpu };
+  enum class Clock { host, device_events };
+
+  std::string_view name;      // in --backend, the table and records
+  Memory memory;              // of the ranks' buffers
+  Clock clock;                // that times single iterations
+  bool names_library = false; // its version is that of a library with NCCL's interface
+};
+
+}  // namespace busbw

@@ -1,0 +1,65 @@
+#include "backends/registry/backend_registry.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "common/support/error.hpp"
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+const BackendEntry& entry_of(std::string_view name) {
+  for (const BackendEntry& entry : all_backends())
+    if (entry.traits.name == name) return entry;
+  throw std::out_of_range(std::string(name));
+}
+
+}  // namespace
+
+TEST_CASE("all_backends: names are unique, and made backends have the traits of their entries") {
+  std::set<std::string_view> names;
+  for (const BackendEntry& entry : all_backends()) CHECK(names.insert(entry.traits.name).second);
+  Options options;
+  for (const int processes : {1, 2}) {
+    World world;
+    world.size = options.settings.processes = processes;
+    const auto backend = make_backend({&entry_of("host"), {}, ""}, options, world);
+    CHECK(backend->traits().name == "host");
+    CHECK(backend->facts().empty() == (processes == 1));  // only the socket backend names its transport
+  }
+}
+
+TEST_CASE("choose_backend: by name without a survey, or the first that can run") {
+  Options options;
+  options.backend = "host";
+  const BackendChoice host = choose_backend(options, false);
+  CHECK(host.entry == &entry_of("host"));
+  CHECK(host.no_gpu_reason.empty());
+  options.backend = "nccl";
+  CHECK(choose_backend(options, true).entry == &entry_of("nccl"));
+  options.backend = "auto";
+  const BackendChoice automatic = choose_backend(options, true);
+  CHECK(automatic.entry == &entry_of(automatic.survey.gpus.empty() ? "host" : "nccl"));
+  for (const std::string name : {"gpu", ""}) {
+    options.backend = name;
+    options.flags = FlagValues({{"--backend", name}});
+    const std::string sentence = sentence_of<UsageError>([&] { choose_backend(options, false); });
+    CHECK(sentence == "--backend " + (name.empty() ? "\"\"" : name) + ": allowed: host, nccl or auto");
+  }
+}
+
+TEST_CASE(
+    "make_backend: an option that the backend does not support is an error, of the environment if GPUs are absent") {
+  Options options;
+  options.settings.gpus_per_thread = 2;
+  const auto make = [&](const std::string& no_gpu_reason) {
+    make_backend({&entry_of("host"), {}, no_gpu_reason}, options, World{});
+  };
+  check_names(sentence_of<UsageError>([&] { make(""); }), {"-g 2", "the host backend has no GPUs"});
+  check_names(sentence_of<EnvironmentError>([&] { make("the driver sleeps"); }),
+              {"no GPU found: the driver sleeps; -g 2"});
+}
