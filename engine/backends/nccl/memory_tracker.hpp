@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backends/backend.hpp"
-#include "backends/nccl/nvml.hpp"
+#include "common/os/nvml.hpp"
 
 namespace busbw {
 
