@@ -11,6 +11,7 @@
 #include "backends/host/sockets/socket_backend.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/processors.hpp"
+#include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
 #include "measure/buffers.hpp"

@@ -5,6 +5,7 @@
 #include "backends/host/memory/shared_memory_backend.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/processors.hpp"
+#include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
 #include "measure/buffers.hpp"
