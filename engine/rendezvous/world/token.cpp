@@ -82,10 +82,6 @@ std::optional<std::string> find_token(Environment environment) {
   return std::nullopt;
 }
 
-std::string random_token() {
-  std::string token;
-  for (const std::byte random_byte : random_bytes<16>()) token += fmt::format("{:02x}", random_byte);
-  return token;
-}
+std::string random_token() { return hexadecimal(random_bytes<16>()); }
 
 }  // namespace busbw

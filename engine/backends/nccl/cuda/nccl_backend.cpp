@@ -72,7 +72,7 @@ class NcclBackend final : public Backend {
         pairs_without_access_(survey.pairs_without_access),
         free_memory_queries_(start_free_memory_queries(config.first_device, config.forks ? 0 : config.ranks)),
         library_(load_nccl(config.library)),
-        library_hash_(library_.path) {
+        library_hash_(start_hash_of_file(library_.path)) {
     if (config.forks) library_hash_.get();  // once, not in every fork
     const std::string unmet =
         unmet_requirement(flag_requirements(config.flags, NCCL_VERSION_CODE), library_.version, library_.path,
@@ -203,7 +203,7 @@ class NcclBackend final : public Backend {
   std::vector<std::pair<int, int>> pairs_without_access_;
   std::vector<std::future<std::optional<std::size_t>>> free_memory_queries_;
   NcclLibrary library_;
-  FileHash library_hash_;
+  std::shared_future<std::optional<std::string>> library_hash_;
   LiveCommunicators live_communicators_;
   Nvml nvml_;  // loaded at the first use, so that no fork inherits it
   std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread of this process and its forks
