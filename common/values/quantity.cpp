@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -24,11 +26,14 @@ std::optional<double> take_number(std::string_view& text) {
 
 /// Bytes of a unit. Nothing if `suffix` is not a unit.
 std::optional<double> size_unit_bytes(std::string_view suffix) {
-  if (suffix.empty()) return 1;
-  if (suffix == "K" || suffix == "k") return 0x1p10;
-  if (suffix == "M" || suffix == "m") return 0x1p20;
-  if (suffix == "G" || suffix == "g") return 0x1p30;
-  return std::nullopt;
+  std::string unit(suffix);
+  std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  if (unit.size() == 3 && unit.ends_with("IB")) unit.resize(1);
+  if (unit.ends_with('B')) unit.pop_back();
+  const std::size_t power = std::string_view("KMGT").find(unit);
+  if (unit.empty()) return 1;
+  if (unit.size() > 1 || power == std::string_view::npos) return std::nullopt;
+  return std::ldexp(1.0, 10 * (static_cast<int>(power) + 1));
 }
 
 }  // namespace
