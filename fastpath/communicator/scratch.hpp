@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 #include "fastpath/device/launch.hpp"
 #include "fastpath/peers/rank_capabilities.hpp"
 

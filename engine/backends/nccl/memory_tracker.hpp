@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backends/backend.hpp"
-#include "common/os/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 namespace busbw {
 

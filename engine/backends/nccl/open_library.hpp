@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/libraries/opened_library.hpp"
 #include "common/os/environment.hpp"
-#include "common/os/opened_library.hpp"
 
 namespace busbw {
 

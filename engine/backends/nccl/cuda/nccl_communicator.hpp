@@ -17,7 +17,7 @@
 #include "backends/nccl/cuda/nccl_issuer.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/memory_tracker.hpp"
-#include "common/os/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 namespace busbw {
 

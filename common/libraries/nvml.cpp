@@ -1,5 +1,5 @@
 // NVML calls through function pointers that are loaded at run time.
-#include "common/os/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "common/os/load_symbol.hpp"
 
 namespace busbw {
 namespace {
@@ -47,6 +45,12 @@ struct GpuProcess {
 };
 constexpr unsigned kMaxListedProcesses = 128;
 constexpr unsigned long long kNotAvailable = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
+
+/// Sets `function` to the library's symbol `name`, or to null if the library does not have it.
+template <class Function>
+void load_symbol(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
 
 }  // namespace
 

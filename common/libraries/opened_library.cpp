@@ -1,4 +1,4 @@
-#include "common/os/opened_library.hpp"
+#include "common/libraries/opened_library.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

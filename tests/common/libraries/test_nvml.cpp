@@ -1,4 +1,4 @@
-#include "common/os/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
