@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace busbw {
 namespace {
@@ -47,6 +48,13 @@ std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   std::string_view digits = negative ? text.substr(1) : text;
@@ -57,10 +65,9 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   } else if (digits.size() > 1 && digits.front() == '0') {
     return std::nullopt;
   }
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (error != std::errc() || end != digits.data() + digits.size() || digits.starts_with('-')) return std::nullopt;
-  return negative ? -value : value;
+  const auto value = parse_digits(digits, base);
+  if (!value || *value > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  return negative ? -static_cast<std::int64_t>(*value) : static_cast<std::int64_t>(*value);
 }
 
 std::optional<double> parse_number(std::string_view text) {

@@ -65,6 +65,17 @@ TEST_CASE("parse_size_bytes: accepted text has the same value as in nccl-tests, 
   CHECK(accepted > 10'000);
 }
 
+TEST_CASE("parse_digits: digits of the base, without a sign") {
+  CHECK(parse_digits("0") == 0);
+  CHECK(parse_digits("007") == 7);
+  CHECK(parse_digits("ff", 16) == 255);
+  CHECK(parse_digits("18446744073709551615") == UINT64_MAX);
+  for (const char* text : {"", "-1", "+1", " 1", "1 ", "ff", "0x1", "1.0", "18446744073709551616"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_digits(text));
+  }
+}
+
 TEST_CASE("parse_integer: decimal, or hexadecimal with 0x, with a sign") {
   CHECK(parse_integer("0") == 0);
   CHECK(parse_integer("20") == 20);
