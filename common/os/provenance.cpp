@@ -14,28 +14,27 @@
 namespace busbw {
 namespace {
 
-constexpr std::array<std::string_view, 20> kAllowedPrefixes{"NCCL_",
-                                                            "BUSBW_",
-                                                            "UCX_",
-                                                            "FI_",
-                                                            "OMPI_MCA_",
-                                                            "CUDA_VISIBLE_DEVICES",
-                                                            "CUDA_DEVICE_ORDER",
-                                                            "CUDA_LAUNCH_BLOCKING",
-                                                            "OMP_NUM_",
-                                                            "OMP_PROC_",
-                                                            "OMP_PLACES",
-                                                            "GOMP_CPU_",
-                                                            "NUMA_",
-                                                            "HSA_",
-                                                            "RCCL_",
-                                                            "SLURM_JOB_ID",
-                                                            "SLURM_JOB_N",
-                                                            "SLURM_NTASKS",
-                                                            "SLURM_NNODES",
-                                                            "LD_PRELOAD"};
-constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN", "SECRET",     "PASSWORD", "PASSWD",
-                                                       "_KEY",  "CREDENTIAL", "APIKEY"};
+constexpr std::string_view kAllowedPrefixes[] = {"NCCL_",
+                                                 "BUSBW_",
+                                                 "UCX_",
+                                                 "FI_",
+                                                 "OMPI_MCA_",
+                                                 "CUDA_VISIBLE_DEVICES",
+                                                 "CUDA_DEVICE_ORDER",
+                                                 "CUDA_LAUNCH_BLOCKING",
+                                                 "OMP_NUM_",
+                                                 "OMP_PROC_",
+                                                 "OMP_PLACES",
+                                                 "GOMP_CPU_",
+                                                 "NUMA_",
+                                                 "HSA_",
+                                                 "RCCL_",
+                                                 "SLURM_JOB_ID",
+                                                 "SLURM_JOB_N",
+                                                 "SLURM_NTASKS",
+                                                 "SLURM_NNODES",
+                                                 "LD_PRELOAD"};
+constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY"};
 
 bool is_allowed(std::string_view variable) {
   // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.

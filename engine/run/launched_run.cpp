@@ -139,10 +139,10 @@ class LaunchedProcess {
     const JobLayout layout{/*processes=*/1, plan.ranks_per_process(), no_progress_limit_s(options_),
                            options_.collective};
     const JobResult result = run_process_of_job(job_, plan.first_rank, layout, job_callbacks);
-    print_early_end(options_, result.outcome.message, result.outcome.exit_code);
+    print_early_end(options_, result.message, result.exit_code);
     if (result.abandoned) {
       job_.leave();
-      _exit(result.outcome.exit_code);  // abandoned threads still use what this scope owns
+      _exit(result.exit_code);  // abandoned threads still use what this scope owns
     }
     return result;
   }

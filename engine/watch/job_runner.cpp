@@ -175,7 +175,7 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
   const bool abandoned = threads.is_running();
   abandoned ? threads.abandon() : threads.join();
   const auto failure = job_monitor.failure();
-  return {{callbacks.finish(failure), failure ? failure->message : std::string()}, abandoned};
+  return {callbacks.finish(failure), failure ? failure->message : std::string(), abandoned};
 }
 
 /// Runs the ranks of one forked process, and finishes the output in the process of rank 0. Does not return.
@@ -281,8 +281,8 @@ JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCall
       children.kill_from(/*first=*/0);
     }
   }
-  if (const auto failure = job.failure()) return {{static_cast<int>(failure->exit), failure->message}};
-  return {{children.process0_exit_code(), {}}};
+  if (const auto failure = job.failure()) return {static_cast<int>(failure->exit), failure->message};
+  return {children.process0_exit_code()};
 }
 
 }  // namespace
