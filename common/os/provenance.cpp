@@ -55,6 +55,12 @@ std::string proc_value(const char* path, std::string_view key) {
   return {};
 }
 
+/// Empty if the kernel does not tell it.
+std::string full_host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 }  // namespace
 
 NamedValues tuning_environment(char** environment) {
@@ -86,19 +92,15 @@ NamedValues machine_facts() {
 }
 
 std::string host_identity() {
-  std::array<char, 256> name{};
-  static_cast<void>(gethostname(name.data(), name.size() - 1));
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot_id;
   std::getline(file, boot_id);
-  return std::string(name.data()) + ' ' + boot_id;
+  return full_host_name() + ' ' + boot_id;
 }
 
 std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  const std::string full_name(name.data());
-  return full_name.substr(0, full_name.find('.'));
+  const std::string name = full_host_name();
+  return name.empty() ? "unknown" : name.substr(0, name.find('.'));
 }
 
 }  // namespace busbw

@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 
+#include "common/os/program_file.hpp"
 #include "common/support/error.hpp"
 #include "common/support/stderr_message.hpp"
 #include "fastpath/choice/method_log.hpp"
@@ -118,11 +119,10 @@ std::vector<std::string> wheels_near(const std::vector<std::string>& files) {
 }
 
 LibrarySearch library_search(Environment environment) {
-  std::error_code error;
   LibrarySearch search;
   search.required_file = environment(kLibraryVariable).value_or("");
   search.engine_library = environment(kEngineLibraryVariable).value_or("");
-  search.wheel_files = wheels_near({file_containing(kMarkerFunction), fs::read_symlink("/proc/self/exe", error)});
+  search.wheel_files = wheels_near({file_containing(kMarkerFunction), program_path().value_or("")});
   search.system_library = kFileName;
   search.folders = system_folders(environment("LD_LIBRARY_PATH").value_or(""));
   return search;
