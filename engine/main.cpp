@@ -120,7 +120,7 @@ int run(int argc, char** argv) {
   auto& options = std::get<Options>(parsed);
   if (options.records_path == "-") options.stdout_descriptor = claim_stdout();
   const JobResult result = world.size > 1 ? run_launched(options, world) : run_local(options);
-  return result.outcome.exit_code;
+  return result.exit_code;
 }
 
 }  // namespace

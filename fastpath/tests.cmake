@@ -32,16 +32,6 @@ fastpath_add_fake_nccl(fake_nccl_old VERSION=21805 OLD)
 fastpath_define_path_for_tests(NEW_NCCL fake_nccl_new)
 fastpath_define_path_for_tests(OLD_NCCL fake_nccl_old)
 
-# Adds a fake NVML library. `ARGN`: compile definitions that select its variant.
-function(fastpath_add_fake_nvml name macro)
-  add_library(${name} MODULE ${fakes}/nvml.cpp)
-  target_compile_definitions(${name} PRIVATE ${ARGN})
-  fastpath_define_path_for_tests(${macro} ${name})
-endfunction()
-fastpath_add_fake_nvml(fastpath_nvml NVML)
-fastpath_add_fake_nvml(fastpath_nvml_dead DEAD_NVML DEAD)
-fastpath_add_fake_nvml(fastpath_nvml_old OLD_NVML OLD)
-
 # A fake NCCL that exports every function of NCCL, and a program that calls them.
 set(every_exports ${CMAKE_CURRENT_BINARY_DIR}/every_exports.inc)
 fastpath_write_exports(${every_exports} ${fakes}/not_numbered.txt)

@@ -1,33 +1,28 @@
 #include "common/os/file_hash.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <cstdio>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "common/os/descriptor.hpp"
+#include "common/support/printable.hpp"
 #include "common/support/sha256.hpp"
 
 namespace busbw {
 
 std::optional<std::string> hash_of_file(const std::string& path) {
-  constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return std::nullopt;
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  if (!file) return std::nullopt;
   Sha256 hash;
-  std::vector<std::byte> chunk(kChunkBytes);
-  for (;;) {
-    const ssize_t read_bytes = read(file.number(), chunk.data(), chunk.size());
-    if (read_bytes < 0 && errno == EINTR) continue;
-    if (read_bytes < 0) return std::nullopt;
-    if (read_bytes == 0) return hexadecimal(hash.digest());
-    hash.add(std::span(chunk).first(static_cast<std::size_t>(read_bytes)));
-  }
+  std::vector<std::byte> chunk(std::size_t{1} << 20);
+  std::size_t read_bytes = 0;
+  while ((read_bytes = std::fread(chunk.data(), 1, chunk.size(), file.get())) == chunk.size()) hash.add_blocks(chunk);
+  if (std::ferror(file.get())) return std::nullopt;
+  return hexadecimal(hash.finish(std::span(chunk).first(read_bytes)));
 }
 
-FileHash::FileHash(const std::string& path)
-    : hash_(std::async(std::launch::async, [path] { return hash_of_file(path); }).share()) {}
+std::shared_future<std::optional<std::string>> start_hash_of_file(const std::string& path) {
+  return std::async(std::launch::async, hash_of_file, path).share();
+}
 
 }  // namespace busbw

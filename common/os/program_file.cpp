@@ -2,7 +2,6 @@
 #include "common/os/program_file.hpp"
 
 #include <elf.h>
-#include <fmt/format.h>
 #include <link.h>
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -41,12 +42,8 @@ std::optional<std::string> build_id_in_notes(std::span<const std::byte> notes, s
     const std::size_t end_offset = content_offset + header.n_descsz;
     if (end_offset > notes.size()) break;
     const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + owner_offset, header.n_namesz);
-    if (header.n_type == NT_GNU_BUILD_ID && owner == kGnuOwner && header.n_descsz > 0) {
-      std::string build_id;
-      for (const std::byte byte : notes.subspan(content_offset, header.n_descsz))
-        build_id += fmt::format("{:02x}", static_cast<unsigned>(byte));
-      return build_id;
-    }
+    if (header.n_type == NT_GNU_BUILD_ID && owner == kGnuOwner && header.n_descsz > 0)
+      return hexadecimal(notes.subspan(content_offset, header.n_descsz));
     notes = notes.subspan(std::min(padded(end_offset), notes.size()));
   }
   return std::nullopt;

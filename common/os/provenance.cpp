@@ -14,28 +14,27 @@
 namespace busbw {
 namespace {
 
-constexpr std::array<std::string_view, 20> kAllowedPrefixes{"NCCL_",
-                                                            "BUSBW_",
-                                                            "UCX_",
-                                                            "FI_",
-                                                            "OMPI_MCA_",
-                                                            "CUDA_VISIBLE_DEVICES",
-                                                            "CUDA_DEVICE_ORDER",
-                                                            "CUDA_LAUNCH_BLOCKING",
-                                                            "OMP_NUM_",
-                                                            "OMP_PROC_",
-                                                            "OMP_PLACES",
-                                                            "GOMP_CPU_",
-                                                            "NUMA_",
-                                                            "HSA_",
-                                                            "RCCL_",
-                                                            "SLURM_JOB_ID",
-                                                            "SLURM_JOB_N",
-                                                            "SLURM_NTASKS",
-                                                            "SLURM_NNODES",
-                                                            "LD_PRELOAD"};
-constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN", "SECRET",     "PASSWORD", "PASSWD",
-                                                       "_KEY",  "CREDENTIAL", "APIKEY"};
+constexpr std::string_view kAllowedPrefixes[] = {"NCCL_",
+                                                 "BUSBW_",
+                                                 "UCX_",
+                                                 "FI_",
+                                                 "OMPI_MCA_",
+                                                 "CUDA_VISIBLE_DEVICES",
+                                                 "CUDA_DEVICE_ORDER",
+                                                 "CUDA_LAUNCH_BLOCKING",
+                                                 "OMP_NUM_",
+                                                 "OMP_PROC_",
+                                                 "OMP_PLACES",
+                                                 "GOMP_CPU_",
+                                                 "NUMA_",
+                                                 "HSA_",
+                                                 "RCCL_",
+                                                 "SLURM_JOB_ID",
+                                                 "SLURM_JOB_N",
+                                                 "SLURM_NTASKS",
+                                                 "SLURM_NNODES",
+                                                 "LD_PRELOAD"};
+constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY"};
 
 bool is_allowed(std::string_view variable) {
   // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.
@@ -54,6 +53,12 @@ std::string proc_value(const char* path, std::string_view key) {
     return start == line.npos ? std::string() : line.substr(start);
   }
   return {};
+}
+
+/// Empty if the kernel does not tell it.
+std::string full_host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace
@@ -87,19 +92,15 @@ NamedValues machine_facts() {
 }
 
 std::string host_identity() {
-  std::array<char, 256> name{};
-  static_cast<void>(gethostname(name.data(), name.size() - 1));
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot_id;
   std::getline(file, boot_id);
-  return std::string(name.data()) + ' ' + boot_id;
+  return full_host_name() + ' ' + boot_id;
 }
 
 std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  const std::string full_name(name.data());
-  return full_name.substr(0, full_name.find('.'));
+  const std::string name = full_host_name();
+  return name.empty() ? "unknown" : name.substr(0, name.find('.'));
 }
 
 }  // namespace busbw

@@ -1,6 +1,7 @@
 #include "common/support/printable.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace busbw {
 namespace {
@@ -46,5 +47,7 @@ std::string printable_value(std::string_view value) {
     --end;  // do not split a UTF-8 character
   return fmt::format("{}... ({} bytes)", printable(value.substr(0, end)), value.size());
 }
+
+std::string hexadecimal(std::span<const std::byte> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
 }  // namespace busbw

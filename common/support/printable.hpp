@@ -1,5 +1,7 @@
 #pragma once
-// Makes text from users, launchers and the network safe for messages and terminals.
+// Text for messages and terminals, from bytes and from text of users, launchers and the network.
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,5 +12,8 @@ std::string printable(std::string_view text);
 
 /// Returns a value from a user, a launcher or the network for a message: printable, and cut if it is long.
 std::string printable_value(std::string_view value);
+
+/// Returns two lower-case hexadecimal digits for each byte.
+std::string hexadecimal(std::span<const std::byte> bytes);
 
 }  // namespace busbw

@@ -33,7 +33,11 @@ std::uint32_t load_big_endian(const std::byte* bytes) {
 }
 
 using State = std::array<std::uint32_t, 8>;
-constexpr std::size_t kBlockBytes = 64;
+constexpr std::size_t kBlockBytes = Sha256::kBlockBytes;
+
+// First 32 bits of the fractional parts of the square roots of the first 8 primes (FIPS 180-4, 5.3.3).
+constexpr State kInitialState{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 // Variable names as in FIPS 180-4, 6.2.2: w is the message schedule, a to h are the working variables.
 void process_blocks_portable(State& state, const std::byte* bytes, std::size_t blocks) {
@@ -104,7 +108,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instruction
 
 }  // namespace
 
-Sha256::Sha256(Implementation implementation) : uses_sha_instructions_(false) {
+Sha256::Sha256(Implementation implementation) : uses_sha_instructions_(false), state_(kInitialState) {
 #ifdef __x86_64__
   static const bool is_supported = has_sha_instructions();  // cached: cpuid takes microseconds in a virtual machine
   uses_sha_instructions_ = implementation == Implementation::fastest && is_supported;
@@ -113,48 +117,36 @@ Sha256::Sha256(Implementation implementation) : uses_sha_instructions_(false) {
 #endif
 }
 
-void Sha256::process_blocks(const std::byte* bytes, std::size_t blocks) {
+Sha256& Sha256::add_blocks(std::span<const std::byte> blocks) {
+  added_bytes_ += blocks.size();
 #ifdef __x86_64__
-  if (uses_sha_instructions_) return process_blocks_with_instructions(state_, bytes, blocks);
-#endif
-  process_blocks_portable(state_, bytes, blocks);
-}
-
-Sha256& Sha256::add(std::span<const std::byte> bytes) {
-  total_bytes_ += bytes.size();
-  if (buffered_bytes_ > 0) {
-    const std::size_t copied_bytes = std::min(bytes.size(), kBlockBytes - buffered_bytes_);
-    std::copy_n(bytes.begin(), copied_bytes, block_.begin() + buffered_bytes_);
-    buffered_bytes_ += copied_bytes;
-    bytes = bytes.subspan(copied_bytes);
-    if (buffered_bytes_ < kBlockBytes) return *this;
-    process_blocks(block_.data(), 1);
+  if (uses_sha_instructions_) {
+    process_blocks_with_instructions(state_, blocks.data(), blocks.size() / kBlockBytes);
+    return *this;
   }
-  process_blocks(bytes.data(), bytes.size() / kBlockBytes);
-  const std::span<const std::byte> incomplete_block = bytes.last(bytes.size() % kBlockBytes);
-  std::ranges::copy(incomplete_block, block_.begin());
-  buffered_bytes_ = incomplete_block.size();
+#endif
+  process_blocks_portable(state_, blocks.data(), blocks.size() / kBlockBytes);
   return *this;
 }
 
-Sha256& Sha256::add(std::string_view text) { return add(bytes_of(text)); }
-
-Digest Sha256::digest() {
+Digest Sha256::finish(std::span<const std::byte> rest) {
+  const std::size_t incomplete_bytes = rest.size() % kBlockBytes;
+  add_blocks(rest.first(rest.size() - incomplete_bytes));
+  const std::uint64_t total_bits = (added_bytes_ + incomplete_bytes) * 8;
   // Padding (FIPS 180-4, 5.1.1): a one bit, zeros, then the length in bits in the last 8 bytes of a block.
-  std::array<std::byte, 2 * kBlockBytes> padding{std::byte{0x80}};
   constexpr std::size_t kLengthBytes = 8;
-  const std::size_t remaining_blocks = buffered_bytes_ < kBlockBytes - kLengthBytes ? 1 : 2;
-  const std::size_t padding_bytes = remaining_blocks * kBlockBytes - buffered_bytes_;
-  const std::uint64_t total_bits = total_bytes_ * 8;
-  for (std::size_t i = 0; i < kLengthBytes; ++i)
-    padding[padding_bytes - 1 - i] = static_cast<std::byte>(total_bits >> 8 * i);
-  add(std::span<const std::byte>(padding).first(padding_bytes));
+  std::array<std::byte, 2 * kBlockBytes> end{};
+  std::ranges::copy(rest.last(incomplete_bytes), end.begin());
+  end[incomplete_bytes] = std::byte{0x80};
+  const std::size_t end_bytes = incomplete_bytes < kBlockBytes - kLengthBytes ? kBlockBytes : 2 * kBlockBytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) end[end_bytes - 1 - i] = static_cast<std::byte>(total_bits >> 8 * i);
+  add_blocks(std::span<const std::byte>(end).first(end_bytes));
   Digest digest;
   for (std::size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - i % 4 * 8));
   return digest;
 }
 
-Digest sha256(std::string_view text) { return Sha256().add(text).digest(); }
+Digest sha256(std::string_view text) { return Sha256().finish(bytes_of(text)); }
 
 Digest hmac_sha256(std::string_view key, std::string_view message) {
   // hash((key ^ opad) + hash((key ^ ipad) + message)), with the names of RFC 2104. A long key is replaced by its hash.
@@ -166,18 +158,8 @@ Digest hmac_sha256(std::string_view key, std::string_view message) {
   std::array<std::byte, kBlockBytes> outer_key = inner_key;
   for (std::byte& byte : inner_key) byte ^= std::byte{0x36};  // ipad
   for (std::byte& byte : outer_key) byte ^= std::byte{0x5c};  // opad
-  const Digest inner_hash = Sha256().add(inner_key).add(message).digest();
-  return Sha256().add(outer_key).add(inner_hash).digest();
-}
-
-std::string hexadecimal(const Digest& digest) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : digest) {
-    text += kDigits[std::to_integer<std::size_t>(byte >> 4)];
-    text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
-  }
-  return text;
+  const Digest inner_hash = Sha256().add_blocks(inner_key).finish(bytes_of(message));
+  return Sha256().add_blocks(outer_key).finish(inner_hash);
 }
 
 }  // namespace busbw

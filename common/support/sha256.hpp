@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace busbw {
@@ -12,32 +11,23 @@ namespace busbw {
 /// A SHA-256 hash.
 using Digest = std::array<std::byte, 32>;
 
-/// Incremental SHA-256 (FIPS 180-4).
+/// SHA-256 (FIPS 180-4) of data in parts: whole blocks, then the rest.
 class Sha256 {
  public:
+  static constexpr std::size_t kBlockBytes = 64;
   /// `fastest` uses the processor's SHA instructions if it has them.
   enum class Implementation { fastest, portable };
   explicit Sha256(Implementation implementation = Implementation::fastest);
 
-  Sha256& add(std::span<const std::byte> bytes);
-  Sha256& add(std::string_view text);
-  /// Returns the hash of all added bytes. Call it last and only once.
-  Digest digest();
+  /// Adds a multiple of kBlockBytes.
+  Sha256& add_blocks(std::span<const std::byte> blocks);
+  /// Adds the last bytes, of any length, and returns the hash. Call it once.
+  Digest finish(std::span<const std::byte> rest);
 
  private:
-  static constexpr std::size_t kBlockBytes = 64;
-
-  void process_blocks(const std::byte* bytes, std::size_t blocks);
-
   bool uses_sha_instructions_;
-  std::array<std::uint32_t, 8> state_ = kInitialState;
-  std::array<std::byte, kBlockBytes> block_{};  // added bytes that do not yet fill a block
-  std::size_t buffered_bytes_ = 0;              // number of such bytes
-  std::uint64_t total_bytes_ = 0;
-
-  // First 32 bits of the fractional parts of the square roots of the first 8 primes: FIPS 180-4, 5.3.3.
-  static constexpr std::array<std::uint32_t, 8> kInitialState{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<std::uint32_t, 8> state_;
+  std::uint64_t added_bytes_ = 0;
 };
 
 /// Returns the hash of `text`.
@@ -45,8 +35,5 @@ Digest sha256(std::string_view text);
 
 /// Returns the HMAC-SHA-256 (RFC 2104), which proves knowledge of the key without revealing it.
 Digest hmac_sha256(std::string_view key, std::string_view message);
-
-/// Returns 64 lower-case hexadecimal digits.
-std::string hexadecimal(const Digest& digest);
 
 }  // namespace busbw

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace busbw {
 namespace {
@@ -24,11 +27,14 @@ std::optional<double> take_number(std::string_view& text) {
 
 /// Bytes of a unit. Nothing if `suffix` is not a unit.
 std::optional<double> size_unit_bytes(std::string_view suffix) {
-  if (suffix.empty()) return 1;
-  if (suffix == "K" || suffix == "k") return 0x1p10;
-  if (suffix == "M" || suffix == "m") return 0x1p20;
-  if (suffix == "G" || suffix == "g") return 0x1p30;
-  return std::nullopt;
+  std::string unit(suffix);
+  std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  if (unit.size() == 3 && unit.ends_with("IB")) unit.resize(1);
+  if (unit.ends_with('B')) unit.pop_back();
+  const std::size_t power = std::string_view("KMGT").find(unit);
+  if (unit.empty()) return 1;
+  if (unit.size() > 1 || power == std::string_view::npos) return std::nullopt;
+  return std::ldexp(1.0, 10 * (static_cast<int>(power) + 1));
 }
 
 }  // namespace
@@ -42,6 +48,13 @@ std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   std::string_view digits = negative ? text.substr(1) : text;
@@ -52,10 +65,9 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   } else if (digits.size() > 1 && digits.front() == '0') {
     return std::nullopt;
   }
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (error != std::errc() || end != digits.data() + digits.size() || digits.starts_with('-')) return std::nullopt;
-  return negative ? -value : value;
+  const auto value = parse_digits(digits, base);
+  if (!value || *value > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  return negative ? -static_cast<std::int64_t>(*value) : static_cast<std::int64_t>(*value);
 }
 
 std::optional<double> parse_number(std::string_view text) {

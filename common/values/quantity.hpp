@@ -8,9 +8,12 @@
 
 namespace busbw {
 
-/// Parses bytes: a decimal number with an optional K, M or G (1024-based, either case): "8", "32M", "0.5G", "1e6".
-/// Rejects signs, fractions of a byte, other suffixes, hexadecimal and trailing text.
+/// Parses bytes: a decimal number with an optional K, M, G or T (1024-based, either case), which B or iB may follow:
+/// "8", "32M", "0.5GiB", "1e6". Rejects signs, fractions of a byte, other suffixes, hexadecimal and trailing text.
+/// Python's busbw.units.parse_size accepts the same texts.
 std::optional<std::uint64_t> parse_size_bytes(std::string_view text);
+/// Parses digits only: no sign, prefix or blank. Leading zeros are accepted.
+std::optional<std::uint64_t> parse_digits(std::string_view text, int base = 10);
 /// Parses a decimal or 0x-prefixed integer. Rejects leading zeros, because nccl-tests would read the number as octal.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 /// Parses a finite decimal number that is not negative.

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "common/support/error.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -50,12 +50,10 @@ struct FaultText {
 /// Parses a whole number from 0 to `max`. `key` is named in the error.
 std::uint64_t parse_number(std::string_view key, std::string_view value, std::uint64_t max,
                            const FaultText& fault_text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc{} || end != value.data() + value.size() || number > max) {
+  const auto number = parse_digits(value);
+  if (!number || *number > max)
     fault_text.reject(fmt::format("{}={} is not a whole number from 0 to {}", key, value, max));
-  }
-  return number;
+  return *number;
 }
 
 Phase parse_phase(std::string_view value, const FaultText& fault_text) {

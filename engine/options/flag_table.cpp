@@ -27,7 +27,7 @@ const std::vector<Flag>& flag_table() {
        kRanks},
       {"", "--backend", "NAME", "host, nccl or auto: GPUs if present (default auto)", kRanks},
       {"", "--library", "PATH", "NCCL-compatible library to measure (default: search)", kRanks},
-      {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
+      {"-b", "--minbytes", "SIZE", "smallest size; K, M, G, T are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
       {"-i", "--stepbytes", "SIZE", "fixed step between sizes (default 1M)", kSizes},
       {"-f", "--stepfactor", "N", "factor between sizes; 1 means the fixed step (default 1)", kSizes},

@@ -39,7 +39,8 @@ class FlagValues {
     if (!has(flag)) return fallback;
     const auto value = parse_size_bytes(text(flag, ""));
     if (value && *value > 0) return *value;
-    throw invalid_value(flag, "a size of at least 1 byte with an optional K, M or G (binary), such as 8, 32M or 0.5G");
+    throw invalid_value(flag,
+                        "a size of at least 1 byte with an optional K, M, G or T (binary), such as 8, 32M or 0.5G");
   }
   /// Returns the error for a value that is not allowed. `allowed` completes "allowed: ...".
   UsageError invalid_value(const std::string& flag, const std::string& allowed) const {

@@ -1,7 +1,6 @@
 #include "rendezvous/launched_job.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "common/os/provenance.hpp"
+#include "common/os/signal_mask.hpp"
 #include "common/os/ticker.hpp"
 #include "common/support/number_list.hpp"
 
@@ -268,9 +268,7 @@ std::string LaunchedJob::with_rank_name(int rank, const std::string& message) co
 
 /// Main function of the control thread.
 void LaunchedJob::run_control_thread() noexcept {
-  sigset_t all_signals;
-  sigfillset(&all_signals);
-  pthread_sigmask(SIG_BLOCK, &all_signals, nullptr);  // the main thread handles signals
+  block_all_signals();
   try {
     exchange_control_frames();
   } catch (const BrokenMessage&) {

@@ -11,6 +11,7 @@
 #include "backends/registry/backend_registry.hpp"
 #include "collectives/registry.hpp"
 #include "common/os/processors.hpp"
+#include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
 #include "measure/buffers.hpp"
@@ -119,10 +120,10 @@ class LaunchedProcess {
     const JobLayout layout{/*processes=*/1, plan.ranks_per_process(), no_progress_limit_s(options_),
                            options_.collective};
     const JobResult result = run_process_of_job(job_, plan.first_rank, layout, job_callbacks);
-    print_early_end(options_, result.outcome.message, result.outcome.exit_code);
+    print_early_end(options_, result.message, result.exit_code);
     if (result.abandoned) {
       job_.leave();
-      _exit(result.outcome.exit_code);  // abandoned threads still use what this scope owns
+      _exit(result.exit_code);  // abandoned threads still use what this scope owns
     }
     return result;
   }

@@ -4,6 +4,7 @@
 #include "backends/host/host_hardware.hpp"
 #include "backends/registry/backend_registry.hpp"
 #include "collectives/registry.hpp"
+#include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
 #include "measure/buffers.hpp"
 #include "rendezvous/team/local_job.hpp"
@@ -47,9 +48,9 @@ JobResult run_local(const Options& options) {
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); },
                                    [&] { return backend->diagnosis(); }};
   const JobResult result = run_job(job, layout, job_callbacks);
-  print_early_end(options, result.outcome.message, result.outcome.exit_code);
+  print_early_end(options, result.message, result.exit_code);
   // Abandoned threads still use what this scope owns.
-  if (result.abandoned) _exit(result.outcome.exit_code);
+  if (result.abandoned) _exit(result.exit_code);
   return result;
 }
 

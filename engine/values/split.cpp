@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -44,20 +44,13 @@ std::string_view without_blanks_around(std::string_view text) {
   return text;
 }
 
-std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Parses a number that is hexadecimal after 0x, binary after 0b, otherwise decimal.
 std::optional<std::uint64_t> parse_prefixed_number(std::string_view text) {
-  if (starts_with_ignoring_case(text, "0X")) return parse_number(text.substr(2), 16);
-  if (starts_with_ignoring_case(text, "0B")) return parse_number(text.substr(2), 2);
+  if (starts_with_ignoring_case(text, "0X")) return parse_digits(text.substr(2), 16);
+  if (starts_with_ignoring_case(text, "0B")) return parse_digits(text.substr(2), 2);
   if (text.size() > 1 && text.front() == '0')
     return std::nullopt;  // ambiguous: octal in nccl-tests, decimal to most users
-  return parse_number(text, 10);
+  return parse_digits(text, 10);
 }
 
 constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
@@ -89,7 +82,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
   if (mask) {
     std::string_view digits = without_blanks_around(*mask);
     if (starts_with_ignoring_case(digits, "0X")) digits.remove_prefix(2);
-    if (const auto value = parse_number(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
+    if (const auto value = parse_digits(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
     throw UsageError(
         fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed: a hexadecimal number such as 0x7", printable_value(*mask)));
   }

@@ -10,8 +10,8 @@
 #include <optional>
 #include <system_error>
 
+#include "common/os/signal_mask.hpp"
 #include "measure/clock.hpp"
-#include "watch/job_runner.hpp"
 
 namespace busbw {
 namespace {
@@ -20,11 +20,8 @@ constexpr int kPollMs = 50;  // interval at which signals and the limit are chec
 
 /// Returns the failure if a signal arrived or the limit has passed.
 std::optional<Failure> detect_failure(double waited_s, double limit_s, const std::string& activity) {
-  try {
-    throw_if_interrupted();
-  } catch (const Error& error) {
-    return Failure{error.exit(), fmt::format("{} while {}", error.what(), activity)};
-  }
+  if (const auto interrupt = wait_for_interrupt(0))
+    return Failure{interrupt->exit(), fmt::format("{} while {}", interrupt->what(), activity)};
   if (waited_s < limit_s) return std::nullopt;
   return Failure{
       ExitCode::rank_lost,

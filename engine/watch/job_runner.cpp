@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/os/signal_mask.hpp"
 #include "common/support/number_list.hpp"
 #include "measure/clock.hpp"
 #include "watch/watchdog.hpp"
@@ -28,26 +29,6 @@ namespace {
 
 constexpr double kDiagnosisLimitS = 8.0;  // for process 0 to diagnose the ranks
 constexpr double kGraceS = 2.0;        // for ranks to end by themselves after an abort
-constexpr long kTickNs = 100'000'000;  // polling interval: 100 ms; a signal and the end of a rank wake earlier
-
-/// Signals that end the job, and SIGCHLD, which reports the end of a rank.
-sigset_t watched_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
-  // nohup ignores SIGHUP, so the run must survive a closed terminal.
-  struct sigaction hangup{};
-  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
-  return signals;
-}
-
-/// Waits at most one tick. Returns the signal, or 0.
-int wait_for_signal() {
-  const sigset_t signals = watched_signals();
-  const timespec tick{0, kTickNs};
-  const int signal = sigtimedwait(&signals, nullptr, &tick);
-  return signal > 0 ? signal : 0;
-}
 
 /// Threads of the ranks of one process.
 class RankThreads {
@@ -60,7 +41,7 @@ class RankThreads {
         threads_.emplace_back([&job, &callbacks, rank, watching_thread, running_count = running_count_] {
           run_guarded(job, callbacks, rank);
           running_count->fetch_sub(1, std::memory_order_acq_rel);
-          pthread_kill(watching_thread, SIGCHLD);  // wakes wait_for_signal
+          pthread_kill(watching_thread, SIGCHLD);  // wakes wait_for_interrupt
         });
       } catch (const std::system_error& error) {
         running_count_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
@@ -162,29 +143,21 @@ class JobMonitor {
   std::vector<std::string> details_;
 };
 
-/// Aborts the job on signals.
+/// Aborts the job on the first signal, and ends the process at once on the second.
 class SignalMonitor {
  public:
   explicit SignalMonitor(Job& job) : job_(job) {}
 
   /// Waits for a signal, at most one tick.
   void wait() {
-    switch (wait_for_signal()) {
-      case SIGINT: interrupt(ExitCode::interrupted, "interrupted"); break;
-      case SIGHUP:
-      case SIGTERM: interrupt(ExitCode::terminated, "terminated"); break;
-      default: break;
-    }
+    const auto interrupt = wait_for_interrupt(kTickMs);
+    if (!interrupt) return;
+    // Counts signals to this process only. An abort by another process is not a first signal.
+    if (std::exchange(has_received_signal_, true)) _exit(static_cast<int>(interrupt->exit()));
+    job_.abort(interrupt->exit(), interrupt->what());
   }
 
  private:
-  /// Aborts the job on the first signal, and ends the process at once on the second.
-  void interrupt(ExitCode exit, const char* message) {
-    // Counts signals to this process only. An abort by another process is not a first signal.
-    if (std::exchange(has_received_signal_, true)) _exit(static_cast<int>(exit));
-    job_.abort(exit, message);
-  }
-
   Job& job_;
   bool has_received_signal_ = false;
 };
@@ -202,7 +175,7 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
   const bool abandoned = threads.is_running();
   abandoned ? threads.abandon() : threads.join();
   const auto failure = job_monitor.failure();
-  return {{callbacks.finish(failure), failure ? failure->message : std::string()}, abandoned};
+  return {callbacks.finish(failure), failure ? failure->message : std::string(), abandoned};
 }
 
 /// Runs the ranks of one forked process, and finishes the output in the process of rank 0. Does not return.
@@ -214,7 +187,7 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
   JobMonitor job_monitor(job, layout, callbacks);
   AbortGracePeriod grace;
   while (threads.is_running() && !grace.is_over(job)) {
-    wait_for_signal();
+    wait_for_interrupt(kTickMs);
     if (process == 0) job_monitor.check();
   }
   if (!threads.is_running()) threads.join();
@@ -266,7 +239,7 @@ class ChildProcesses {
 
   /// Waits until all processes have ended, at most until `deadline_s` of monotonic_s.
   void wait_until(double deadline_s) {
-    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) wait_for_signal();
+    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) wait_for_interrupt(kTickMs);
   }
 
  private:
@@ -307,40 +280,11 @@ JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCall
       children.kill_from(/*first=*/0);
     }
   }
-  if (const auto failure = job.failure()) return {{static_cast<int>(failure->exit), failure->message}};
-  return {{children.process0_exit_code(), {}}};
+  if (const auto failure = job.failure()) return {static_cast<int>(failure->exit), failure->message};
+  return {children.process0_exit_code()};
 }
 
 }  // namespace
-
-SignalMask::SignalMask() {
-  const sigset_t signals = watched_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, &previous_mask_);
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
-  // Some launchers ignore SIGCHLD. Exit statuses of children would then be lost.
-  std::signal(SIGCHLD, SIG_DFL);
-}
-
-SignalMask::~SignalMask() {
-  // Discard a second Ctrl-C that arrives while the outputs are closed.
-  const sigset_t signals = watched_signals();
-  const timespec no_wait{};
-  while (sigtimedwait(&signals, nullptr, &no_wait) > 0) {
-  }
-  pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
-}
-
-void throw_if_interrupted() {
-  const sigset_t signals = watched_signals();
-  const timespec no_wait{};
-  switch (sigtimedwait(&signals, nullptr, &no_wait)) {
-    case SIGINT: throw Error(ExitCode::interrupted, "interrupted");
-    case SIGHUP:
-    case SIGTERM: throw Error(ExitCode::terminated, "terminated");
-    default: return;
-  }
-}
 
 void report_failure(Job& job, int rank) {
   try {

@@ -1,7 +1,6 @@
 #pragma once
 // Runs the ranks of a job in threads and processes, and watches them: time limits, signals, lost processes. The first
 // failure aborts the job.
-#include <csignal>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,37 +30,16 @@ struct JobCallbacks {
   std::function<std::vector<std::string>()> diagnose = [] { return std::vector<std::string>(); };
 };
 
-/// Exit code and message of the program.
-struct JobOutcome {
-  int exit_code = 0;
-  std::string message;  // for stderr; empty if the job has no message
-};
-
-/// Blocks the signals that end a job, so that `run_job` handles them, and turns SIGPIPE and SIGXFSZ into write errors.
-/// `run_job` creates its own. A program creates one before it opens outputs, so that Ctrl-C cannot leave them partial.
-class SignalMask {
- public:
-  SignalMask();
-  ~SignalMask();
-  SignalMask(const SignalMask&) = delete;
-  SignalMask& operator=(const SignalMask&) = delete;
-
- private:
-  sigset_t previous_mask_{};
-};
-
-/// Throws Error if a signal blocked by a SignalMask is pending. For waits before `run_job`.
-void throw_if_interrupted();
-
 /// Reports the current exception as the job's failure. Call from a catch block; the first failure is kept.
 void report_failure(Job& job, int rank);
 
-/// Result of a job. `abandoned`: a rank did not end after an abort, so the process must end without joining its
-/// threads.
+/// Result of a job.
 struct JobResult {
-  JobOutcome outcome;
-  bool abandoned = false;
+  int exit_code = 0;
+  std::string message = {};  // for stderr; empty if the job has no message
+  bool abandoned = false;  // a rank did not end after an abort, so the process must end without joining its threads
 };
+
 /// Runs all ranks. Returns when each has ended or was abandoned.
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks);
 /// Runs this process's ranks, from `first_rank` on, of a job with separately started processes. `finish` returns the

@@ -46,16 +46,10 @@ std::string read_text(const std::string& path) {
   if (!file.is_open() || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("not a regular file");
   std::string text(kMaxTextBytes + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t read_bytes = ::read(file.number(), text.data() + size, text.size() - size);
-    if (read_bytes < 0 && errno == EINTR) continue;
-    if (read_bytes < 0) fail(std::strerror(errno));
-    if (read_bytes == 0) break;
-    size += static_cast<std::size_t>(read_bytes);
-  }
-  if (size > kMaxTextBytes) fail("larger than 1 MiB");
-  text.resize(size);
+  const ssize_t size = read_fully(file, text.data(), text.size());
+  if (size < 0) fail(std::strerror(errno));
+  if (size == std::ssize(text)) fail("larger than 1 MiB");
+  text.resize(static_cast<std::size_t>(size));
   return text;
 }
 

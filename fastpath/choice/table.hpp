@@ -47,10 +47,10 @@ struct MethodConfig {
 ///     all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512
 ///     all_reduce ranks=2-8 up_to=1M nccl
 ///
-/// `ranks` is a number or a range of numbers. `up_to` is the largest size, in bytes or with K, M or G (1024-based). A
-/// size is the larger of a rank's two buffers, as in nccl-tests. Calls above the last range, or without any range, are
-/// delegated to NCCL. Lines with `windows` are for calls with buffers in symmetric windows. Without such lines, these
-/// calls use the other lines:
+/// `ranks` is a number or a range of numbers. `up_to` is the largest size, in bytes or with K, M, G or T (1024-based).
+/// A size is the larger of a rank's two buffers, as in nccl-tests. Calls above the last range, or without any range,
+/// are delegated to NCCL. Lines with `windows` are for calls with buffers in symmetric windows. Without such lines,
+/// these calls use the other lines:
 ///
 ///     all_gather ranks=4 windows up_to=64M direct blocks=64 threads=512
 class Table {

@@ -102,7 +102,7 @@ void TableLineParser::parse_key_value(std::string_view word, std::string_view ke
     const auto bytes = parse_size_bytes(value);
     if (!bytes || *bytes == 0) {
       throw_error(fmt::format("\"{}\" is not a size", printable_value(word)),
-                  "give bytes, or K, M or G, such as up_to=64K");
+                  "give bytes, or K, M, G or T, such as up_to=64K");
     }
     line.up_to_bytes = *bytes;
   } else if (key == "blocks") {

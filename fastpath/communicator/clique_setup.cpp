@@ -113,7 +113,7 @@ class RankSetup {
       return;
     }
     run_and_keep_error([this] {
-      if (!are_linked(all_capabilities_, rank_, device_, context_.hidden_gpus)) return;  // is_ready stays 0
+      if (!are_linked(all_capabilities_, rank_, device_, context_.nvml)) return;  // is_ready stays 0
       const int cells = common_cells(all_capabilities_);
       reservation_.shrink_to(Scratch::bytes_for(ranks_, cells));
       scratch_ = std::make_unique<Scratch>(ranks_, cells, all_capabilities_.front().tags_begin, context_.pool);

@@ -36,7 +36,7 @@ struct SetupContext {
   ScratchBudget& budget;
   ScratchPool& pool;
   GatherBufferPool& gather_buffers;
-  HiddenGpuLinks& hidden_gpus;
+  const Nvml& nvml;
 };
 
 /// Sets up the cliques of communicators. This thread has one rank of each communicator. The results are in the order of

@@ -96,7 +96,7 @@ ncclResult_t CommunicatorRegistry::add(const std::vector<ncclComm_t>& communicat
   // Removes old entries: a communicator that was destroyed without calling this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) remove(communicator);
   const auto selector_for = [this](int major, int multiprocessors) { return selector_for_gpu(major, multiprocessors); };
-  const SetupContext context{nccl, selector_for, budget_, pool_, gather_buffers_, hidden_gpus_};
+  const SetupContext context{nccl, selector_for, budget_, pool_, gather_buffers_, nvml_};
   auto results = set_up_cliques(communicators, context);
   const std::lock_guard lock(mutex_);
   added_.insert(communicators.begin(), communicators.end());

@@ -67,7 +67,7 @@ class CommunicatorRegistry {
   ScratchBudget budget_;
   ScratchPool pool_;
   GatherBufferPool gather_buffers_;
-  HiddenGpuLinks hidden_gpus_;
+  Nvml nvml_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<FastCommunicator>> fast_communicators_;
   std::unordered_set<ncclComm_t> added_;                    // with or without a fast path

@@ -14,10 +14,10 @@ constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 /// True if NVLink connects this device with the peer's GPU. CUDA reports native atomic operations on peer memory over
 /// NVLink but not over PCI Express. CUDA does not list GPUs that are hidden from this process, so NVML is queried for
 /// them.
-bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, HiddenGpuLinks& hidden_gpus) {
+bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, const Nvml& nvml) {
   int peer_device = 0;
   if (cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()) != cudaSuccess)
-    return hidden_gpus.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
+    return nvml.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
   int can_access = 0;
   int has_atomics = 0;
   return cudaDeviceCanAccessPeer(&can_access, device, peer_device) == cudaSuccess && can_access != 0 &&
@@ -28,12 +28,12 @@ bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& 
 
 }  // namespace
 
-bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden_gpus) {
+bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, const Nvml& nvml) {
   const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
   bool are_all_linked = true;
   for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer)
     are_all_linked =
-        are_all_linked && (peer == rank || is_linked(device, own, ranks[static_cast<std::size_t>(peer)], hidden_gpus));
+        are_all_linked && (peer == rank || is_linked(device, own, ranks[static_cast<std::size_t>(peer)], nvml));
   cudaGetLastError();  // clears the error of a failed query
   return are_all_linked;
 }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/libraries/nvml.hpp"
 #include "fastpath/device/launch.hpp"
-#include "fastpath/peers/hidden_gpu_links.hpp"
 #include "fastpath/peers/rank_capabilities.hpp"
 
 namespace busbw::fastpath {
@@ -28,7 +28,7 @@ struct ScratchMemory {
 };
 
 /// True if NVLink connects this rank's GPU with the GPU of every other rank. `device` is this rank's CUDA device.
-bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden_gpus);
+bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, const Nvml& nvml);
 
 /// Pool of the memory of destroyed communicators: their own memory and their mappings of other processes' memory. The
 /// next communicator of the same size reuses it. Two reasons against freeing it at once:

@@ -14,7 +14,7 @@
 namespace busbw::fastpath {
 
 ncclResult_t report_missing_function(const char* function) noexcept try {
-  const RealLibrary* library = real_library();
+  const OpenedLibrary* library = real_library();
   if (library == nullptr) return ncclSystemError;
   // Never destroyed, because a program may call NCCL after main() has returned.
   static auto* const mutex = new std::mutex;
@@ -22,7 +22,7 @@ ncclResult_t report_missing_function(const char* function) noexcept try {
   const std::lock_guard lock(*mutex);
   if (reported->insert(function).second)
     print_stderr("libbusbw_nccl.so", fmt::format("{} has no {}, so calls of it fail; install a newer NCCL",
-                                                 library->description(), function));
+                                                 library->name_text(), function));
   return ncclInvalidUsage;
 } catch (const std::exception&) {
   return ncclInvalidUsage;

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <sstream>
 
+#include "common/os/program_file.hpp"
 #include "common/support/error.hpp"
 #include "common/support/stderr_message.hpp"
 #include "fastpath/choice/method_log.hpp"
@@ -23,15 +23,8 @@ namespace fs = std::filesystem;
 constexpr const char* kLibraryVariable = "BUSBW_FASTPATH_NCCL";
 constexpr const char* kEngineLibraryVariable = "BUSBW_NCCL_LIBRARY";
 constexpr const char* kFileName = "libnccl.so.2";
-constexpr const char* kWheelPath = "nvidia/nccl/lib/libnccl.so.2";
 /// Number of folders searched upward from a file, so that a library in <packages>/busbw/lib finds <packages>.
 constexpr int kMaxFolderLevels = 3;
-
-/// Returns the file of the loaded library or program that contains the address. Empty if it is unknown.
-std::string file_containing(const void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "";
-}
 
 bool is_this_library(void* handle) { return dlsym(handle, kMarkerFunction) != nullptr; }
 
@@ -88,18 +81,11 @@ void* open_first_real(const LibrarySearch& search) {
 
 /// Adds the libraries of NCCL wheels if `root` is a folder of Python packages or a Python environment.
 void add_wheels(const fs::path& root, std::vector<std::string>& wheel_files) {
+  std::vector<std::string> files = wheel_libraries(root);
   std::error_code error;
-  std::vector<fs::path> folders{root};
-  std::set<fs::path> pythons;
-  for (const auto& entry : fs::directory_iterator(root / "lib", error))
-    if (entry.path().filename().string().starts_with("python3")) pythons.insert(entry.path());
-  for (const auto& python : pythons)
-    for (const char* packages : {"site-packages", "dist-packages"}) folders.push_back(python / packages);
-  for (const auto& folder : folders) {
-    const auto file = (folder / kWheelPath).string();
-    const bool is_new = std::ranges::find(wheel_files, file) == wheel_files.end();
-    if (fs::exists(file, error) && is_new) wheel_files.push_back(file);
-  }
+  if (const auto file = root / kWheelLibrary; fs::exists(file, error)) files.insert(files.begin(), file.string());
+  for (const auto& file : files)
+    if (std::ranges::find(wheel_files, file) == wheel_files.end()) wheel_files.push_back(file);
 }
 
 /// Returns the folders of LD_LIBRARY_PATH, then those of the system.
@@ -119,12 +105,6 @@ std::vector<std::string> system_folders(const std::string& library_path) {
 
 }  // namespace
 
-void* RealLibrary::find(const char* function) const noexcept { return dlsym(handle, function); }
-
-std::string RealLibrary::description() const {
-  return fmt::format("NCCL {}.{}.{} ({})", version / 10000, version / 100 % 100, version % 100, path);
-}
-
 std::vector<std::string> wheels_near(const std::vector<std::string>& files) {
   std::vector<std::string> wheel_files;
   std::error_code error;
@@ -139,42 +119,37 @@ std::vector<std::string> wheels_near(const std::vector<std::string>& files) {
 }
 
 LibrarySearch library_search(Environment environment) {
-  std::error_code error;
   LibrarySearch search;
   search.required_file = environment(kLibraryVariable).value_or("");
   search.engine_library = environment(kEngineLibraryVariable).value_or("");
-  search.wheel_files = wheels_near({file_containing(kMarkerFunction), fs::read_symlink("/proc/self/exe", error)});
+  search.wheel_files = wheels_near({file_containing(kMarkerFunction), program_path().value_or("")});
   search.system_library = kFileName;
   search.folders = system_folders(environment("LD_LIBRARY_PATH").value_or(""));
   return search;
 }
 
-RealLibrary open_real_library(const LibrarySearch& search) {
-  RealLibrary library;
+OpenedLibrary open_real_library(const LibrarySearch& search) {
+  OpenedLibrary library;
   library.handle = open_first_real(search);
-  void* const get_version = library.find("ncclGetVersion");
-  library.path = file_containing(get_version);
-  if (const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version); result != 0)
-    throw EnvironmentError(
-        fmt::format("{} does not report its version (ncclGetVersion: error {}); name another library with {}",
-                    library.path, result, kLibraryVariable));
+  library.path = file_containing(library.find("ncclGetVersion"));
+  library.read_version(kLibraryVariable);
   return library;
 }
 
-const RealLibrary* real_library() noexcept {
+const OpenedLibrary* real_library() noexcept {
   // Threads may search at the same time, and the first result is used. A lock could deadlock: its owner waits for the
   // loader's lock while a thread that holds the loader's lock waits for it. The library is never freed, because a
   // program may call NCCL after main() has returned.
-  static std::atomic<const RealLibrary*> process_library{nullptr};
+  static std::atomic<const OpenedLibrary*> process_library{nullptr};
   static std::atomic<bool> reported{false};
   if (const auto* library = process_library.load(std::memory_order_acquire)) return library;
   try {
-    auto opened = std::make_unique<RealLibrary>(open_real_library(library_search(process_environment)));
-    const RealLibrary* other_thread_library = nullptr;
+    auto opened = std::make_unique<OpenedLibrary>(open_real_library(library_search(process_environment)));
+    const OpenedLibrary* other_thread_library = nullptr;
     if (!process_library.compare_exchange_strong(other_thread_library, opened.get(), std::memory_order_acq_rel))
       return other_thread_library;
-    const RealLibrary* const library = opened.release();
-    log().log_message("delegating to " + library->description());
+    const OpenedLibrary* const library = opened.release();
+    log().log_message("delegating to " + library->name_text());
     return library;
   } catch (const std::exception& error) {
     if (!reported.exchange(true)) print_stderr("libbusbw_nccl.so", error.what());

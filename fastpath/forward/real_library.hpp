@@ -4,24 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "common/libraries/opened_library.hpp"
 #include "common/os/environment.hpp"
 
 namespace busbw::fastpath {
 
 /// Function that every libbusbw_nccl.so exports, under any file name, and no NCCL exports.
 inline constexpr const char* kMarkerFunction = "ncclFastPathOfBusbw";
-
-/// The real NCCL library, which stays loaded.
-struct RealLibrary {
-  void* handle = nullptr;  // result of dlopen
-  std::string path;        // file of the library
-  int version = 0;         // result of its ncclGetVersion
-
-  /// Returns the address of a function. Null if the library does not export it.
-  void* find(const char* function) const noexcept;
-  /// Returns version and path as text: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
-  std::string description() const;
-};
 
 /// Places where the real library is searched, in this order. The first usable library is taken. An empty place is
 /// skipped.
@@ -42,10 +31,10 @@ std::vector<std::string> wheels_near(const std::vector<std::string>& files);
 LibrarySearch library_search(Environment environment);
 
 /// Opens the first usable library. Throws EnvironmentError if the search finds none.
-RealLibrary open_real_library(const LibrarySearch& search);
+OpenedLibrary open_real_library(const LibrarySearch& search);
 
 /// Returns the real library of this process. Null if none is found. The error is printed to stderr once, and the next
 /// call searches again, because the program may load the library later.
-const RealLibrary* real_library() noexcept;
+const OpenedLibrary* real_library() noexcept;
 
 }  // namespace busbw::fastpath

@@ -55,9 +55,9 @@ void* stub_without_function(ReturnKind kind) {
   return kind == ReturnKind::result ? address_of(return_invalid_usage) : address_of(return_zero);
 }
 
-void report_missing(const RealLibrary& real, const Export& function) noexcept try {
+void report_missing(const OpenedLibrary& real, const Export& function) noexcept try {
   print_stderr("libbusbw_nccl.so", fmt::format("{} has no {}, so calls of it fail; install NCCL {} or newer",
-                                               real.description(), function.name, function.since));
+                                               real.name_text(), function.name, function.since));
 } catch (const std::exception&) {
   // Out of memory: the message is lost, but the caller still gets an error code.
 }
@@ -66,7 +66,7 @@ void report_missing(const RealLibrary& real, const Export& function) noexcept tr
 
 void* resolve_export(const Export& function, std::atomic<void*>& target) noexcept {
   const ReturnKind kind = return_kind(function.name);
-  const RealLibrary* const real = real_library();
+  const OpenedLibrary* const real = real_library();
   if (!real) return stub_without_library(kind);
   void* const real_function = real->find(function.name);
   void* const jump_target = real_function ? real_function : stub_without_function(kind);

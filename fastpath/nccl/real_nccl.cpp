@@ -11,11 +11,11 @@ namespace busbw::fastpath {
 namespace {
 
 template <class Function>
-void load_function(const RealLibrary& library, const char* name, Function*& function) {
+void load_function(const OpenedLibrary& library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(library.find(name));
 }
 
-void load_functions(const RealLibrary& library, RealNccl& real) {
+void load_functions(const OpenedLibrary& library, RealNccl& real) {
   load_function(library, "ncclGetVersion", real.get_version);
   load_function(library, "ncclGetErrorString", real.get_error_string);
   load_function(library, "ncclCommInitRank", real.comm_init_rank);
@@ -60,7 +60,7 @@ const RealNccl* real_nccl() noexcept {
   // Created without a lock and never freed, for the reasons in real_library().
   static std::atomic<const RealNccl*> process_nccl{nullptr};
   if (const auto* real = process_nccl.load(std::memory_order_acquire)) return real;
-  const RealLibrary* const library = real_library();
+  const OpenedLibrary* const library = real_library();
   if (!library) return nullptr;
   std::unique_ptr<RealNccl> loaded(new (std::nothrow) RealNccl);
   if (!loaded) return nullptr;

@@ -1,4 +1,21 @@
-"""Texts for sizes and counts, and removal of control characters from text of logs and devices."""
+"""Sizes and counts in text, and removal of control characters from text of logs and devices."""
+
+import re
+
+_SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE | re.ASCII)
+_MAX_SIZE_BYTES = 2.0**62
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of a size as users type it, such as 8, 64K, 0.5GiB or 1e6; None if it is not a whole number of bytes.
+
+    Units are binary. The engine's `parse_size_bytes` accepts the same texts.
+    """
+    match = _SIZE.fullmatch(text)
+    if not match:
+        return None
+    size_bytes = float(match[1]) * 1024.0 ** " KMGT".index((match[2] or " ").upper())
+    return int(size_bytes) if size_bytes <= _MAX_SIZE_BYTES and size_bytes.is_integer() else None
 
 
 def size_text(size_bytes: int) -> str:

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backends/backend.hpp"
-#include "backends/nccl/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 namespace busbw {
 

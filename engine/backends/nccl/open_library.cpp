@@ -16,35 +16,12 @@ namespace busbw {
 namespace {
 
 constexpr int kMinVersion = 21800;
-// Versions of NCCL have the form 2804 up to 2.8.4, and 20906 from 2.9.6 on. Smaller numbers, and those between, belong
-// to other libraries.
-constexpr int kFirstOldVersion = 2000;
-constexpr int kLastOldVersion = 2999;
-constexpr int kFirstNewVersion = 20900;
 constexpr const char* kLibraryVariable = "BUSBW_NCCL_LIBRARY";
 
 /// Functions that every run needs, to run collectives and to end ranks.
 constexpr std::array kRequiredFunctions{"ncclGetVersion",     "ncclGetUniqueId", "ncclCommInitRank",
                                         "ncclCommDestroy",    "ncclCommAbort",   "ncclCommGetAsyncError",
                                         "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd"};
-
-/// Libraries of the wheel nvidia-nccl-cu* in the Python environment that contains this program.
-std::vector<std::string> find_wheel_libraries() {
-  const auto program = program_path();
-  std::vector<std::string> libraries;
-  if (!program) return libraries;
-  std::error_code error;
-  const auto lib_folder = std::filesystem::path(*program).parent_path().parent_path() / "lib";
-  for (const auto& python_folder : std::filesystem::directory_iterator(lib_folder, error)) {
-    if (!python_folder.path().filename().string().starts_with("python3")) continue;
-    for (const char* packages : {"site-packages", "dist-packages"}) {
-      const auto library = python_folder.path() / packages / "nvidia/nccl/lib/libnccl.so.2";
-      if (std::filesystem::exists(library, error)) libraries.push_back(library.string());
-    }
-  }
-  std::ranges::sort(libraries);
-  return libraries;
-}
 
 /// `source` begins the error message: the option or variable that named the library.
 void* open_or_throw(const std::string& path, const std::string& source) {
@@ -66,16 +43,12 @@ void* open_first(const LibrarySearch& search) {
       dlerror(), kLibraryVariable));
 }
 
-/// File that contains a function, with links resolved.
-std::string find_function_file(void* function) {
-  Dl_info symbol{};
-  if (!function || !dladdr(function, &symbol) || !symbol.dli_fname) return {};
+/// Resolves links. Returns `path` if that fails.
+std::string resolve_links(const std::string& path) {
   std::error_code error;
-  const auto resolved = std::filesystem::canonical(symbol.dli_fname, error);
-  return error ? std::string(symbol.dli_fname) : resolved.string();
+  const auto resolved = std::filesystem::canonical(path, error);
+  return error ? path : resolved.string();
 }
-
-bool is_too_old(int version) { return is_nccl_version(version) && version < kMinVersion; }
 
 }  // namespace
 
@@ -89,49 +62,28 @@ LibrarySearch library_search(const std::string& option, Environment environment)
     search.named_path = *variable;
     search.path_source = kLibraryVariable;
   }
-  search.wheel_files = find_wheel_libraries();
+  if (const auto program = program_path())
+    search.wheel_files = wheel_libraries(std::filesystem::path(*program).parent_path().parent_path());
   return search;
 }
-
-void* OpenedLibrary::find(const char* function, int since) const {
-  return is_nccl_version(version) && version < since ? nullptr : dlsym(handle, function);
-}
-
-std::string OpenedLibrary::name_text() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
 
 OpenedLibrary open_nccl(const LibrarySearch& search) {
   OpenedLibrary library;
   library.handle = open_first(search);
-  void* const get_version = library.find("ncclGetVersion");
-  library.path = find_function_file(get_version);
+  library.path = resolve_links(file_containing(library.find("ncclGetVersion")));
   std::vector<std::string> missing;
   std::ranges::copy_if(kRequiredFunctions, std::back_inserter(missing), [&](auto name) { return !library.find(name); });
   if (!missing.empty())
     throw EnvironmentError(
         fmt::format("{} is not a library with NCCL's interface: it lacks {}; name another with --library",
                     library.path.empty() ? search.named_path : library.path, fmt::join(missing, ", ")));
-  const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version);
-  if (result != 0)
-    throw EnvironmentError(
-        fmt::format("{} does not report its version (ncclGetVersion: error {}); name another library "
-                    "with --library",
-                    library.path, result));
-  if (is_too_old(library.version))
+  library.read_version("--library");
+  if (is_nccl_version(library.version) && library.version < kMinVersion)
     throw EnvironmentError(
         fmt::format("{} is too old; use 2.18 or later: name another with --library, or "
                     "install one (pip install nvidia-nccl-cu13)",
                     library.name_text()));
   return library;
-}
-
-bool is_nccl_version(int version) {
-  return (version >= kFirstOldVersion && version <= kLastOldVersion) || version >= kFirstNewVersion;
-}
-
-std::string nccl_version_text(int version) {
-  if (version >= kFirstOldVersion && version <= kLastOldVersion)
-    return fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace busbw

@@ -6,9 +6,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string_view>
+
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -112,13 +113,11 @@ std::optional<RasAddress> ras_address(Environment environment) {
   if (address.empty()) return RasAddress{kDefaultHost, kDefaultPort};
   const std::size_t colon = address.rfind(':');
   if (colon == address.npos) return std::nullopt;
-  RasAddress ras{address.substr(0, colon), 0};
+  const auto port = parse_digits(std::string_view(address).substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535) return std::nullopt;
+  RasAddress ras{address.substr(0, colon), static_cast<int>(*port)};
   if (ras.host.starts_with('[') && ras.host.ends_with(']')) ras.host = ras.host.substr(1, ras.host.size() - 2);
-  const char* const end = address.data() + address.size();
-  const auto [port_end, error] = std::from_chars(address.data() + colon + 1, end, ras.port);
-  if (ras.host.empty() || error != std::errc() || port_end != end || ras.port < 1 || ras.port > 65535)
-    return std::nullopt;
-  return ras;
+  return ras.host.empty() ? std::nullopt : std::optional(ras);
 }
 
 std::vector<std::string> query_ras(const RasAddress& address, int ticks) {

@@ -1,7 +1,6 @@
 #include "rendezvous/store/tcp_store_server.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "common/os/open_file_limit.hpp"
+#include "common/os/signal_mask.hpp"
 
 namespace busbw {
 namespace {
@@ -81,9 +81,7 @@ void TcpStoreServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
 // ---- server thread --------------------------------------------------------------------------------------------------
 
 void TcpStoreServer::run_server_thread() {
-  sigset_t all_signals;
-  sigfillset(&all_signals);
-  pthread_sigmask(SIG_BLOCK, &all_signals, nullptr);  // the main thread handles signals
+  block_all_signals();
   try {
     handle_events();
   } catch (const std::exception& error) {

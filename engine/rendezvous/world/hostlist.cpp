@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 #include <utility>
 
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -27,11 +27,9 @@ struct PaddedNumber {
 };
 
 PaddedNumber parse_number(std::string_view text, std::string_view hostlist) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.size() > kMaxDigits || error != std::errc{} || end != text.data() + text.size())
-    throw_invalid(hostlist, "has something other than numbers in brackets");
-  return {value, text.size()};
+  const auto value = parse_digits(text);
+  if (text.size() > kMaxDigits || !value) throw_invalid(hostlist, "has something other than numbers in brackets");
+  return {*value, text.size()};
 }
 
 /// Calls visit(part) for each comma-separated part of `text`. Commas in brackets do not separate. `hostlist` is the

@@ -19,20 +19,20 @@ struct LauncherEntry {
   std::string_view title;         // for messages, for example "Open MPI"
   std::string_view start_remedy;  // for messages: how to start the processes correctly
   /// The entry applies only if one of these is set, because other variables, such as RANK, have common names.
-  VariableNames required_any;
-  VariableNames rank;
-  VariableNames size;
-  VariableNames local_rank;
-  VariableNames local_size;
+  VariableNames required_any = {};
+  VariableNames rank = {};
+  VariableNames size = {};
+  VariableNames local_rank = {};
+  VariableNames local_size = {};
   /// Index of the node that runs the process.
-  VariableNames node;
+  VariableNames node = {};
   /// Host of process 0.
-  VariableNames host;
+  VariableNames host = {};
   /// Variables that together identify the job: equal in all its processes, different in other jobs.
-  VariableNames identity;
+  VariableNames identity = {};
   /// Commands of the launcher's daemons on a node. If launchers are nested, the nearest daemon among the ancestors of
   /// the process identifies the launcher that has started it.
-  std::vector<std::string_view> daemons;
+  std::vector<std::string_view> daemons = {};
   // Functions for values that need more than one variable. Null: use the variables above, or the value is unknown.
   /// True if the launcher started this process. False, for example, in a Slurm batch script, which has most of the
   /// variables. Null: not checked.

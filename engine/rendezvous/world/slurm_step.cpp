@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <set>
 #include <string_view>
 
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 #include "rendezvous/world/derived_port.hpp"
 #include "rendezvous/world/hostlist.hpp"
 #include "rendezvous/world/store_address.hpp"
@@ -22,17 +22,10 @@ constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
 constexpr int kMaxTasksOrNodes = 1 << 24;  // far above any cluster, so that sums do not overflow
 constexpr std::uint64_t kMaxComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
 
-std::optional<std::uint64_t> parse_whole_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Returns the number in the first variable that is set. Nothing if none is set, or if its text is not a number.
 std::optional<std::uint64_t> read_number(Environment environment, std::initializer_list<const char*> variables) {
   for (const char* variable : variables)
-    if (const auto text = environment(variable)) return parse_whole_number(*text);
+    if (const auto text = environment(variable)) return parse_digits(*text);
   return std::nullopt;
 }
 
@@ -44,11 +37,11 @@ std::optional<int> parse_tasks_on_node(std::string_view text, std::uint64_t node
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));
     const std::size_t repeat_start = part.find("(x");
-    const auto tasks = parse_whole_number(part.substr(0, repeat_start));
+    const auto tasks = parse_digits(part.substr(0, repeat_start));
     std::optional<std::uint64_t> nodes = 1;
     if (repeat_start != part.npos) {
       if (!part.ends_with(')')) return std::nullopt;
-      nodes = parse_whole_number(part.substr(repeat_start + 2, part.size() - repeat_start - 3));
+      nodes = parse_digits(part.substr(repeat_start + 2, part.size() - repeat_start - 3));
     }
     if (!tasks || !nodes || *tasks > kMaxTasksOrNodes || *nodes > kMaxTasksOrNodes) return std::nullopt;
     end_node += *nodes;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -34,12 +34,11 @@ bool is_ipv6_address(const std::string& text) {
 
 int parse_port(std::string_view text, std::string_view variable) {
   constexpr int kMaxPort = 65535;
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port < 1 || port > kMaxPort)
+  const auto port = parse_digits(text);
+  if (!port || *port < 1 || *port > kMaxPort)
     throw UsageError(fmt::format("{}: \"{}\" is not a port; allowed is a number from 1 to {}", variable,
                                  printable_value(text), kMaxPort));
-  return port;
+  return static_cast<int>(*port);
 }
 
 std::string require_host(std::string_view host, std::string_view variable) {

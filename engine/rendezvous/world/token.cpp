@@ -55,18 +55,12 @@ std::string read_token_file(const std::string& path) {
   // A token of maximum length may end with a few line breaks. A full buffer means that the file is too long.
   constexpr std::size_t kMaxLineBreakBytes = 8;
   std::array<char, kMaxTokenBytes + kMaxLineBreakBytes> text;
-  std::size_t length = 0;
-  while (length < text.size()) {
-    const ssize_t read_bytes = read(file.number(), text.data() + length, text.size() - length);
-    if (read_bytes < 0 && errno == EINTR) continue;
-    if (read_bytes < 0)
-      throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", source, strerror(errno)));
-    if (read_bytes == 0) break;
-    length += static_cast<std::size_t>(read_bytes);
-  }
-  if (length == text.size())
+  const ssize_t length = read_fully(file, text.data(), text.size());
+  if (length < 0)
+    throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", source, strerror(errno)));
+  if (length == std::ssize(text))
     throw UsageError(fmt::format("{} is too long for a token; allowed are {} bytes", source, kMaxTokenBytes));
-  return require_token({text.data(), length}, source);
+  return require_token({text.data(), static_cast<std::size_t>(length)}, source);
 }
 
 }  // namespace
@@ -82,10 +76,6 @@ std::optional<std::string> find_token(Environment environment) {
   return std::nullopt;
 }
 
-std::string random_token() {
-  std::string token;
-  for (const std::byte random_byte : random_bytes<16>()) token += fmt::format("{:02x}", random_byte);
-  return token;
-}
+std::string random_token() { return hexadecimal(random_bytes<16>()); }
 
 }  // namespace busbw

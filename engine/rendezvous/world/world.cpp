@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "common/support/error.hpp"
@@ -49,15 +48,14 @@ struct NumericVariable : VariableSetting {
 std::optional<NumericVariable> read_number(Environment environment, const VariableNames& variables, int min = 0) {
   const auto setting = find_first_set(environment, variables);
   if (!setting) return std::nullopt;
-  int value = 0;
-  const char* const end = setting->text.data() + setting->text.size();
-  const auto [stop, error] = std::from_chars(setting->text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < min)
+  constexpr int kMax = std::numeric_limits<int>::max();
+  const auto value = parse_digits(setting->text);
+  if (!value || *value < static_cast<unsigned>(min) || *value > kMax)
     throw UsageError(
         fmt::format("{}: allowed is a whole number from {} to {}; or set BUSBW_LAUNCHER to the launcher "
                     "that started this process",
-                    to_text(*setting), min, std::numeric_limits<int>::max()));
-  return NumericVariable{*setting, value};
+                    to_text(*setting), min, kMax));
+  return NumericVariable{*setting, static_cast<int>(*value)};
 }
 
 /// Rank of this process and size of its job, according to one launcher's variables. With nested launchers there are

@@ -4,7 +4,6 @@ A wire is a kind of link, such as NVLink or the NICs. A route is an algorithm wi
 the busbw of the route. The binding limit is the lowest one.
 """
 
-import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -23,7 +22,7 @@ from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
 from busbw.terminal import console, terminal_width
-from busbw.units import size_text
+from busbw.units import parse_size, size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
 """8 B to 8 GiB by a factor of 8."""
@@ -155,12 +154,8 @@ def _parse_algorithm(name: str | None) -> str | None:
 
 def _parse_size(text: str, option: str) -> int:
     """Returns a size in bytes, from text such as 64M."""
-    match = re.fullmatch(r"(\d+)([KMGT]?)", text.strip(), re.IGNORECASE)
-    size_bytes = 0
-    if match:
-        power_of_1024 = " KMGT".index(match[2].upper() or " ")
-        size_bytes = int(match[1]) << (10 * power_of_1024)
-    if not 0 < size_bytes < _SIZE_LIMIT_BYTES:
+    size_bytes = parse_size(text.strip())
+    if not size_bytes or size_bytes >= _SIZE_LIMIT_BYTES:
         raise UsageError(
             f'{option} "{text}" is not a size', remedy="give bytes, or a number with K, M, G or T, such as 64M"
         )

@@ -10,7 +10,7 @@ from importlib import resources
 from itertools import groupby
 
 from busbw.errors import UsageError
-from busbw.units import plain
+from busbw.units import parse_size, plain
 
 TABLE_VARIABLE = "BUSBW_FASTPATH_TABLE"
 METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
@@ -44,8 +44,6 @@ WARP_THREADS = 32
 
 _WORD = re.compile(r"[^ \t\r]+")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
-_SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([KMG]?)", re.IGNORECASE | re.ASCII)
-_MAX_BYTES = 2.0**62
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 """Number without leading zeros."""
 _EXAMPLE_LINE = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
@@ -84,15 +82,6 @@ def table_size_text(size_bytes: int) -> str:
     """Text of a size in tables and command lines: 64K."""
     largest_unit = next(unit for unit in ("G", "M", "K", "") if size_bytes % _UNITS[unit] == 0)
     return f"{size_bytes // _UNITS[largest_unit]}{largest_unit}"
-
-
-def size_bytes(word: str) -> int | None:
-    """Returns the bytes of a size text such as 64K. None if it is invalid."""
-    matched = _SIZE.fullmatch(word)
-    if not matched:
-        return None
-    value = float(matched[1]) * _UNITS[matched[2].upper()]
-    return int(value) if 0 < value <= _MAX_BYTES and value == int(value) else None
 
 
 def parse(table: str, source: str) -> list[TableRange]:
@@ -156,10 +145,10 @@ def _parse_line(words: list[str]) -> TableRange:
     if method not in allowed:
         raise UsageError(f'"{plain(method)}" is not a method for {collective}', remedy=f"give {_join_or(allowed)}")
     min_ranks, max_ranks = _parse_ranks(values["ranks"])
-    up_to = size_bytes(values["up_to"])
-    if up_to is None:
+    up_to = parse_size(values["up_to"])
+    if not up_to:
         raise UsageError(
-            f'"up_to={plain(values["up_to"])}" is not a size', remedy="give bytes, or K, M or G: up_to=64K"
+            f'"up_to={plain(values["up_to"])}" is not a size', remedy="give bytes, or K, M, G or T: up_to=64K"
         )
     config_keys = {"blocks", "threads"} & values.keys()
     if method == NCCL and config_keys:

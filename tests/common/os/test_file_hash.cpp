@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "common/support/printable.hpp"
 #include "common/support/sha256.hpp"
 #include "temporary_folder.hpp"
 
@@ -15,7 +16,7 @@ TEST_CASE("hash_of_file: covers the whole file of any length") {
     const std::string content(bytes, 'x');
     std::ofstream(folder.file("f")) << content;
     CHECK(hash_of_file(folder.file("f")) == hexadecimal(sha256(content)));
-    CHECK(FileHash(folder.file("f")).get() == hexadecimal(sha256(content)));
+    CHECK(start_hash_of_file(folder.file("f")).get() == hexadecimal(sha256(content)));
   }
 }
 
@@ -23,5 +24,5 @@ TEST_CASE("hash_of_file: nothing if the file cannot be read") {
   const test::TemporaryFolder folder;
   CHECK_FALSE(hash_of_file(folder.file("none")));
   CHECK_FALSE(hash_of_file(folder.path()));
-  CHECK_FALSE(FileHash(folder.file("none")).get());
+  CHECK_FALSE(start_hash_of_file(folder.file("none")).get());
 }

@@ -8,8 +8,8 @@
 #include <csignal>
 #include <limits>
 
+#include "common/os/signal_mask.hpp"
 #include "support_errors.hpp"
-#include "watch/job_runner.hpp"
 
 using namespace busbw;
 

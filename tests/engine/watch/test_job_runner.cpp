@@ -66,8 +66,8 @@ constexpr std::array kLayouts{Layout{1, 1}, Layout{1, 4}, Layout{4, 1}, Layout{2
 
 /// Describes the result of a job that ran in a child process.
 std::string result_text(const JobResult& result, const Shared<CallbackLog>& log) {
-  return "exit " + std::to_string(result.outcome.exit_code) + (result.abandoned ? " abandoned" : "") + " finishes " +
-         std::to_string(log->finishes) + ": " + result.outcome.message;
+  return "exit " + std::to_string(result.exit_code) + (result.abandoned ? " abandoned" : "") + " finishes " +
+         std::to_string(log->finishes) + ": " + result.message;
 }
 
 /// Runs a job of two ranks for a child process, because ranks may be abandoned in it.
@@ -105,8 +105,8 @@ TEST_CASE("run_job: runs every rank once, then calls finish once, in the process
     LocalJob job(layout.processes * layout.threads);
     const JobResult result = run_job(job, {layout.processes, layout.threads, kSafetyLimitS},
                                      callbacks_of(log, [&](int rank) { job.team(rank)->barrier(); }));
-    CHECK(result.outcome.exit_code == 0);
-    CHECK(result.outcome.message == "");
+    CHECK(result.exit_code == 0);
+    CHECK(result.message == "");
     CHECK_FALSE(result.abandoned);
     for (int rank = 0; rank < 16; ++rank)
       CHECK(log->runs[static_cast<std::size_t>(rank)] == (rank < job.ranks() ? 1 : 0));
@@ -124,7 +124,7 @@ TEST_CASE("run_job: the exit code is the result of finish") {
     CHECK(run_job(job, {layout.processes, layout.threads, kSafetyLimitS},
                   callbacks_of(
                       log, [](int) {}, 5))
-              .outcome.exit_code == 5);
+              .exit_code == 5);
   }
 }
 
@@ -138,8 +138,8 @@ TEST_CASE("run_job: an error in a rank ends all ranks, with its exit code and me
                   if (rank == job.ranks() - 1) throw EnvironmentError("the disk is full");
                   job.team(rank)->barrier();
                 }));
-    CHECK(result.outcome.exit_code == 3);
-    CHECK(result.outcome.message == "the disk is full");
+    CHECK(result.exit_code == 3);
+    CHECK(result.message == "the disk is full");
     CHECK_FALSE(result.abandoned);
     CHECK(log->finishes == 1);
     CHECK(log->exit_of_failure == 3);
@@ -155,8 +155,8 @@ TEST_CASE("run_job: an unexpected exception names rank and phase") {
                                      if (rank == 1) throw std::runtime_error("odd");
                                      job.team(rank)->barrier();
                                    }));
-  CHECK(result.outcome.exit_code == 3);
-  check_names(result.outcome.message, {"rank 1", "warmup", "odd"});
+  CHECK(result.exit_code == 3);
+  check_names(result.message, {"rank 1", "warmup", "odd"});
 }
 
 TEST_CASE("run_job: a lost process is named with its signal and phase, and ends the job") {
@@ -169,8 +169,8 @@ TEST_CASE("run_job: a lost process is named with its signal and phase, and ends 
                                      if (rank == 3) kill(getpid(), SIGKILL);
                                      for (;;) team->barrier();
                                    }));
-  CHECK(result.outcome.exit_code == 4);
-  check_names(result.outcome.message, {"ranks 2 to 3", "process 1", "signal 9", "timing"});
+  CHECK(result.exit_code == 4);
+  check_names(result.message, {"ranks 2 to 3", "process 1", "signal 9", "timing"});
   CHECK(log->finishes == 1);
   CHECK(log->exit_of_failure == 4);
   check_no_children_left();
@@ -183,8 +183,8 @@ TEST_CASE("run_job: the exit code is 4 if the process of rank 0 is lost") {
                                      if (rank == 0) kill(getpid(), SIGKILL);
                                      job.team(rank)->barrier();
                                    }));
-  CHECK(result.outcome.exit_code == 4);
-  check_names(result.outcome.message, {"rank 0 ", "process 0", "signal 9"});
+  CHECK(result.exit_code == 4);
+  check_names(result.message, {"rank 0 ", "process 0", "signal 9"});
   CHECK(log->finishes == 0);
   check_no_children_left();
 }
@@ -196,8 +196,8 @@ TEST_CASE("run_job: a process that ends before its ranks is lost") {
                                      if (rank == 1) _exit(7);
                                      job.team(rank)->barrier();
                                    }));
-  CHECK(result.outcome.exit_code == 4);
-  check_names(result.outcome.message, {"rank 1 ", "process 1", "7"});
+  CHECK(result.exit_code == 4);
+  check_names(result.message, {"rank 1 ", "process 1", "7"});
   CHECK(log->finishes == 1);
 }
 

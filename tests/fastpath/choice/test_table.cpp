@@ -155,7 +155,7 @@ TEST_CASE("table: an invalid line is refused with its number, the invalid word a
     refused("all_gather ranks=" + std::string(ranks) + " up_to=2K nccl",
             "is not a number of ranks; give a number from 2");
   }
-  for (const char* size : {"", "0", "-1", "1.5", "1T", "1KB", "K", "5G5", "0x10", "1e40", "nan", "inf"}) {
+  for (const char* size : {"", "0", "-1", "1.5", "1P", "1Ki", "K", "5G5", "0x10", "1e40", "nan", "inf"}) {
     refused("all_gather ranks=4 up_to=" + std::string(size) + " nccl", "is not a size; give bytes");
   }
   for (const char* blocks : {"", "0", "257", "-1", "1.0", "all"}) {

@@ -38,7 +38,7 @@ TEST_CASE("the library that the variable names is taken") {
   const auto library = open_real_library(search);
   CHECK(library.version == 22809);
   CHECK(library.path == NEW_NCCL);
-  CHECK(library.description() == std::string("NCCL 2.28.9 (") + NEW_NCCL + ")");
+  CHECK(library.name_text() == std::string("NCCL 2.28.9 (") + NEW_NCCL + ")");
   CHECK(library.find("ncclAllReduce"));
   CHECK_FALSE(library.find("ncclCommGrow"));
 }

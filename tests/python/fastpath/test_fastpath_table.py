@@ -16,9 +16,9 @@ from busbw.fastpath.table import (
     default_names,
     default_text,
     merged,
-    size_bytes,
     table_size_text,
 )
+from busbw.units import parse_size
 
 BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
 AGREED = [
@@ -160,7 +160,7 @@ def test_any_table_is_read_as_it_was_written_and_merging_changes_no_choice(
 
 @given(st.integers(1, 1 << 40))
 def test_sizes_are_words_and_back(size: int) -> None:
-    assert size_bytes(table_size_text(size)) == size
+    assert parse_size(table_size_text(size)) == size
 
 
 def test_notes_are_comments() -> None:

@@ -10,7 +10,6 @@
 #include <future>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +22,6 @@
 #include "backends/nccl/flag_requirements.hpp"
 #include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/nvml.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"
@@ -70,7 +68,7 @@ class NcclBackend final : public Backend {
         pairs_without_access_(survey.pairs_without_access),
         free_memory_queries_(start_free_memory_queries(config.first_device, config.forks ? 0 : config.ranks)),
         library_(load_nccl(config.library)),
-        library_hash_(library_.path) {
+        library_hash_(start_hash_of_file(library_.path)) {
     if (config.forks) library_hash_.get();  // once, not in every fork
     const std::string unmet =
         unmet_requirement(flag_requirements(config.flags, NCCL_VERSION_CODE), library_.version, library_.path,
@@ -80,7 +78,7 @@ class NcclBackend final : public Backend {
       throw EnvironmentError(disabled);
     // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (run/run_setup.hpp).
     std::future<void> nvml_opening;
-    if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml(); });
+    if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });
     for (std::size_t i = 0; i < free_memory_queries_.size(); ++i)
       gpus_[static_cast<std::size_t>(config_.first_device) + i].free_bytes = free_memory_queries_[i].get();
     for (int first = 0; first < config_.ranks; first += config_.gpus_per_thread)
@@ -133,9 +131,8 @@ class NcclBackend final : public Backend {
     int version = 0;
     if (cudaRuntimeGetVersion(&version) == cudaSuccess) facts.emplace_back("cuda_runtime", cuda_version_text(version));
     if (cudaDriverGetVersion(&version) == cudaSuccess) facts.emplace_back("cuda_driver", cuda_version_text(version));
-    if (!nvml()) return facts;
-    if (const auto driver = nvml()->driver_version()) facts.emplace_back("driver", *driver);
-    const auto gpu = nvml()->gpu(device(0).bus_id);
+    if (const auto driver = nvml_.driver_version()) facts.emplace_back("driver", *driver);
+    const auto gpu = nvml_.gpu(device(0).bus_id);
     const auto links = gpu ? gpu->nvlinks() : std::nullopt;
     if (links) facts.emplace_back("nvlinks_per_gpu", std::to_string(*links));
     return facts;
@@ -190,28 +187,21 @@ class NcclBackend final : public Backend {
     rank_config.launch_group = launch_groups_.at(static_cast<std::size_t>(index / config_.gpus_per_thread)).get();
     rank_config.group_index = index % config_.gpus_per_thread;
     rank_config.live_communicators = &live_communicators_;
-    if (nvml()) rank_config.nvml = nvml()->gpu(rank_config.device.bus_id);
+    rank_config.nvml = nvml_.gpu(rank_config.device.bus_id);
     check_cuda(cudaSetDevice(rank_config.device.index),
                fmt::format("rank {} on GPU {}", world.rank(), rank_config.device.bus_id), "choosing the GPU");
     return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
   }
 
  private:
-  /// Opens NVML at the first use, so that no fork inherits it.
-  const std::optional<Nvml>& nvml() const {
-    std::call_once(nvml_once_, [this] { nvml_ = Nvml::open(); });
-    return nvml_;
-  }
-
   NcclBackendConfig config_;
   std::vector<Gpu> gpus_;
   std::vector<std::pair<int, int>> pairs_without_access_;
   std::vector<std::future<std::optional<std::size_t>>> free_memory_queries_;
   NcclLibrary library_;
-  FileHash library_hash_;
+  std::shared_future<std::optional<std::string>> library_hash_;
   LiveCommunicators live_communicators_;
-  mutable std::once_flag nvml_once_;
-  mutable std::optional<Nvml> nvml_;
+  Nvml nvml_;  // loaded at the first use, so that no fork inherits it
   std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread of this process and its forks
   std::size_t buffer_bytes_ = 0;
 };

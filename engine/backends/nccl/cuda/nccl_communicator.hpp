@@ -17,7 +17,7 @@
 #include "backends/nccl/cuda/nccl_issuer.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/memory_tracker.hpp"
-#include "backends/nccl/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 namespace busbw {
 
@@ -67,7 +67,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void synchronize() override;
   Timestamps* timestamps() override { return this; }
   std::optional<DeviceClockState> clock_state() override {
-    return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
+    if (!nvml_) return std::nullopt;
+    return DeviceClockState{nvml_->clock_hz(), nvml_->max_clock_hz(), nvml_->throttle_reasons()};
   }
   std::optional<MemoryUse> memory() override { return memory_.use(); }
   Gate* gate() override { return gate_enabled_ ? this : nullptr; }

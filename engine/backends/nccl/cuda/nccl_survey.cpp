@@ -18,6 +18,7 @@
 
 #include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/nccl_backend.hpp"
+#include "common/os/descriptor.hpp"
 #include "common/os/environment.hpp"
 
 namespace busbw {
@@ -91,18 +92,12 @@ std::optional<PackedSurvey> survey_in_child() {
     _exit(is_complete ? 0 : 1);
   }
   close(pipe_ends[1]);
+  const Descriptor pipe_end(pipe_ends[0]);
+  if (child < 0) return std::nullopt;
   PackedSurvey survey{};
-  std::size_t received_bytes = 0;
-  while (child > 0 && received_bytes < sizeof(survey)) {
-    const ssize_t chunk_bytes =
-        read(pipe_ends[0], reinterpret_cast<char*>(&survey) + received_bytes, sizeof(survey) - received_bytes);
-    if (chunk_bytes <= 0) break;
-    received_bytes += static_cast<std::size_t>(chunk_bytes);
-  }
-  close(pipe_ends[0]);
-  if (child > 0) waitpid(child, nullptr, 0);
-  if (received_bytes < sizeof(survey)) return std::nullopt;
-  return survey;
+  const bool is_complete = read_fully(pipe_end, &survey, sizeof(survey)) == ssize_t{sizeof(survey)};
+  waitpid(child, nullptr, 0);
+  return is_complete ? std::optional(survey) : std::nullopt;
 }
 
 /// Converts "0000:0F:00.0" to "0000:0f:00", the form that nccl-tests prints.

@@ -25,12 +25,13 @@ from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange
 from busbw.fastpath.run_folder import TABLE_FILE, locked_folder, make_folder, open_folder, settings_bytes
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
-from busbw.fastpath.table import MAX_FAST_RANKS, size_bytes, table_text
+from busbw.fastpath.table import MAX_FAST_RANKS, table_text
 from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget
 from busbw.files import replace_file
 from busbw.records import HeaderRecord
 from busbw.store import default_folder
 from busbw.terminal import live_line
+from busbw.units import parse_size
 
 _DTYPES = ("half", "bfloat16", "float")
 
@@ -211,8 +212,8 @@ def _parse_ranks(text: str) -> list[int]:
 
 def _parse_sizes(text: str) -> tuple[int, ...]:
     """Returns the sizes in bytes in the value of `--sizes`, in ascending order. Empty for an empty value."""
-    sizes = [size_bytes(word) for word in text.split(",")] if text else []
-    if None in sizes or len(set(sizes)) < len(sizes):
+    sizes = [parse_size(word) for word in text.split(",")] if text else []
+    if not all(sizes) or len(set(sizes)) < len(sizes):
         raise UsageError(f'--sizes "{text}" is not a list of distinct sizes', remedy="write it as --sizes 1K,64K,1M")
     return tuple(sorted(size for size in sizes if size))
 

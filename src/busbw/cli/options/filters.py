@@ -12,11 +12,11 @@ from busbw.cli.options.param_types import NonEmptyPath, PlacementChoice
 from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.store import MAX_INTEGER, STORE_VARIABLE, Filter
+from busbw.units import parse_size
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _AGE_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-_UNIT_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _OPTIONS = (
     click.option("--dtype", "--datatype", metavar="TYPE", help="Element type: float, half, ..."),
@@ -98,7 +98,7 @@ def _parse_sizes(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _parse_size(text: str, option_text: str) -> int:
-    match = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not match:
+    size_bytes = parse_size(text.strip())
+    if size_bytes is None:
         raise UsageError(f'--sizes "{option_text}" is not a range of sizes', remedy="give 1M..1G, 1M.., ..1G or 8M")
-    return int(match[1]) * _UNIT_BYTES[match[2].upper()]
+    return size_bytes

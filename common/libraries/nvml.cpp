@@ -1,5 +1,5 @@
 // NVML calls through function pointers that are loaded at run time.
-#include "backends/nccl/nvml.hpp"
+#include "common/libraries/nvml.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -8,16 +8,15 @@
 #include <array>
 #include <utility>
 
-#include "common/os/load_symbol.hpp"
-
 namespace busbw {
 namespace {
 
 // Names and numbers from NVML's public header (nvml.h), which the build does not need.
-constexpr int kSuccess = 0;
+constexpr int kSuccess = 0;  // NVML_SUCCESS, and NVML_P2P_STATUS_OK
 constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
 constexpr unsigned kLinkActive = 1;             // NVML_FEATURE_ENABLED
 constexpr unsigned kMaxLinks = 36;          // more than any GPU has; NVML refuses link numbers that do not exist
+constexpr int kAccessCapabilities[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
 constexpr double kHzPerMhz = 1e6;
 constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
 
@@ -47,10 +46,18 @@ struct GpuProcess {
 constexpr unsigned kMaxListedProcesses = 128;
 constexpr unsigned long long kNotAvailable = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
 
+/// Sets `function` to the library's symbol `name`, or to null if the library does not have it.
+template <class Function>
+void load_symbol(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
 }  // namespace
 
 /// NVML functions; null if the library lacks one. GPU handles are pointers, results are ints.
 struct NvmlFunctions {
+  void* library;
+  int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*gpu_by_bus_id)(const char*, void**) = nullptr;
@@ -59,9 +66,13 @@ struct NvmlFunctions {
   int (*clock_event_reasons)(void*, unsigned long long*) = nullptr;
   int (*uuid)(void*, char*, unsigned) = nullptr;
   int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
+  int (*p2p_status)(void*, void*, int, int*) = nullptr;
   int (*processes)(void*, unsigned*, GpuProcess*) = nullptr;
+  bool is_initialized = false;
 
-  explicit NvmlFunctions(void* library) {
+  explicit NvmlFunctions(const std::string& file) : library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (!library) return;
+    load_symbol(library, "nvmlInit_v2", init);
     load_symbol(library, "nvmlShutdown", shutdown);
     load_symbol(library, "nvmlSystemGetDriverVersion", driver_version);
     load_symbol(library, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id);
@@ -72,10 +83,13 @@ struct NvmlFunctions {
     if (!clock_event_reasons) load_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
     load_symbol(library, "nvmlDeviceGetUUID", uuid);
     load_symbol(library, "nvmlDeviceGetNvLinkState", nvlink_state);
+    load_symbol(library, "nvmlDeviceGetP2PStatus", p2p_status);
     load_symbol(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes);
+    is_initialized = init && init() == kSuccess;
   }
   ~NvmlFunctions() {
-    if (shutdown) shutdown();
+    if (is_initialized && shutdown) shutdown();
+    if (library) dlclose(library);
   }
   NvmlFunctions(const NvmlFunctions&) = delete;
   NvmlFunctions& operator=(const NvmlFunctions&) = delete;
@@ -99,12 +113,13 @@ std::optional<double> query_clock_hz(int (*function)(void*, int, unsigned*), voi
 
 }  // namespace
 
-DeviceClockState NvmlGpu::condition() const {
-  DeviceClockState clock_state{query_clock_hz(nvml_->clock, handle_), query_clock_hz(nvml_->max_clock, handle_), {}};
+std::optional<double> NvmlGpu::clock_hz() const { return query_clock_hz(nvml_->clock, handle_); }
+std::optional<double> NvmlGpu::max_clock_hz() const { return query_clock_hz(nvml_->max_clock, handle_); }
+
+std::vector<std::string> NvmlGpu::throttle_reasons() const {
   unsigned long long reasons = 0;
-  if (nvml_->clock_event_reasons && nvml_->clock_event_reasons(handle_, &reasons) == kSuccess)
-    clock_state.throttle_reasons = clock_event_texts(reasons);
-  return clock_state;
+  if (!nvml_->clock_event_reasons || nvml_->clock_event_reasons(handle_, &reasons) != kSuccess) return {};
+  return clock_event_texts(reasons);
 }
 
 std::optional<std::string> NvmlGpu::uuid() const {
@@ -123,6 +138,13 @@ std::optional<int> NvmlGpu::nvlinks() const {
   return active;
 }
 
+bool NvmlGpu::is_joined_by_nvlink(const NvmlGpu& peer) const {
+  return nvml_->p2p_status && std::ranges::all_of(kAccessCapabilities, [&](int capability) {
+           int status = -1;
+           return nvml_->p2p_status(handle_, peer.handle_, capability, &status) == kSuccess && status == kSuccess;
+         });
+}
+
 std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   std::array<GpuProcess, kMaxListedProcesses> processes{};
   unsigned count = kMaxListedProcesses;
@@ -136,27 +158,30 @@ std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   return static_cast<std::int64_t>(own_process->used_bytes);
 }
 
-std::optional<Nvml> Nvml::open(const char* library) {
-  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return std::nullopt;
-  int (*init)() = nullptr;
-  load_symbol(handle, "nvmlInit_v2", init);
-  if (!init || init() != kSuccess) {
-    dlclose(handle);
-    return std::nullopt;
-  }
-  return Nvml(std::make_shared<const NvmlFunctions>(handle));
+const std::shared_ptr<const NvmlFunctions>& Nvml::functions() const {
+  std::call_once(loaded_, [this] {
+    auto functions = std::make_shared<const NvmlFunctions>(library_);
+    if (functions->is_initialized) functions_ = std::move(functions);
+  });
+  return functions_;
 }
 
 std::optional<std::string> Nvml::driver_version() const {
-  if (!nvml_->driver_version) return std::nullopt;
-  return query_text(nvml_->driver_version);
+  if (!is_available() || !functions()->driver_version) return std::nullopt;
+  return query_text(functions()->driver_version);
 }
 
 std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
   void* handle = nullptr;
-  if (!nvml_->gpu_by_bus_id || nvml_->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess) return std::nullopt;
-  return NvmlGpu(nvml_, handle);
+  if (!is_available() || !functions()->gpu_by_bus_id || functions()->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess)
+    return std::nullopt;
+  return NvmlGpu(functions(), handle);
+}
+
+bool Nvml::are_joined_by_nvlink(const std::string& bus_id, const std::string& peer_bus_id) const {
+  const auto first = gpu(bus_id);
+  const auto second = gpu(peer_bus_id);
+  return first && second && first->is_joined_by_nvlink(*second);
 }
 
 std::vector<std::string> clock_event_texts(unsigned long long reasons) {

@@ -1,0 +1,64 @@
+#include "common/libraries/opened_library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "common/support/error.hpp"
+
+namespace busbw {
+namespace {
+
+// Versions of NCCL have the form 2804 up to 2.8.4, and 20906 from 2.9.6 on. Smaller numbers, and those between, belong
+// to other libraries.
+constexpr int kFirstOldVersion = 2000;
+constexpr int kLastOldVersion = 2999;
+constexpr int kFirstNewVersion = 20900;
+
+}  // namespace
+
+void* OpenedLibrary::find(const char* function, int since) const noexcept {
+  return is_nccl_version(version) && version < since ? nullptr : dlsym(handle, function);
+}
+
+void OpenedLibrary::read_version(std::string_view setting) {
+  if (const int result = reinterpret_cast<int (*)(int*)>(find("ncclGetVersion"))(&version); result != 0)
+    throw EnvironmentError(
+        fmt::format("{} does not report its version (ncclGetVersion: error {}); name another library with {}", path,
+                    result, setting));
+}
+
+std::string OpenedLibrary::name_text() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
+
+std::string file_containing(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+std::vector<std::string> wheel_libraries(const std::filesystem::path& environment) {
+  std::vector<std::string> libraries;
+  std::error_code error;
+  for (const auto& python_folder : std::filesystem::directory_iterator(environment / "lib", error)) {
+    if (!python_folder.path().filename().string().starts_with("python3")) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      const auto library = python_folder.path() / packages / kWheelLibrary;
+      if (std::filesystem::exists(library, error)) libraries.push_back(library.string());
+    }
+  }
+  std::ranges::sort(libraries);
+  return libraries;
+}
+
+bool is_nccl_version(int version) {
+  return (version >= kFirstOldVersion && version <= kLastOldVersion) || version >= kFirstNewVersion;
+}
+
+std::string nccl_version_text(int version) {
+  if (version >= kFirstOldVersion && version <= kLastOldVersion)
+    return fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace busbw

@@ -1,0 +1,42 @@
+#pragma once
+// A library with NCCL's interface, opened at run time. This code compiles without NCCL's header.
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace busbw {
+
+/// Path of the library of a wheel nvidia-nccl-cu* in a folder of Python packages.
+inline constexpr const char* kWheelLibrary = "nvidia/nccl/lib/libnccl.so.2";
+
+/// A library that stays loaded.
+struct OpenedLibrary {
+  void* handle = nullptr;  // of dlopen
+  int version = 0;         // from its ncclGetVersion
+  std::string path;        // of the file
+
+  /// Returns the address of a function, or null if the library has none. `since` is the first NCCL version with the
+  /// function. Older versions also return null, because a library that is loaded in front of them may export the name
+  /// nevertheless.
+  void* find(const char* function, int since = 0) const noexcept;
+  /// Sets `version`. Throws EnvironmentError if the library does not report it; `setting` can name another library.
+  void read_version(std::string_view setting);
+  /// Name for messages: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
+  std::string name_text() const;
+};
+
+/// Returns the file of the loaded library or program that contains the address. Empty if it is unknown.
+std::string file_containing(const void* address);
+
+/// Returns the libraries of wheels in a Python environment, sorted.
+std::vector<std::string> wheel_libraries(const std::filesystem::path& environment);
+
+/// True if the number is a version of NCCL. Other libraries with its interface may have other numbers, which say
+/// nothing about their functions.
+bool is_nccl_version(int version);
+
+/// "2.28.9" for 22809, "2.8.4" for 2804. Other libraries may use other numbers: "0.9.0" for 900.
+std::string nccl_version_text(int version);
+
+}  // namespace busbw
