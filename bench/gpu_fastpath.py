@@ -47,11 +47,12 @@ from gpu_programs import version_text, without_paths
 
 from busbw import engine
 from busbw.ab import BlockEndedError, Measurement, SideSpec, parse_side
+from busbw.collectives import collectives
 from busbw.errors import ExitCode, UsageError
+from busbw.fastpath.table import METHODS
 
 REDUCING = ("all_reduce", "reduce_scatter")
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
-SHARED = ("all_gather", "reduce_scatter", "alltoall")
+COLLECTIVES = tuple(METHODS)
 """Collectives that divide the printed size into one share for each rank."""
 DTYPES = ("half", "bfloat16", "float")
 LAUNCHES = ("graph", "stream")
@@ -127,7 +128,7 @@ def plan_starts(stages: Sequence[Stage], variants: dict[str, Variant], rounds: i
 def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str:
     """Returns the first size of the sweep at which every rank has data to send, not below `first_size`."""
     ranks = prod(int(word) for word in rank_flags if word.isdigit())
-    if collective not in SHARED or not first_size.isdigit():
+    if collectives()[collective].size == "whole" or not first_size.isdigit():
         return first_size
     size_bytes = int(first_size)
     while size_bytes < SHARE_BYTES * ranks:

@@ -1,5 +1,5 @@
-// Installed as all_reduce_perf and under the ten other program names. Starts busbw-engine from its own folder, with the
-// program name as argv[0]. A wheel cannot contain links, and eleven copies of the engine would multiply its size.
+// Installed under the name of each collective's program, such as all_reduce_perf. Starts busbw-engine from its own
+// folder, with the program name as argv[0]. A wheel cannot contain links, and copies of the engine would be large.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

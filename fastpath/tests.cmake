@@ -16,7 +16,7 @@ function(fastpath_define_path_for_tests macro target)
 endfunction()
 
 # The library without functions of its own: it forwards every call to NCCL, so it needs no CUDA.
-fastpath_add_library(busbw_nccl_forward "")
+fastpath_add_library(busbw_nccl_forward)
 fastpath_define_path_for_tests(FORWARD busbw_nccl_forward)
 
 # Adds a fake libnccl.so.2 in a separate folder, so that several fake versions can exist. `ARGN`: compile definitions.
@@ -34,7 +34,7 @@ fastpath_define_path_for_tests(OLD_NCCL fake_nccl_old)
 
 # A fake NCCL that exports every function of NCCL, and a program that calls them.
 set(every_exports ${CMAKE_CURRENT_BINARY_DIR}/every_exports.inc)
-fastpath_write_exports(${every_exports} ${fakes}/not_numbered.txt)
+fastpath_write_exports(${every_exports} ${fakes}/every.cpp)
 add_library(fake_nccl_every SHARED ${fakes}/every.cpp)
 set_property(SOURCE ${fakes}/every.cpp APPEND PROPERTY OBJECT_DEPENDS ${every_exports})
 fastpath_define_path_for_tests(EVERY_NCCL fake_nccl_every)

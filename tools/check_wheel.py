@@ -13,6 +13,7 @@ MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000}
 """Maximum unpacked sizes. The library has a kernel for each method, type and operator, for every type of GPU."""
 LIBRARY = "busbw/lib/libbusbw_nccl.so"
 """Path of the fast path's library in the wheel. It must not be in the folder of programs."""
+COLLECTIVES = Path(__file__).parents[1] / "src/busbw/collectives.toml"
 PROGRAMS = re.compile(r"busbw-[^/]+\.data/scripts/([^/]+)")
 
 
@@ -21,8 +22,8 @@ def find_problems(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
     path_by_program = {match[1]: name for name in sizes if (match := PROGRAMS.fullmatch(name))}
-    collectives = Path(__file__).parents[1].joinpath("engine/collectives/registry.cpp").read_text()
-    required_programs = ["busbw-engine", *(f"{name}_perf" for name in re.findall(r'{"([a-z_]+)", make_', collectives))]
+    collectives = re.findall(r'^name = "(\w+)"', COLLECTIVES.read_text(), re.MULTILINE)
+    required_programs = ["busbw-engine", *(f"{name}_perf" for name in collectives)]
     problems = [f"the program {name} is missing" for name in required_programs if name not in path_by_program]
     if LIBRARY not in sizes:
         problems.append(f"{LIBRARY} is missing")

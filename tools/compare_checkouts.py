@@ -20,10 +20,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-PROGRAMS = (
-    *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "gather"),
-    *("hypercube", "reduce", "reduce_scatter", "scatter", "sendrecv"),
-)
 RUNS = (
     "-t 2 -b 8 -e 64K -f 8 -n 5 -w 1",
     "-t 4 -b 1K -e 3K -i 1K -n 3 -w 1 -z 1 -d all -o all",
@@ -86,13 +82,13 @@ def masked_table(text: str) -> list[str]:
 
 def host_runs(programs: Path) -> Iterator[tuple[str, list[str], list[object]]]:
     """Yields command line, masked table and masked records of each fixed run."""
-    for program in PROGRAMS:
+    for program in sorted(programs.glob("*_perf")):
         for flags in RUNS:
             with tempfile.TemporaryDirectory() as folder:
                 records = Path(folder) / "records"
-                table = run(programs / f"{program}_perf", *flags.split(), "--records", records)
+                table = run(program, *flags.split(), "--records", records)
                 lines = records.read_text().splitlines() if records.exists() else []
-            yield f"{program}_perf {flags}", masked_table(table), [masked_value("", json.loads(line)) for line in lines]
+            yield f"{program.name} {flags}", masked_table(table), [masked_value("", json.loads(line)) for line in lines]
 
 
 def report(title: str, compared: int, differences: list[str]) -> bool:

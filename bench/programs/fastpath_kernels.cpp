@@ -58,8 +58,7 @@ std::size_t index_of(int rank) { return static_cast<std::size_t>(rank); }
 float value_of(int rank, std::size_t i) { return static_cast<float>((i * 7 + index_of(rank) * 3) % 11) - 5; }
 
 bool has_part_per_rank(Collective collective) {
-  return collective == Collective::all_gather || collective == Collective::reduce_scatter ||
-         collective == Collective::alltoall;
+  return facts_of(collective).sends_shares || facts_of(collective).receives_shares;
 }
 
 /// Allocates the memory of a rank's GPU and lets it access the other GPUs.
@@ -156,7 +155,7 @@ std::optional<float> expected_value(const Benchmark& benchmark, int rank, int ra
   float sum = 0;
   for (int peer = 0; peer < ranks; ++peer) sum += value_of(peer, element);
   switch (benchmark.collective) {
-    case Collective::all_reduce: break;
+    default: break;
     case Collective::reduce_scatter:
       if (part != index_of(rank)) return std::nullopt;
       break;

@@ -6,19 +6,7 @@ namespace {
 
 class AllGather final : public Collective {
  public:
-  std::string_view name() const override { return "all_gather"; }
-  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
-    const std::size_t share = share_of(count, element_bytes, ranks);
-    return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
-  }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * ranks),
-            .bus_factor = others_share(ranks)};
-  }
-  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                         int /*root*/) const override {
-    return {{.count = shape.send_count, .source_rank = rank}};
-  }
+  AllGather() : Collective(facts::all_gather) {}
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,
                              int /*root*/) const override {
     return segments_from_every_rank(shape.send_count, ranks);

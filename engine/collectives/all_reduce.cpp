@@ -6,20 +6,8 @@ namespace {
 
 class AllReduce final : public Collective {
  public:
-  std::string_view name() const override { return "all_reduce"; }
-  bool reduces() const override { return true; }
+  AllReduce() : Collective(facts::all_reduce) {}
 
-  Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
-    return {.send_count = count, .recv_count = count, .param_count = count};
-  }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes),
-            .bus_factor = 2 * others_share(ranks)};
-  }
-  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                         int /*root*/) const override {
-    return {{.count = shape.send_count, .source = Segment::Source::contribution, .source_rank = rank}};
-  }
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int /*ranks*/,
                              int /*root*/) const override {
     return {{.count = shape.recv_count, .source = Segment::Source::reduced}};

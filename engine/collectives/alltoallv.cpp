@@ -11,9 +11,8 @@ namespace {
 
 class Alltoallv final : public Collective {
  public:
-  explicit Alltoallv(AlltoallvSettings settings) : settings_(std::move(settings)) {}
+  explicit Alltoallv(AlltoallvSettings settings) : Collective(facts::alltoallv), settings_(std::move(settings)) {}
 
-  std::string_view name() const override { return "alltoallv"; }
   bool in_place_defined() const override { return false; }
   std::string rank_count_error(int ranks) const override {
     if (!from_matrix()) return {};
@@ -37,11 +36,6 @@ class Alltoallv final : public Collective {
       shape.recv_count = std::max(shape.recv_count, received_before(shape, element_bytes, rank, ranks, ranks));
     }
     return shape;
-  }
-  /// algbw is based on the rank that sends or receives the most.
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    const std::size_t max_count = std::max(shape.send_count, shape.recv_count);
-    return {.algbw_bytes = static_cast<double>(max_count * element_bytes), .bus_factor = others_share(ranks)};
   }
   Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
                          int /*root*/) const override {
@@ -86,7 +80,6 @@ class Alltoallv final : public Collective {
   std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     if (!settings_.print_summary) return std::nullopt;
     RankSummary summary;
-    summary.bus_factor = others_share(ranks);
     summary.title = from_matrix() ? fmt::format("mode=matrix nranks={} matrix_dim={} scale={:.3f}", ranks,
                                                 settings_.matrix.ranks, settings_.matrix_scale)
                                   : fmt::format("mode=generated nranks={} total_bytes={} spread={:.3f}", ranks,

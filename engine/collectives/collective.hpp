@@ -1,6 +1,6 @@
 #pragma once
-// ADD A COLLECTIVE HERE (steps: CONTRIBUTING.md). This is the interface that the file of each collective implements:
-// counts, data, traffic and call.
+// ADD A COLLECTIVE HERE (steps: CONTRIBUTING.md). The file of each collective implements this interface: expected data
+// and call. Counts, sent data and traffic follow from the facts in src/busbw/collectives.toml.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "common/values/collective_facts.hpp"
 #include "common/values/types.hpp"
 
 namespace busbw {
@@ -65,21 +66,21 @@ struct RankSummary {
   };
   std::string title;
   std::vector<RankBytes> ranks;
-  double bus_factor = 1;
 };
 
 /// Description of one collective, and the function that issues it.
 class Collective {
  public:
+  explicit Collective(const CollectiveFacts& facts) : facts_(facts) {}
   virtual ~Collective() = default;
-  virtual std::string_view name() const = 0;  // "all_reduce"; the program is name() + "_perf"
+  std::string_view name() const { return facts_.name; }  // "all_reduce"; the program is name() + "_perf"
   /// True if the collective applies an operator.
-  virtual bool reduces() const { return false; }
+  bool reduces() const { return facts_.reduces; }
   /// True if the sweep has one row per operator of -o. sendrecv has such rows without using the operator.
-  virtual bool loops_over_redops() const { return reduces(); }
+  bool loops_over_redops() const { return facts_.redop != "never"; }
   /// Text of the redop column if no operator is used.
   virtual std::string_view no_redop_name() const { return "none"; }
-  virtual bool has_root() const { return false; }
+  bool has_root() const { return facts_.has_root; }
   /// True if no rank can finish before all ranks have started. The rank that waited least is then the late one.
   virtual bool synchronizes_all_ranks() const { return !has_root(); }
   /// True if an in-place result is defined. Otherwise nccl-tests prints N/A as #wrong.
@@ -88,11 +89,10 @@ class Collective {
   virtual std::string rank_count_error(int /*ranks*/) const { return {}; }
 
   /// Returns the counts for one size. `count` is the requested bytes divided by the element size.
-  virtual Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const = 0;
-  virtual Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const = 0;
+  virtual Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const;
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const;
   /// Contents of the data that `rank` sends. Empty if it sends nothing.
-  virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
-                                 int root) const = 0;
+  virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const;
   /// Expected result of `rank`. Covers Shape::recv_count elements; a rank that receives fewer has `untouched` ones.
   virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
                                      int root) const = 0;
@@ -109,10 +109,10 @@ class Collective {
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;
   }
-};
 
-/// (n - 1) / n for n ranks: fraction of its data that a rank sends to others if each rank keeps its own share.
-constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
+ private:
+  const CollectiveFacts& facts_;
+};
 
 /// Weight of a call that sends different data to every rank, or receives different data from every rank. Weights limit
 /// the calls behind a closed gate, because a call waits for the GPU if NCCL's work queue is full. The queue holds 1 MiB

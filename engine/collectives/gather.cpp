@@ -6,21 +6,8 @@ namespace {
 
 class Gather final : public Collective {
  public:
-  std::string_view name() const override { return "gather"; }
-  bool has_root() const override { return true; }
+  Gather() : Collective(facts::gather) {}
 
-  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
-    const std::size_t share = share_of(count, element_bytes, ranks);
-    return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
-  }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * ranks),
-            .bus_factor = others_share(ranks)};
-  }
-  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                         int /*root*/) const override {
-    return {{.count = shape.send_count, .source_rank = rank}};
-  }
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
                              int root) const override {
     if (rank != root) return {{.count = shape.recv_count, .source = Segment::Source::untouched}};

@@ -11,25 +11,13 @@ namespace {
 
 class Hypercube final : public Collective {
  public:
-  std::string_view name() const override { return "hypercube"; }
+  Hypercube() : Collective(facts::hypercube) {}
   std::string_view no_redop_name() const override { return ""; }
   std::string rank_count_error(int ranks) const override {
     if (std::has_single_bit(static_cast<unsigned>(ranks))) return {};
     return fmt::format("nRanks {} is not a power of 2, skipping", ranks);
   }
 
-  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
-    const std::size_t share = share_of(count, element_bytes, ranks);
-    return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
-  }
-  /// As in nccl-tests, algbw already counts the (n - 1) shares that a rank sends.
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), .bus_factor = 1};
-  }
-  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                         int /*root*/) const override {
-    return {{.count = shape.send_count, .source_rank = rank}};
-  }
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,
                              int /*root*/) const override {
     return segments_from_every_rank(shape.send_count, ranks);

@@ -6,10 +6,9 @@ namespace busbw {
 
 const std::vector<CollectiveEntry>& all_collectives() {
   static const std::vector<CollectiveEntry> entries{
-      {"all_reduce", make_all_reduce}, {"all_gather", make_all_gather}, {"reduce_scatter", make_reduce_scatter},
-      {"broadcast", make_broadcast},   {"reduce", make_reduce},         {"alltoall", make_alltoall},
-      {"alltoallv", make_alltoallv},   {"gather", make_gather},         {"scatter", make_scatter},
-      {"sendrecv", make_sendrecv},     {"hypercube", make_hypercube},
+#define BUSBW_COLLECTIVE(name, ...) {#name, make_##name},
+#define BUSBW_FAST_COLLECTIVE BUSBW_COLLECTIVE
+#include "common/values/collectives.inc"
   };
   return entries;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// List of all collectives. Add a new one here and in registry.cpp.
+// List of all collectives of src/busbw/collectives.toml. The file of each defines its make_ function.
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -11,24 +11,20 @@ namespace busbw {
 
 using CollectiveFactory = std::unique_ptr<Collective> (*)(const CollectiveSettings&);
 
-std::unique_ptr<Collective> make_all_reduce(const CollectiveSettings&);
-std::unique_ptr<Collective> make_all_gather(const CollectiveSettings&);
-std::unique_ptr<Collective> make_reduce_scatter(const CollectiveSettings&);
-std::unique_ptr<Collective> make_broadcast(const CollectiveSettings&);
-std::unique_ptr<Collective> make_reduce(const CollectiveSettings&);
-std::unique_ptr<Collective> make_alltoall(const CollectiveSettings&);
-std::unique_ptr<Collective> make_alltoallv(const CollectiveSettings&);
-std::unique_ptr<Collective> make_gather(const CollectiveSettings&);
-std::unique_ptr<Collective> make_scatter(const CollectiveSettings&);
-std::unique_ptr<Collective> make_sendrecv(const CollectiveSettings&);
-std::unique_ptr<Collective> make_hypercube(const CollectiveSettings&);
+#define BUSBW_COLLECTIVE(collective, ...)                                        \
+  namespace facts {                                                              \
+  inline constexpr CollectiveFacts collective{.name = #collective, __VA_ARGS__}; \
+  }                                                                              \
+  std::unique_ptr<Collective> make_##collective(const CollectiveSettings&);
+#define BUSBW_FAST_COLLECTIVE BUSBW_COLLECTIVE
+#include "common/values/collectives.inc"
 
 struct CollectiveEntry {
   std::string_view name;
   CollectiveFactory make;
 };
 
-/// Every collective, in the order of nccl-tests' list.
+/// Every collective, in the order of collectives.toml.
 const std::vector<CollectiveEntry>& all_collectives();
 
 /// Returns the collective called `name`, or null if the name is unknown.

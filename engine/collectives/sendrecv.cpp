@@ -10,23 +10,11 @@ namespace {
 
 class Sendrecv : public Collective {
  public:
-  std::string_view name() const override { return "sendrecv"; }
-  // nccl-tests repeats the rows for every -o, although no operator is used.
-  bool loops_over_redops() const override { return true; }
+  Sendrecv() : Collective(facts::sendrecv) {}
   bool in_place_defined() const override { return false; }
   std::optional<int> max_peers() const override { return 2; }
   bool synchronizes_all_ranks() const override { return false; }  // synchronizes neighbors only
 
-  Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
-    return {.send_count = count, .recv_count = count, .param_count = count};
-  }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int /*ranks*/) const override {
-    return {.algbw_bytes = static_cast<double>(shape.param_count * element_bytes), .bus_factor = 1};
-  }
-  Segments send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                         int /*root*/) const override {
-    return {{.count = shape.send_count, .source_rank = rank}};
-  }
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
                              int /*root*/) const override {
     return {{.count = shape.recv_count, .source_rank = (rank - 1 + ranks) % ranks}};

@@ -120,7 +120,7 @@ void add_skipped_note(const RunSettings& settings, const std::map<Placement, Pla
 }
 
 /// Adds the sent and received bytes of each rank, if NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY requests them.
-void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, Row& row) {
+void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, double bus_factor, Row& row) {
   const auto summary = plan.collective.rank_summary(shape, element_bytes, row.group_ranks);
   if (!summary) return;
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
@@ -130,7 +130,7 @@ void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t eleme
         fmt::format("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: {} time_usec={:.2f}", summary->title, time_s * 1e6));
     for (std::size_t rank = 0; rank < summary->ranks.size(); ++rank) {
       const auto& bytes = summary->ranks[rank];
-      const Traffic traffic{static_cast<double>(std::max(bytes.sent, bytes.received)), summary->bus_factor};
+      const Traffic traffic{static_cast<double>(std::max(bytes.sent, bytes.received)), bus_factor};
       const Bandwidth achieved = bandwidth(traffic, time_s);
       row.comments.push_back(fmt::format("  rank={} send_bytes={} recv_bytes={} alg_bw={:.2f} bus_bw={:.2f}", rank,
                                          bytes.sent, bytes.received, achieved.algbw_bytes_per_s / 1e9,
@@ -165,7 +165,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
     measurement = make_measurement(plan, placement, report, traffic, policy);
   }
   add_warnings(plan.settings, placements, label.job_ranks, row);
-  add_rank_summary(plan, shape, element_bytes, row);
+  add_rank_summary(plan, shape, element_bytes, traffic.bus_factor, row);
   add_skipped_note(plan.settings, placements, row);
   row.timestamp = wall_time().local;
   return row;

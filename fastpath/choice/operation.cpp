@@ -47,7 +47,7 @@ Operation make_partial_operation(const CollectiveCall& call, const MethodConfig&
   Operation operation;
   operation.collective = call.collective;
   operation.method = config.method;
-  operation.element = call.element;
+  operation.element = facts_of(call.collective).reduces ? call.element : ElementType::bytes;
   operation.redop = call.redop;
   return operation;
 }
@@ -64,15 +64,23 @@ std::string_view name(ElementType element) noexcept {
   return "bytes";
 }
 
+std::size_t send_bytes(const CollectiveCall& call, int ranks) noexcept {
+  return facts_of(call.collective).sends_shares ? call.bytes * static_cast<std::size_t>(ranks) : call.bytes;
+}
+
+std::size_t receive_bytes(const CollectiveCall& call, int ranks) noexcept {
+  return facts_of(call.collective).receives_shares ? call.bytes * static_cast<std::size_t>(ranks) : call.bytes;
+}
+
 std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
-  switch (call.collective) {
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::alltoall: return call.bytes * static_cast<std::size_t>(ranks);
-    case Collective::all_reduce:
-    case Collective::broadcast: return call.bytes;
-  }
-  return call.bytes;
+  return std::max(send_bytes(call, ranks), receive_bytes(call, ranks));
+}
+
+bool is_in_place(const CollectiveCall& call, int rank) noexcept {
+  const CollectiveFacts& facts = facts_of(call.collective);
+  const std::size_t own_offset = static_cast<std::size_t>(rank) * call.bytes;
+  return static_cast<const char*>(call.send) + (facts.sends_shares ? own_offset : 0) ==
+         static_cast<const char*>(call.receive) + (facts.receives_shares ? own_offset : 0);
 }
 
 Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells) {
@@ -82,32 +90,15 @@ Operation make_operation(const CollectiveCall& call, const MethodConfig& config,
   buffers.ranks = ranks;
   buffers.root = call.root;
   const bool two_shot = config.method == Method::two_shot;
-  const auto own_offset = static_cast<std::size_t>(rank) * call.bytes;
-  switch (call.collective) {
-    case Collective::all_reduce:
-      buffers.in = two_shot ? divided_buffer(call.send, call.bytes, ranks) : whole_buffer(call.send, call.bytes);
-      buffers.out = two_shot ? divided_buffer(call.receive, call.bytes, ranks) : whole_buffer(call.receive, call.bytes);
-      break;
-    case Collective::all_gather:
-      buffers.in = whole_buffer(call.send, call.bytes);
-      buffers.out = slice_per_rank(call.receive, call.bytes, ranks);
-      buffers.own_in_place = static_cast<const char*>(call.send) == static_cast<const char*>(call.receive) + own_offset;
-      break;
-    case Collective::reduce_scatter:
-      buffers.in = slice_per_rank(call.send, call.bytes, ranks);
-      buffers.out = whole_buffer(call.receive, call.bytes);
-      break;
-    case Collective::alltoall:
-      buffers.in = slice_per_rank(call.send, call.bytes, ranks);
-      buffers.out = slice_per_rank(call.receive, call.bytes, ranks);
-      buffers.own_in_place = call.send == call.receive;
-      break;
-    case Collective::broadcast:
-      buffers.in = two_shot ? divided_buffer(call.send, call.bytes, ranks) : whole_buffer(call.send, call.bytes);
-      buffers.out = two_shot ? divided_buffer(call.receive, call.bytes, ranks) : whole_buffer(call.receive, call.bytes);
-      buffers.own_in_place = rank == call.root && call.send == call.receive;
-      break;
-  }
+  const CollectiveFacts& facts = facts_of(call.collective);
+  const auto slices_of = [&](const void* data, bool has_shares) {
+    if (has_shares) return slice_per_rank(data, call.bytes, ranks);
+    return two_shot ? divided_buffer(data, call.bytes, ranks) : whole_buffer(data, call.bytes);
+  };
+  buffers.in = slices_of(call.send, facts.sends_shares);
+  buffers.out = slices_of(call.receive, facts.receives_shares);
+  const bool has_input = facts.root != "source" || rank == call.root;
+  buffers.own_in_place = !facts.reduces && has_input && is_in_place(call, rank);
   const std::size_t max_slice_bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
   operation.grid = grid_for(max_slice_bytes, config.blocks, config.threads, max_cells);
   return operation;
@@ -116,7 +107,7 @@ Operation make_operation(const CollectiveCall& call, const MethodConfig& config,
 bool supports_direct(const CollectiveCall& call) noexcept {
   const auto bits = reinterpret_cast<std::uintptr_t>(call.send) | reinterpret_cast<std::uintptr_t>(call.receive) |
                     static_cast<std::uintptr_t>(call.bytes);
-  return supports(call.collective, Method::direct) && bits % kCellBytes == 0;
+  return bits % kCellBytes == 0 && supports(call.collective, Method::direct);
 }
 
 Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks,
@@ -128,7 +119,8 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
   const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
   std::int64_t max_cells_per_rank = cells;
   std::int64_t first_cell = 0;  // index of this rank's first cell in a buffer
-  if (call.collective == Collective::all_reduce) {
+  const CollectiveFacts& facts = facts_of(call.collective);
+  if (!facts.sends_shares && !facts.receives_shares) {
     // Each slice consists of whole lines. The last slices may be shorter or empty.
     max_cells_per_rank = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
     first_cell = std::min(cells, rank * max_cells_per_rank);
@@ -138,19 +130,19 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
     transfer.cells = cells;
   }
   const std::int64_t offset = first_cell * kCellBytes;  // in bytes
-  if (call.collective == Collective::all_gather) {
+  if (facts.receives_shares) {
     transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);
   } else {
     for (int r = 0; r < ranks; ++r) transfer.sources[transfer.source_count++] = peers.send[r] + offset;
   }
-  if (call.collective == Collective::reduce_scatter) {
+  if (facts.sends_shares) {
     transfer.targets[transfer.target_count++] = static_cast<char*>(call.receive);
   } else {
     // Each rank starts with another target, so that the ranks do not all write to the same GPU at the same time.
     for (int r = 0; r < ranks; ++r) {
       char* const target = peers.receive[(rank + r) % ranks] + offset;
-      const bool is_in_place = call.collective == Collective::all_gather && target == call.send;
-      if (!is_in_place) transfer.targets[transfer.target_count++] = target;
+      const bool has_data = facts.receives_shares && target == call.send;
+      if (!has_data) transfer.targets[transfer.target_count++] = target;
     }
   }
   operation.grid = direct_grid(max_cells_per_rank, config.blocks, config.threads, max_cells);

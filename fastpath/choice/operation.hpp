@@ -33,14 +33,20 @@ struct CollectiveCall {
   int root = 0;               ///< used by broadcast
 };
 
+/// Sizes of a rank's two buffers, in bytes.
+std::size_t send_bytes(const CollectiveCall& call, int ranks) noexcept;
+std::size_t receive_bytes(const CollectiveCall& call, int ranks) noexcept;
 /// Returns the size of a call as nccl-tests counts it: the larger of a rank's two buffers, in bytes.
 std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept;
+/// True if the call is in place as NCCL defines it: both buffers are the same, or the smaller buffer is this rank's
+/// part of the larger one.
+bool is_in_place(const CollectiveCall& call, int rank) noexcept;
 
 /// The operation that the kernel of one rank runs.
 struct Operation {
   Collective collective = Collective::all_reduce;
   Method method = Method::exchange;
-  ElementType element = ElementType::bytes;
+  ElementType element = ElementType::bytes;  ///< `bytes` if the collective only moves data
   Redop redop = Redop::sum;
   Buffers buffers;          ///< used by exchange and two_shot
   DirectTransfer transfer;  ///< used by direct

@@ -64,25 +64,18 @@ std::string table_size_text(std::size_t bytes) {
 
 }  // namespace
 
-std::string_view name(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::all_gather: return "all_gather";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::broadcast: return "broadcast";
-    case Collective::alltoall: return "alltoall";
-  }
-  return "";
+const CollectiveFacts& facts_of(Collective collective) {
+  static constexpr std::array kFacts{
+#define BUSBW_COLLECTIVE(...)
+#define BUSBW_FAST_COLLECTIVE(collective, ...) CollectiveFacts{.name = #collective, __VA_ARGS__},
+#include "common/values/collectives.inc"
+  };
+  return kFacts[static_cast<std::size_t>(collective)];
 }
 
 std::string_view name(Method method) {
-  switch (method) {
-    case Method::nccl: return "nccl";
-    case Method::exchange: return "exchange";
-    case Method::two_shot: return "two_shot";
-    case Method::direct: return "direct";
-  }
-  return "";
+  static constexpr std::array<std::string_view, kMethods.size()> kNames{"nccl", "exchange", "two_shot", "direct"};
+  return kNames[static_cast<std::size_t>(method)];
 }
 
 std::optional<Collective> collective_named(std::string_view text) {
@@ -96,9 +89,8 @@ std::optional<Method> method_named(std::string_view text) {
 }
 
 bool supports(Collective collective, Method method) {
-  if (method == Method::two_shot) return collective == Collective::all_reduce || collective == Collective::broadcast;
-  if (method == Method::direct) return collective != Collective::broadcast && collective != Collective::alltoall;
-  return true;
+  const auto& methods = facts_of(collective).fast_methods;
+  return method == Method::nccl || std::ranges::find(methods, name(method)) != methods.end();
 }
 
 Table::Table() : Table(std::vector<RangeList>(kListCount)) {}

@@ -9,25 +9,30 @@
 #include <string_view>
 #include <vector>
 
+#include "common/values/collective_facts.hpp"
 #include "fastpath/schedule/collective.hpp"
 #include "fastpath/schedule/grid.hpp"
 
 namespace busbw::fastpath {
 
-inline constexpr std::array kCollectives{Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
-                                         Collective::broadcast, Collective::alltoall};
+inline constexpr std::array kCollectives{
+#define BUSBW_COLLECTIVE(...)
+#define BUSBW_FAST_COLLECTIVE(name, ...) Collective::name,
+#include "common/values/collectives.inc"
+};
 inline constexpr std::array kMethods{Method::nccl, Method::exchange, Method::two_shot, Method::direct};
 
+/// Returns the facts of src/busbw/collectives.toml.
+const CollectiveFacts& facts_of(Collective collective);
 /// Returns the name in tables, variables and logs: "all_reduce".
-std::string_view name(Collective collective);
+inline std::string_view name(Collective collective) { return facts_of(collective).name; }
 /// Returns the name in tables, variables and logs: "nccl", "exchange", "two_shot" or "direct".
 std::string_view name(Method method);
 /// Returns the collective or method with this name. Nothing if there is no such name.
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
 /// True if the method can run the collective. `two_shot` has two phases: it gives each rank one slice of the result,
-/// then sends the slices to all ranks. It exists for all-reduce and broadcast. `direct` exists for all-reduce,
-/// all-gather and reduce-scatter.
+/// then sends the slices to all ranks.
 bool supports(Collective collective, Method method);
 
 /// A method with the blocks and the threads per block of its kernel. Both are 0 if the call is delegated to NCCL.

@@ -24,6 +24,13 @@ std::string_view remove_first_word(std::string_view& text) {
   return word;
 }
 
+/// Returns all collectives as text: "all_reduce, all_gather or broadcast".
+std::string collectives_text() {
+  std::vector<std::string_view> names;
+  for (const Collective collective : kCollectives) names.push_back(name(collective));
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
 /// Returns the methods of a collective as text: "nccl, exchange, direct".
 std::string methods_text(Collective collective) {
   std::string methods;
@@ -67,7 +74,7 @@ void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
     line.collective = collective_named(word);
     if (!line.collective) {
       throw_error(fmt::format("\"{}\" is not a collective of the fast path", printable_value(word)),
-                  "begin the line with all_reduce, all_gather, reduce_scatter, broadcast or alltoall");
+                  fmt::format("begin the line with {}", collectives_text()));
     }
   } else if (word == "windows") {
     if (line.is_for_windows) throw_error("windows occurs twice", "give it once");

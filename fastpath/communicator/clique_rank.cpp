@@ -82,8 +82,7 @@ void CliqueRank::drain_windows() noexcept {
 MethodConfig CliqueRank::select_config_for_call(const CollectiveCall& call) const noexcept {
   const MethodConfig delegated{};
   if (call.bytes == 0 || is_aborted()) return delegated;
-  const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
-  if (reduces && call.element == ElementType::bytes) return delegated;
+  if (facts_of(call.collective).reduces && call.element == ElementType::bytes) return delegated;
   if (call.root < 0 || call.root >= ranks_) return delegated;
   const bool in_windows =
       selector_->depends_on_windows(call.collective, ranks_) && windows_.peer_buffers(call, ranks_).has_value();

@@ -3,6 +3,7 @@
 // earlier operations.
 #include "fastpath/device/peer_transport.cuh"
 #include "fastpath/schedule/schedule.hpp"
+#include "fastpath/schedule/work_list.hpp"
 
 namespace busbw::fastpath {
 
@@ -72,6 +73,29 @@ cudaError_t launch_kernel(const Work& work, const Grid& grid, const Lane& lane, 
   config.attrs = &early_start;
   config.numAttrs = lane.starts_early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel_for<Work, kMethod>(work.buffers.ranks), lane, work, grid.batch, grid.steps);
+}
+
+/// Queues the kernel of an operation with its work of the list. `reduction`: the reduction of the works, if they
+/// reduce.
+template <class Works, class... Reduction>
+cudaError_t launch_work(Works works, const Operation& operation, const Lane& lane, cudaStream_t stream,
+                        const Reduction&... reduction) {
+  cudaError_t error = cudaErrorInvalidValue;  // the list has no such work
+  visit_work(works, operation.collective, operation.method, [&](auto entry) {
+    using Entry = decltype(entry);
+    using Work = typename Entry::Work;
+    if constexpr (Entry::kMethod == Method::direct)
+      error = launch_kernel<Work, Entry::kMethod>(Work{operation.transfer, reduction...}, operation.grid, lane, stream);
+    else
+      error = launch_kernel<Work, Entry::kMethod>(Work{operation.buffers, reduction...}, operation.grid, lane, stream);
+  });
+  return error;
+}
+
+/// Loads the kernels of all works in the list onto the current device.
+template <class... Entries>
+void preload_works(WorkList<Entries...>, int ranks) {
+  (preload_kernel<typename Entries::Work, Entries::kMethod>(ranks), ...);
 }
 
 }  // namespace busbw::fastpath

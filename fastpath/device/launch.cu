@@ -25,15 +25,13 @@ void preload_kernels(int ranks) {
 }
 
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream) {
-  if (operation.collective != Collective::all_reduce && operation.collective != Collective::reduce_scatter)
-    return launch_moving_kernel(operation, lane, stream);
   switch (operation.element) {
     case ElementType::float16: return launch_float16_kernel(operation, lane, stream);
     case ElementType::bfloat16: return launch_bfloat16_kernel(operation, lane, stream);
     case ElementType::float32: return launch_float32_kernel(operation, lane, stream);
     case ElementType::bytes: break;
   }
-  return cudaErrorInvalidValue;
+  return launch_moving_kernel(operation, lane, stream);
 }
 
 cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream) {

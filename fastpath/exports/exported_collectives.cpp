@@ -1,5 +1,7 @@
-// NCCL's collectives as programs call them. try_fast_path() selects the method of a call (choice/method_selector.hpp)
-// and runs the call on the fast path. If it returns false, the exported function calls the real NCCL.
+// NCCL's operations as programs call them. try_fast_path() selects the method of a call (choice/method_selector.hpp)
+// and runs the call on the fast path. If it returns false, the exported function calls the real NCCL. Operations
+// without a fast path are always delegated, but their streams are recorded in the open group. The group may also have
+// fast-path calls, which must be ordered relative to these operations.
 #include <nccl.h>
 
 #include <exception>
@@ -12,6 +14,7 @@
 #include "fastpath/communicator/communicator_registry.hpp"
 #include "fastpath/exports/exported.hpp"
 #include "fastpath/exports/missing_function.hpp"
+#include "fastpath/nccl/real_nccl.hpp"
 
 namespace busbw::fastpath {
 namespace {
@@ -57,21 +60,10 @@ std::optional<Redop> redop_from_nccl(ncclRedOp_t op) {
   }
 }
 
-/// True if the call is in place as NCCL defines it. For all-gather and reduce-scatter, the smaller buffer is this
-/// rank's part of the larger one. Otherwise, both buffers are the same.
-bool is_in_place(const CollectiveCall& call, int rank) {
-  const auto* send = static_cast<const char*>(call.send);
-  const auto* receive = static_cast<const char*>(call.receive);
-  const std::size_t own_part_offset = static_cast<std::size_t>(rank) * call.bytes;
-  if (call.collective == Collective::all_gather) return send == receive + own_part_offset;
-  if (call.collective == Collective::reduce_scatter) return send + own_part_offset == receive;
-  return send == receive;
-}
-
 /// Translates NCCL's arguments. `op` is empty for collectives that do not reduce, and `root` is 0 for those without a
 /// root. Returns nothing if the type or the operator is unknown here, or `receive` is null.
 std::optional<CollectiveCall> make_call(Collective collective, const void* send, void* receive, std::size_t count,
-                                        ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
+                                        ncclDataType_t type, std::optional<ncclRedOp_t> op = {}, int root = 0) {
   const auto element_bytes = element_size_bytes(type);
   if (!element_bytes || receive == nullptr) return std::nullopt;
   CollectiveCall call;
@@ -127,6 +119,31 @@ bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>&
   return true;
 }
 
+/// Runs a call on the fast path, or else calls a function of the real library with `arguments` followed by
+/// `communicator` and `stream`. If the library lacks the function, reports that under `name`.
+template <class... Types, class... Arguments>
+ncclResult_t run(const std::optional<CollectiveCall>& call, ncclResult_t (*RealNccl::*function)(Types...),
+                 const char* name, ncclComm_t communicator, cudaStream_t stream, Arguments... arguments) noexcept {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->*function == nullptr) return report_missing_function(name);
+  ncclResult_t result;
+  if (try_fast_path(communicator, call, stream, *nccl, result)) return result;
+  return (nccl->*function)(arguments..., communicator, stream);
+}
+
+/// Calls a function of the real library as run() does. The operation has no fast path.
+template <class... Types, class... Arguments>
+ncclResult_t delegate(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
+                      cudaStream_t stream, Arguments... arguments) noexcept try {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->*function == nullptr) return report_missing_function(name);
+  record_delegated(communicator, stream);
+  return (nccl->*function)(arguments..., communicator, stream);
+} catch (const std::exception& error) {
+  print_stderr("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
 }  // namespace
 }  // namespace busbw::fastpath
 
@@ -134,69 +151,62 @@ using namespace busbw::fastpath;
 
 FASTPATH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->all_reduce == nullptr) return report_missing_function("ncclAllReduce");
-  ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, /*root=*/0),
-                    stream, *nccl, result))
-    return result;
-  return nccl->all_reduce(sendbuff, recvbuff, count, datatype, op, comm, stream);
+  return run(make_call(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op), &RealNccl::all_reduce,
+             "ncclAllReduce", comm, stream, sendbuff, recvbuff, count, datatype, op);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                                cudaStream_t stream) {
-  const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->reduce_scatter == nullptr) return report_missing_function("ncclReduceScatter");
-  ncclResult_t result;
-  if (try_fast_path(comm,
-                    make_call(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, /*root=*/0),
-                    stream, *nccl, result))
-    return result;
-  return nccl->reduce_scatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+  return run(make_call(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op),
+             &RealNccl::reduce_scatter, "ncclReduceScatter", comm, stream, sendbuff, recvbuff, recvcount, datatype, op);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->all_gather == nullptr) return report_missing_function("ncclAllGather");
-  ncclResult_t result;
-  if (try_fast_path(comm,
-                    make_call(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, /*op=*/{}, /*root=*/0),
-                    stream, *nccl, result))
-    return result;
-  return nccl->all_gather(sendbuff, recvbuff, sendcount, datatype, comm, stream);
+  return run(make_call(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype), &RealNccl::all_gather,
+             "ncclAllGather", comm, stream, sendbuff, recvbuff, sendcount, datatype);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                           ncclComm_t comm, cudaStream_t stream) {
-  const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->alltoall == nullptr) return report_missing_function("ncclAlltoAll");
-  ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::alltoall, sendbuff, recvbuff, count, datatype, /*op=*/{}, /*root=*/0),
-                    stream, *nccl, result))
-    return result;
-  return nccl->alltoall(sendbuff, recvbuff, count, datatype, comm, stream);
+  return run(make_call(Collective::alltoall, sendbuff, recvbuff, count, datatype), &RealNccl::alltoall, "ncclAlltoAll",
+             comm, stream, sendbuff, recvbuff, count, datatype);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                            int root, ncclComm_t comm, cudaStream_t stream) {
-  const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->broadcast == nullptr) return report_missing_function("ncclBroadcast");
-  ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::broadcast, sendbuff, recvbuff, count, datatype, /*op=*/{}, root),
-                    stream, *nccl, result))
-    return result;
-  return nccl->broadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
+  return run(make_call(Collective::broadcast, sendbuff, recvbuff, count, datatype, /*op=*/{}, root),
+             &RealNccl::broadcast, "ncclBroadcast", comm, stream, sendbuff, recvbuff, count, datatype, root);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                                        cudaStream_t stream) {
-  const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->bcast == nullptr) return report_missing_function("ncclBcast");
-  ncclResult_t result;
-  if (try_fast_path(comm, make_call(Collective::broadcast, buff, buff, count, datatype, /*op=*/{}, root), stream, *nccl,
-                    result))
-    return result;
-  return nccl->bcast(buff, count, datatype, root, comm, stream);
+  return run(make_call(Collective::broadcast, buff, buff, count, datatype, /*op=*/{}, root), &RealNccl::bcast,
+             "ncclBcast", comm, stream, buff, count, datatype, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return delegate(&RealNccl::reduce, "ncclReduce", comm, stream, sendbuff, recvbuff, count, datatype, op, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                        int root, ncclComm_t comm, cudaStream_t stream) {
+  return delegate(&RealNccl::gather, "ncclGather", comm, stream, sendbuff, recvbuff, count, datatype, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                         int root, ncclComm_t comm, cudaStream_t stream) {
+  return delegate(&RealNccl::scatter, "ncclScatter", comm, stream, sendbuff, recvbuff, count, datatype, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                                      ncclComm_t comm, cudaStream_t stream) {
+  return delegate(&RealNccl::send, "ncclSend", comm, stream, sendbuff, count, datatype, peer);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                                      cudaStream_t stream) {
+  return delegate(&RealNccl::recv, "ncclRecv", comm, stream, recvbuff, count, datatype, peer);
 }

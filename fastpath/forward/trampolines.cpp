@@ -1,6 +1,6 @@
 // Trampolines: each exported function jumps to the function of the same name in the real library. FASTPATH_EXPORTS is
-// the name of a file with lines FASTPATH_EXPORT(index, "name", "first version"), generated from symbols.txt and
-// own.txt.
+// the name of a file with lines FASTPATH_EXPORT(index, "name", "first version"), generated from symbols.txt. It leaves
+// out the functions that exports/ defines.
 //
 // Each function jumps through its entry in a table. Initially the entry points to code that saves the argument
 // registers, calls `fastpath_resolve` and jumps to its result. `fastpath_resolve` also stores the real function in the

@@ -11,50 +11,49 @@ struct NcclTeam {
   int stride;
 };
 
+/// Functions of the real library that NCCL's header declares: member of RealNccl, name.
+#define FASTPATH_REAL_FUNCTIONS(FUNCTION)                     \
+  FUNCTION(get_version, ncclGetVersion)                       \
+  FUNCTION(comm_init_rank, ncclCommInitRank)                  \
+  FUNCTION(comm_init_rank_config, ncclCommInitRankConfig)     \
+  FUNCTION(comm_init_rank_scalable, ncclCommInitRankScalable) \
+  FUNCTION(comm_init_all, ncclCommInitAll)                    \
+  FUNCTION(comm_split, ncclCommSplit)                         \
+  FUNCTION(comm_shrink, ncclCommShrink)                       \
+  FUNCTION(comm_finalize, ncclCommFinalize)                   \
+  FUNCTION(comm_destroy, ncclCommDestroy)                     \
+  FUNCTION(comm_abort, ncclCommAbort)                         \
+  FUNCTION(comm_get_async_error, ncclCommGetAsyncError)       \
+  FUNCTION(comm_count, ncclCommCount)                         \
+  FUNCTION(comm_user_rank, ncclCommUserRank)                  \
+  FUNCTION(comm_cu_device, ncclCommCuDevice)                  \
+  FUNCTION(comm_window_register, ncclCommWindowRegister)      \
+  FUNCTION(comm_window_deregister, ncclCommWindowDeregister)  \
+  FUNCTION(group_start, ncclGroupStart)                       \
+  FUNCTION(group_end, ncclGroupEnd)                           \
+  FUNCTION(group_simulate_end, ncclGroupSimulateEnd)          \
+  FUNCTION(all_reduce, ncclAllReduce)                         \
+  FUNCTION(all_gather, ncclAllGather)                         \
+  FUNCTION(mem_alloc, ncclMemAlloc)                           \
+  FUNCTION(reduce_scatter, ncclReduceScatter)                 \
+  FUNCTION(broadcast, ncclBroadcast)                          \
+  FUNCTION(bcast, ncclBcast)                                  \
+  FUNCTION(alltoall, ncclAlltoAll)                            \
+  FUNCTION(reduce, ncclReduce)                                \
+  FUNCTION(gather, ncclGather)                                \
+  FUNCTION(scatter, ncclScatter)                              \
+  FUNCTION(send, ncclSend)                                    \
+  FUNCTION(recv, ncclRecv)
+
 /// Functions of the real library. A function that the library lacks is null. Types are written out for functions that
 /// some supported versions of NCCL's header do not declare.
 struct RealNccl {
-  decltype(&::ncclGetVersion) get_version = nullptr;
-  decltype(&::ncclGetErrorString) get_error_string = nullptr;
-
-  decltype(&::ncclCommInitRank) comm_init_rank = nullptr;
-  decltype(&::ncclCommInitRankConfig) comm_init_rank_config = nullptr;
-  decltype(&::ncclCommInitRankScalable) comm_init_rank_scalable = nullptr;
-  decltype(&::ncclCommInitAll) comm_init_all = nullptr;
-  decltype(&::ncclCommSplit) comm_split = nullptr;
-  decltype(&::ncclCommShrink) comm_shrink = nullptr;
-  ncclResult_t (*comm_grow)(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* grown,
-                            ncclConfig_t* config) = nullptr;
-  decltype(&::ncclCommFinalize) comm_finalize = nullptr;
-  decltype(&::ncclCommDestroy) comm_destroy = nullptr;
-  decltype(&::ncclCommAbort) comm_abort = nullptr;
+#define FASTPATH_MEMBER(member, name) decltype(&::name) member = nullptr;
+  FASTPATH_REAL_FUNCTIONS(FASTPATH_MEMBER)
+#undef FASTPATH_MEMBER
   ncclResult_t (*comm_revoke)(ncclComm_t comm, int flags) = nullptr;
-  decltype(&::ncclCommGetAsyncError) comm_get_async_error = nullptr;
-  decltype(&::ncclCommCount) comm_count = nullptr;
-  decltype(&::ncclCommUserRank) comm_user_rank = nullptr;
-  decltype(&::ncclCommCuDevice) comm_cu_device = nullptr;
-
-  decltype(&::ncclCommWindowRegister) comm_window_register = nullptr;
-  decltype(&::ncclCommWindowDeregister) comm_window_deregister = nullptr;
   NcclTeam (*team_lsa)(ncclComm_t comm) = nullptr;
   ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** address) = nullptr;
-
-  decltype(&::ncclGroupStart) group_start = nullptr;
-  decltype(&::ncclGroupEnd) group_end = nullptr;
-  decltype(&::ncclGroupSimulateEnd) group_simulate_end = nullptr;
-
-  decltype(&::ncclAllReduce) all_reduce = nullptr;
-  decltype(&::ncclAllGather) all_gather = nullptr;
-  decltype(&::ncclMemAlloc) mem_alloc = nullptr;  // since NCCL 2.19
-  decltype(&::ncclReduceScatter) reduce_scatter = nullptr;
-  decltype(&::ncclBroadcast) broadcast = nullptr;
-  decltype(&::ncclBcast) bcast = nullptr;
-  decltype(&::ncclAlltoAll) alltoall = nullptr;
-  decltype(&::ncclReduce) reduce = nullptr;
-  decltype(&::ncclGather) gather = nullptr;
-  decltype(&::ncclScatter) scatter = nullptr;
-  decltype(&::ncclSend) send = nullptr;
-  decltype(&::ncclRecv) recv = nullptr;
 };
 
 /// Returns the functions of this process's real library. Null if there is no real library, which real_library() has

@@ -26,11 +26,8 @@ const Window* Windows::find(const void* buffer, std::size_t bytes) const noexcep
 
 std::optional<PeerBuffers> Windows::peer_buffers(const CollectiveCall& call, int ranks) const noexcept {
   if (windows_.empty() || !supports_direct(call)) return std::nullopt;
-  const std::size_t all_parts_bytes = call.bytes * static_cast<std::size_t>(ranks);
-  const std::size_t send_bytes = call.collective == Collective::reduce_scatter ? all_parts_bytes : call.bytes;
-  const std::size_t receive_bytes = call.collective == Collective::all_gather ? all_parts_bytes : call.bytes;
-  const Window* const send = find(call.send, send_bytes);
-  const Window* const receive = find(call.receive, receive_bytes);
+  const Window* const send = find(call.send, send_bytes(call, ranks));
+  const Window* const receive = find(call.receive, receive_bytes(call, ranks));
   if (send == nullptr || receive == nullptr) return std::nullopt;
   PeerBuffers peers;
   for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {

@@ -3,19 +3,10 @@
 
 #include <new>
 
+#include "fastpath/choice/table.hpp"
 #include "fastpath/device/cuda_check.hpp"
 
 namespace busbw::fastpath {
-namespace {
-
-/// Returns the size of a rank's send buffer.
-std::size_t send_buffer_bytes(const CollectiveCall& call, int ranks) {
-  const bool has_part_per_rank =
-      call.collective == Collective::reduce_scatter || call.collective == Collective::alltoall;
-  return call.bytes * (has_part_per_rank ? static_cast<std::size_t>(ranks) : 1);
-}
-
-}  // namespace
 
 Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
     : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
@@ -53,8 +44,8 @@ char* Verifier::reserve_inputs(std::size_t bytes, cudaStream_t stream) {
 
 ncclResult_t Verifier::queue_gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
-  const std::size_t bytes = send_buffer_bytes(call, ranks_);
-  if (call.collective == Collective::broadcast)
+  const std::size_t bytes = send_bytes(call, ranks_);
+  if (facts_of(call.collective).root == "source")
     return nccl.broadcast(call.send, reserve_inputs(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
   return nccl.all_gather(call.send, reserve_inputs(bytes * static_cast<std::size_t>(ranks_), stream), bytes, ncclUint8,
                          communicator_, stream);
@@ -67,7 +58,11 @@ cudaError_t Verifier::queue_wait_for_previous_check(cudaStream_t stream) {
 
 cudaError_t Verifier::queue_check(const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
-  const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, mismatches_.get(), stream);
+  const CollectiveFacts& facts = facts_of(call.collective);
+  const std::size_t own_offset = facts.sends_shares ? static_cast<std::size_t>(rank_) * call.bytes : 0;
+  const CheckArguments arguments{
+      call, ranks_, facts.reduces, facts.receives_shares ? ranks_ : 1, inputs_ + own_offset, send_bytes(call, ranks_)};
+  const cudaError_t error = launch_check(arguments, mismatches_.get(), stream);
   return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 

@@ -19,9 +19,12 @@ namespace busbw::fastpath {
 /// The operation that is checked, as the kernels of the check get it.
 struct CheckArguments {
   CollectiveCall call;
-  int rank = 0;
   int ranks = 1;
-  const char* inputs = nullptr;  ///< inputs of all ranks in rank order; for a broadcast only the root's
+  bool reduces = false;
+  int sources = 1;               ///< moving data: number of ranks with a part of the result
+  const char* inputs =
+      nullptr;  ///< input of the first rank for this rank's result; only the root's if only that has one
+  std::size_t stride = 0;        ///< bytes from the input of a rank to that of the next one
 };
 
 /// Loads the kernels of the checks onto the current device, for the same reason as preload_kernels() in launch.hpp.

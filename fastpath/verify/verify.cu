@@ -41,14 +41,12 @@ template <class Type, class Bits>
 __global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mismatches) {
   const CollectiveCall& call = arguments.call;
   const std::size_t count = call.bytes / sizeof(Type);
-  const bool is_scattered = call.collective == Collective::reduce_scatter;
-  const std::size_t input_count = is_scattered ? count * static_cast<std::size_t>(arguments.ranks) : count;  // per rank
-  const std::size_t first_input = is_scattered ? count * static_cast<std::size_t>(arguments.rank) : 0;
+  const std::size_t stride = arguments.stride / sizeof(Type);
   const auto* inputs = reinterpret_cast<const Type*>(arguments.inputs);
   for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    float value = widen(inputs[first_input + i]);
+    float value = widen(inputs[i]);
     for (int r = 1; r < arguments.ranks; ++r)
-      value = combine(call.redop, value, widen(inputs[static_cast<std::size_t>(r) * input_count + first_input + i]));
+      value = combine(call.redop, value, widen(inputs[static_cast<std::size_t>(r) * stride + i]));
     if (call.redop == Redop::avg) value *= 1.0f / static_cast<float>(arguments.ranks);
     const Type result = round_to<Type>(value);
     if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result))
@@ -56,13 +54,14 @@ __global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mi
   }
 }
 
-/// Compares `bytes` bytes from each source rank. `stride` is the distance between the inputs of two sources, in bytes.
-__global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride,
-                            int sources, MismatchCounts* mismatches) {
-  for (int source = 0; source < sources; ++source)
+/// Compares the bytes from each source rank.
+__global__ void check_moved(const CheckArguments arguments, MismatchCounts* mismatches) {
+  const std::size_t bytes = arguments.call.bytes;
+  const auto* received = static_cast<const char*>(arguments.call.receive);
+  for (int source = 0; source < arguments.sources; ++source)
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
       if (received[static_cast<std::size_t>(source) * bytes + i] !=
-          inputs[static_cast<std::size_t>(source) * stride + i])
+          arguments.inputs[static_cast<std::size_t>(source) * arguments.stride + i])
         record_mismatch(mismatches, static_cast<std::size_t>(source) * bytes + i);
 }
 
@@ -78,32 +77,15 @@ void preload_check_kernels() {
 
 cudaError_t launch_check(const CheckArguments& arguments, MismatchCounts* mismatches, cudaStream_t stream) {
   cudaGetLastError();  // clears the error of an earlier call
-  const CollectiveCall& call = arguments.call;
-  const auto* received = static_cast<const char*>(call.receive);
-  const auto ranks = static_cast<std::size_t>(arguments.ranks);
-  switch (call.collective) {
-    case Collective::all_reduce:
-    case Collective::reduce_scatter:
-      if (call.element == ElementType::float16)
-        check_reduced<__half, unsigned short><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
-      else if (call.element == ElementType::bfloat16)
-        check_reduced<__nv_bfloat16, unsigned short><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
-      else
-        check_reduced<float, unsigned int><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
-      break;
-    case Collective::all_gather:
-      check_moved<<<kBlocks, kThreads, 0, stream>>>(arguments.inputs, received, call.bytes, call.bytes, arguments.ranks,
-                                                    mismatches);
-      break;
-    case Collective::alltoall:
-      check_moved<<<kBlocks, kThreads, 0, stream>>>(
-          arguments.inputs + static_cast<std::size_t>(arguments.rank) * call.bytes, received, call.bytes,
-          call.bytes * ranks, arguments.ranks, mismatches);
-      break;
-    case Collective::broadcast:
-      check_moved<<<kBlocks, kThreads, 0, stream>>>(arguments.inputs, received, call.bytes, call.bytes, 1, mismatches);
-      break;
-  }
+  const ElementType element = arguments.call.element;
+  if (!arguments.reduces)
+    check_moved<<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
+  else if (element == ElementType::float16)
+    check_reduced<__half, unsigned short><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
+  else if (element == ElementType::bfloat16)
+    check_reduced<__nv_bfloat16, unsigned short><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
+  else
+    check_reduced<float, unsigned int><<<kBlocks, kThreads, 0, stream>>>(arguments, mismatches);
   return cudaGetLastError();
 }
 

@@ -25,13 +25,34 @@ class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ratio of busbw to size / time."""
     algbw_factor: Factor = "1"
     """Ratio of algbw to size / time."""
-    size: Literal["whole", "shares"]
-    """Meaning of the size: the data of one rank, or one share for each rank."""
-    operator: Literal["always", "never", "sometimes"]
+    input: Literal["whole", "shares"]
+    output: Literal["whole", "shares"]
+    """Contents of the two buffers of a rank: a whole that is the same size everywhere, or one share for each rank."""
+    redop: Literal["always", "never", "sometimes"]
     """Presence of a reduction operator in the rows of nccl-tests."""
-    has_root: bool = False
+    root: Literal["source", "target"] | None = None
+    """Role of the root if there is one: only it has an input, or only it has a result."""
     runs_as_ring: bool = False
     """True if NCCL can run it as a ring. The others consist of point-to-point transfers."""
+    always_named: bool = False
+    """True if every program that measures it prints its name, so a table without a name is of another collective."""
+    fast_methods: tuple[str, ...] = ()
+    """Methods of the fast path, besides `nccl`. Empty if the fast path delegates it to NCCL."""
+
+    @property
+    def size(self) -> Literal["whole", "shares"]:
+        """Meaning of the size: the data of one rank, or one share for each rank."""
+        return "shares" if "shares" in (self.input, self.output) else "whole"
+
+    @property
+    def has_root(self) -> bool:
+        """True if the rows of nccl-tests have a root."""
+        return self.root is not None
+
+    @property
+    def reduces(self) -> bool:
+        """True if the collective applies an operator."""
+        return self.redop == "always"
 
     @property
     def has_constant_ratio(self) -> bool:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from busbw.fastpath.table import METHODS
+
 from .machine import Finished, Machine, Running, expect_nothing_wrong, free_port, real_library
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
-TWO_SHOT = ("all_reduce", "broadcast")
+COLLECTIVES = tuple(METHODS)
+TWO_SHOT = tuple(name for name, methods in METHODS.items() if "two_shot" in methods)
 """Collectives that `two_shot` supports."""
 CASES = (
     *("crossed", "abort", "destroy_order", "finalize", "capture_after_memset"),

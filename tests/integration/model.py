@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from busbw.collectives import collectives
+
 ELEMENT_BYTES = {
     "int8": 1,
     "uint8": 1,
@@ -58,6 +60,6 @@ def expected_row(collective: str, asked_bytes: int, dtype: str, ranks: int, spre
 
 def redop_column(collective: str, op: str) -> str:
     """sendrecv shows the operator though it uses none; hypercube shows nothing."""
-    if collective in {"all_reduce", "reduce_scatter", "reduce", "sendrecv"}:
+    if collectives()[collective].redop != "never":
         return op
     return "" if collective == "hypercube" else "none"

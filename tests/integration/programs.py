@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 from polling import HANG_GUARD_S, wait_until
 
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import COLLECTIVES, collectives
 from busbw.records import Record
 
-REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
-ROOTED = ["broadcast", "reduce", "gather", "scatter"]
+REDUCING = [name for name, collective in collectives().items() if collective.reduces]
+ROOTED = [name for name, collective in collectives().items() if collective.has_root]
 
 OUTPUTS = ["-J", "out.json", "--records", "out.jsonl"]
 

@@ -1,4 +1,4 @@
-"""Compares src/busbw/collectives.toml with the engine's programs: both define what a collective is."""
+"""Compares src/busbw/collectives.toml, which the engine and the readers use, with the rows of the programs."""
 
 import pytest
 
@@ -28,5 +28,5 @@ def test_a_row_of_the_engine_agrees(programs: Programs, name: str) -> None:
     assert row["algbw_gbps"] * 1e9 == pytest.approx(collective.algbw_factor_of(RANKS) * bytes_per_s, rel=tolerance)
     shares = SIZE_BYTES // (row["count"] * ELEMENT_BYTES)
     assert shares == (RANKS if collective.size == "shares" else 1)
-    assert (row["redop"] is not None) == (collective.operator != "never")
+    assert (row["redop"] is not None) == (collective.redop != "never")
     assert (row["root"] is not None) == collective.has_root

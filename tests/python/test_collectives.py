@@ -1,13 +1,16 @@
 """The definitions of collectives.toml. tests/integration/test_collectives.py compares them with the engine."""
 
-import pytest
+import re
 
-from busbw.collectives import bandwidth_ratio, bus_factor, collectives
+import pytest
+from conftest import ROOT
+
+from busbw.collectives import Collective, bandwidth_ratio, bus_factor, collectives
 
 
 def test_an_unknown_collective_has_no_factor() -> None:
-    assert bus_factor("all_reduce_scatter", 4) is None
-    assert bandwidth_ratio("all_reduce_scatter", 4) is None
+    assert bus_factor("unheard_of", 4) is None
+    assert bandwidth_ratio("unheard_of", 4) is None
 
 
 @pytest.mark.parametrize(("name", "factor"), [("all_reduce", 1.75), ("all_gather", 0.875), ("broadcast", 1.0)])
@@ -24,3 +27,10 @@ def test_hypercube_counts_sent_bytes_in_algbw(ranks: int) -> None:
 def test_one_rank_moves_nothing() -> None:
     moving = {name for name in collectives() if bus_factor(name, 1)}
     assert moving == {"broadcast", "reduce", "sendrecv"}  # nccl-tests' factor of these is 1 for any number of ranks
+
+
+@pytest.mark.parametrize("collective", collectives().values(), ids=lambda collective: collective.name)
+def test_the_documentation_derives_the_factor(collective: Collective) -> None:
+    factor = "1" if collective.has_constant_ratio else collective.bus_factor.replace("2(", "2 (")
+    row = rf"\| {collective.name} \| [^|]+ \| {re.escape(factor)} \|"
+    assert re.search(row, (ROOT / "docs" / "measuring.md").read_text())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import groupby
 
+from busbw.collectives import collectives
 from busbw.errors import UsageError
 from busbw.units import parse_size, plain
 
@@ -21,17 +22,12 @@ _NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
 
 NCCL = "nccl"
 WINDOWS = "windows"
-METHODS = {
-    "all_reduce": ("exchange", "two_shot"),
-    "all_gather": ("exchange",),
-    "reduce_scatter": ("exchange",),
-    "broadcast": ("exchange", "two_shot"),
-    "alltoall": ("exchange",),
-}
-"""Methods of the fast path for each collective, besides `nccl`."""
 DIRECT = "direct"
 EXCHANGE = "exchange"
-METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", "all_gather", "reduce_scatter")}
+_ALL_METHODS = {name: collective.fast_methods for name, collective in collectives().items() if collective.fast_methods}
+METHODS = {name: tuple(method for method in methods if method != DIRECT) for name, methods in _ALL_METHODS.items()}
+"""Methods of the fast path for each collective, besides `nccl`."""
+METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name, methods in _ALL_METHODS.items() if DIRECT in methods}
 """Methods for calls with buffers in symmetric windows. The other collectives do not use windows."""
 
 MAX_RANKS = 64

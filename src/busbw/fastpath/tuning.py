@@ -13,6 +13,7 @@ from typing import TypeAlias
 from busbw import engine, records
 from busbw.ab import BlockEndedError, Measurement, SideSpec
 from busbw.ab.blocks import Block, block_of, median_us
+from busbw.collectives import collectives
 from busbw.errors import BusbwError, ExitCode
 from busbw.fastpath import search
 from busbw.fastpath.search import Decision, FinalComparison, MethodConfig, Times
@@ -20,8 +21,6 @@ from busbw.fastpath.table import DIRECT, METHOD_VARIABLE, NCCL, TABLE_VARIABLE, 
 from busbw.files import replace_file
 from busbw.logs import PLACEMENT_WORDS, Placement
 from busbw.units import size_text
-
-REDUCING_COLLECTIVES = {"all_reduce", "reduce_scatter"}
 
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")
 """100 iterations, 5 warm-up iterations, and a limit of 60 s without progress."""
@@ -285,7 +284,7 @@ class TableTuner:
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 
     def _measurement(self, collective: str, *, launched: bool = False) -> Measurement:
-        dtype = ("-d", self.target.dtype) if collective in REDUCING_COLLECTIVES else ()
+        dtype = ("-d", self.target.dtype) if collectives()[collective].reduces else ()
         sizes = ",".join(map(str, self.target.sizes))
         windows = WINDOW_FLAGS if self.target.in_windows else ()
         graphs = () if launched else GRAPH_FLAGS

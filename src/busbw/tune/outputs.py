@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
 
+from busbw.collectives import collectives
 from busbw.tune.knobs import Setting
 from busbw.units import size_text
 
@@ -25,13 +26,7 @@ TUNER_FIELDS = (
     "numPipeOps",
     "regBuff",
 )
-_COLLECTIVES = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "reduce_scatter": "reducescatter",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-}
+_COLLECTIVES = {name: name.replace("_", "") for name, entry in collectives().items() if entry.runs_as_ring}
 _ALGORITHMS = {
     "ring": "ring",
     "tree": "tree",

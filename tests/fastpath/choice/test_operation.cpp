@@ -22,8 +22,8 @@ CollectiveCall call_of(Collective collective, std::size_t bytes) {
 
 TEST_CASE("the size of a call is that of the larger of a rank's buffers") {
   for (const Collective collective : kCollectives) {
-    const bool is_one = collective == Collective::all_reduce || collective == Collective::broadcast;
-    CHECK(size_bytes(call_of(collective, 100), 4) == (is_one ? 100 : 400));
+    const auto& facts = facts_of(collective);
+    CHECK(size_bytes(call_of(collective, 100), 4) == (facts.sends_shares || facts.receives_shares ? 400 : 100));
   }
 }
 

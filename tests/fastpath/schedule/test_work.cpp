@@ -9,11 +9,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fastpath/choice/operation.hpp"
 #include "fastpath/choice/table.hpp"
+#include "fastpath/schedule/work_list.hpp"
 
 using namespace busbw::fastpath;
 
@@ -124,16 +124,15 @@ struct Rank {
 
 Rank rank_of(const Case& c, int rank) {
   const std::size_t parts = c.bytes * static_cast<std::size_t>(c.ranks);
-  const bool sends_parts = c.collective == Collective::reduce_scatter || c.collective == Collective::alltoall;
-  const bool gets_parts = c.collective == Collective::all_gather || c.collective == Collective::alltoall;
-  const std::size_t from_size = sends_parts ? parts : c.bytes;
+  const auto& facts = facts_of(c.collective);
+  const std::size_t from_size = facts.sends_shares ? parts : c.bytes;
   Rank one;
-  one.to_size = gets_parts ? parts : c.bytes;
+  one.to_size = facts.receives_shares ? parts : c.bytes;
   const std::size_t own = static_cast<std::size_t>(rank) * c.bytes;
   if (c.in_place()) {
     one.receive = std::make_unique<Guarded>(c.receive_offset(), std::max(from_size, one.to_size), c.has_guard());
-    one.from = one.receive->data() + (c.collective == Collective::all_gather ? own : 0);
-    one.to = one.receive->data() + (c.collective == Collective::reduce_scatter ? own : 0);
+    one.from = one.receive->data() + (from_size < one.to_size ? own : 0);
+    one.to = one.receive->data() + (one.to_size < from_size ? own : 0);
   } else {
     one.send = std::make_unique<Guarded>(c.send_offset(), from_size, c.has_guard());
     one.receive = std::make_unique<Guarded>(c.receive_offset(), one.to_size, c.has_guard());
@@ -231,18 +230,15 @@ void run(const std::vector<Operation>& operations, const Case& c, Reduction... r
 }
 
 void run_all(const std::vector<Operation>& operations, const Case& c) {
-  const bool two_shot = c.method == Method::two_shot;
-  switch (c.collective) {
-    case Collective::all_reduce:
-      if (two_shot) return run<AllReduceTwoShot<Hash>, true>(operations, c, Hash{});
-      return run<AllReduceOneShot<Hash>, false>(operations, c, Hash{});
-    case Collective::reduce_scatter: return run<ReduceScatter<Hash>, false>(operations, c, Hash{});
-    case Collective::all_gather: return run<AllGather, false>(operations, c);
-    case Collective::alltoall: return run<AllToAll, false>(operations, c);
-    case Collective::broadcast:
-      if (two_shot) return run<BroadcastTwoShot, true>(operations, c);
-      return run<BroadcastOneShot, false>(operations, c);
-  }
+  const auto run_entry = [&](auto entry, auto... reduction) {
+    using Entry = decltype(entry);
+    if constexpr (Entry::kMethod != Method::direct)
+      run<typename Entry::Work, Entry::kMethod == Method::two_shot>(operations, c, reduction...);
+  };
+  if (facts_of(c.collective).reduces)
+    REQUIRE(visit_work(ReducingWorks<Hash>{}, c.collective, c.method, [&](auto entry) { run_entry(entry, Hash{}); }));
+  else
+    REQUIRE(visit_work(MovingWorks{}, c.collective, c.method, run_entry));
 }
 
 /// Returns a description of the error. Empty if the result is correct.
@@ -253,8 +249,7 @@ std::string fault_of(const Case& c) {
     ranks.push_back(rank_of(c, rank));
     CollectiveCall call;
     call.collective = c.collective;
-    // Only the root needs an input in a broadcast.
-    const bool has_input = c.collective != Collective::broadcast || rank == c.root() || c.in_place();
+    const bool has_input = facts_of(c.collective).root != "source" || rank == c.root() || c.in_place();
     call.send = has_input ? ranks.back().from : nullptr;
     call.receive = ranks.back().to;
     call.bytes = c.bytes;
@@ -289,33 +284,35 @@ std::string fault_of(const Case& c) {
   return {};
 }
 
-constexpr std::pair<Collective, Method> kWays[] = {
-    {Collective::all_reduce, Method::exchange},     {Collective::all_reduce, Method::two_shot},
-    {Collective::all_gather, Method::exchange},     {Collective::alltoall, Method::exchange},
-    {Collective::reduce_scatter, Method::exchange}, {Collective::broadcast, Method::exchange},
-    {Collective::broadcast, Method::two_shot}};
+/// Calls `visit` with every collective and each of its methods, except for `direct`, which test_direct.cpp tests.
+template <class Visit>
+void for_every_method(const Visit& visit) {
+  for (const Collective collective : kCollectives)
+    for (const Method method : {Method::exchange, Method::two_shot})
+      if (supports(collective, method)) visit(collective, method);
+}
 
 }  // namespace
 
 TEST_CASE("every method of a collective, with two to eight ranks, 0 to 1000 bytes and any alignment") {
   std::size_t number = 0;
-  for (const auto& [collective, method] : kWays) {
-    REQUIRE(supports(collective, method));
+  for_every_method([&](Collective collective, Method method) {
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
       for (std::size_t bytes = 0; bytes <= 1000; bytes += 1 + number++ % kEvery) {
         const std::string fault = fault_of({collective, method, ranks, bytes, number});
         REQUIRE_MESSAGE(fault.empty(), fault);
       }
-  }
+  });
   CHECK(number > 49 * 1000 / kEvery);
 }
 
 TEST_CASE("every method of a collective with larger buffers, aligned and unaligned, in and out of place") {
-  for (const auto& [collective, method] : kWays)
+  for_every_method([](Collective collective, Method method) {
     for (const int ranks : {2, 3, 5, 8})
       for (const std::size_t bytes : {std::size_t{4096}, std::size_t{12345}, std::size_t{65536 + 6}})
         for (std::size_t number = 0; number < 6; number += kEvery) {
           const std::string fault = fault_of({collective, method, ranks, bytes, number * 7});
           REQUIRE_MESSAGE(fault.empty(), fault);
         }
+  });
 }

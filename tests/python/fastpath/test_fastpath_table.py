@@ -64,7 +64,8 @@ def test_the_limits_equal_those_of_the_library() -> None:
 @pytest.mark.parametrize("name", default_names())
 def test_default_tables_are_valid(name: str) -> None:
     found = parse(default_text(name), name)
-    assert {each.collective for each in found} == set(METHODS)
+    tuned = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall"}
+    assert tuned <= {each.collective for each in found}
     assert parse(table_text(found), "again") == found
     assert default_text("sm_70") == ""
 

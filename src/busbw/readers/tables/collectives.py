@@ -51,5 +51,5 @@ def names_with_columns(*, has_operator: bool, has_root: bool) -> frozenset[str]:
     """Returns the collectives that match a row with or without an operator and a root."""
     unexpected = "never" if has_operator else "always"
     return frozenset(
-        entry.name for entry in collectives().values() if entry.operator != unexpected and entry.has_root == has_root
+        entry.name for entry in collectives().values() if entry.redop != unexpected and entry.has_root == has_root
     )

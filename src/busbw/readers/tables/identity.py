@@ -101,7 +101,7 @@ def _choose_collective(rows: Sequence[RawRow], possible: frozenset[str], hint: s
     """Returns the collective if only one is possible, or if the hint names a possible one. None otherwise."""
     if hint:
         return hint if hint in possible else None
-    candidates = possible - {"alltoallv", "hypercube"}  # older programs, which do not print their name, had neither
+    candidates = {name for name in possible if not collectives()[name].always_named}
     if candidates == {"all_gather", "alltoall"}:
         # alltoall has no check in place: its in-place column has N/A while the out-of-place one is checked.
         checks = {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "collectives/registry.hpp"
 #include "measure/clock.hpp"
 #include "measure/sampling/device_event_strategy.hpp"
 #include "measure/sampling/host_clock_strategy.hpp"
@@ -21,11 +22,8 @@ namespace {
 /// A collective that only records the buffers of its calls.
 class Remembering final : public Collective {
  public:
-  explicit Remembering(int operations_per_run = 1) : operations_per_run_(operations_per_run) {}
-  std::string_view name() const override { return "remembering"; }
-  Shape shape(std::size_t count, std::size_t, int) const override { return {count, count, count}; }
-  Traffic traffic(const Shape&, std::size_t, int) const override { return {}; }
-  Segments send_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  explicit Remembering(int operations_per_run = 1)
+      : Collective(facts::all_reduce), operations_per_run_(operations_per_run) {}
   Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
   void run(Communicator&, const CollectiveCall& call) const override { calls_.push_back(call); }
   int operations_per_run() const override { return operations_per_run_; }

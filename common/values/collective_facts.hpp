@@ -1,0 +1,25 @@
+#pragma once
+// Facts of a collective. CMake generates those of all from src/busbw/collectives.toml, as
+// common/values/collectives.inc. src/busbw/collectives.py explains the fields.
+#include <array>
+#include <string_view>
+
+namespace busbw {
+
+struct CollectiveFacts {
+  std::string_view name;
+  std::string_view bus_factor;
+  std::string_view algbw_factor = "1";
+  std::string_view input;
+  std::string_view output;
+  std::string_view redop;
+  std::string_view root = {};
+  std::array<std::string_view, 3> fast_methods = {};
+
+  bool reduces = redop == "always";
+  bool has_root = !root.empty();
+  bool sends_shares = input == "shares";  // a rank's input has one share for each rank
+  bool receives_shares = output == "shares";
+};
+
+}  // namespace busbw

@@ -1,0 +1,42 @@
+// Counts, traffic and sent data of collectives, from their facts.
+#include "collectives/collective.hpp"
+
+#include <algorithm>
+
+namespace busbw {
+namespace {
+
+/// Value of a factor's formula: "1", "(n-1)/n" or "2(n-1)/n".
+double factor_value(std::string_view formula, int ranks) {
+  const double others_share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  return formula == "1" ? 1 : formula == "(n-1)/n" ? others_share : 2 * others_share;
+}
+
+}  // namespace
+
+Shape Collective::shape(std::size_t count, std::size_t element_bytes, int ranks) const {
+  const auto [sends_shares, receives_shares] = std::pair(facts_.sends_shares, facts_.receives_shares);
+  const std::size_t part = sends_shares || receives_shares ? share_of(count, element_bytes, ranks) : count;
+  return {.send_count = sends_shares ? part * ranks : part,
+          .recv_count = receives_shares ? part * ranks : part,
+          .param_count = part,
+          .send_inplace_offset = receives_shares && !sends_shares ? part : 0,
+          .recv_inplace_offset = sends_shares && !receives_shares ? part : 0};
+}
+
+Traffic Collective::traffic(const Shape& shape, std::size_t element_bytes, int ranks) const {
+  const auto size_bytes = static_cast<double>(std::max(shape.send_count, shape.recv_count) * element_bytes);
+  const double algbw_factor = factor_value(facts_.algbw_factor, ranks);
+  const bool is_same = facts_.bus_factor == facts_.algbw_factor;  // both are 0 for one rank
+  return {.algbw_bytes = size_bytes * algbw_factor,
+          .bus_factor = is_same ? 1 : factor_value(facts_.bus_factor, ranks) / algbw_factor};
+}
+
+Segments Collective::send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
+                                   int root) const {
+  if (facts_.root == "source" && rank != root) return {};
+  const auto source = reduces() ? Segment::Source::contribution : Segment::Source::moved;
+  return {{.count = shape.send_count, .source = source, .source_rank = rank}};
+}
+
+}  // namespace busbw

@@ -1,0 +1,39 @@
+#pragma once
+// The work of each collective and method. Kernels are launched and loaded by these lists.
+#include "fastpath/schedule/collective.hpp"
+#include "fastpath/schedule/direct.hpp"
+#include "fastpath/schedule/work.hpp"
+
+namespace busbw::fastpath {
+
+template <Collective kCollectiveOfEntry, Method kMethodOfEntry, class WorkOfEntry>
+struct WorkEntry {
+  static constexpr Collective kCollective = kCollectiveOfEntry;
+  static constexpr Method kMethod = kMethodOfEntry;
+  using Work = WorkOfEntry;
+};
+
+template <class... Entries>
+struct WorkList {};
+
+/// Works that only move data.
+using MovingWorks = WorkList<WorkEntry<Collective::all_gather, Method::exchange, AllGather>,
+                             WorkEntry<Collective::all_gather, Method::direct, DirectCopy>,
+                             WorkEntry<Collective::alltoall, Method::exchange, AllToAll>,
+                             WorkEntry<Collective::broadcast, Method::exchange, BroadcastOneShot>,
+                             WorkEntry<Collective::broadcast, Method::two_shot, BroadcastTwoShot>>;
+
+template <class Reduction>
+using ReducingWorks = WorkList<WorkEntry<Collective::all_reduce, Method::exchange, AllReduceOneShot<Reduction>>,
+                               WorkEntry<Collective::all_reduce, Method::two_shot, AllReduceTwoShot<Reduction>>,
+                               WorkEntry<Collective::all_reduce, Method::direct, DirectReduction<Reduction>>,
+                               WorkEntry<Collective::reduce_scatter, Method::exchange, ReduceScatter<Reduction>>,
+                               WorkEntry<Collective::reduce_scatter, Method::direct, DirectReduction<Reduction>>>;
+
+/// Calls `visit` with the entry for the collective and the method. Returns false if the list has none.
+template <class... Entries, class Visit>
+bool visit_work(WorkList<Entries...>, Collective collective, Method method, const Visit& visit) {
+  return ((Entries::kCollective == collective && Entries::kMethod == method && (visit(Entries{}), true)) || ...);
+}
+
+}  // namespace busbw::fastpath
