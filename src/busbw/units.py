@@ -1,4 +1,14 @@
-"""Texts for sizes and counts, and removal of control characters from text of logs and devices."""
+"""Size, time and bandwidth; texts for sizes and counts; removal of control characters from text of logs and devices."""
+
+
+def bandwidth_gbps(size_bytes: float, time_us: float, factor: float = 1.0) -> float:
+    """Returns size / time times a factor: algbw, or busbw with the bus factor. 1 byte per us is 1e-3 GB/s."""
+    return size_bytes * factor / time_us / 1e3
+
+
+def transfer_time_us(size_bytes: float, bandwidth: float, factor: float = 1.0) -> float:
+    """Returns the time for which `bandwidth_gbps` is this bandwidth in GB/s."""
+    return size_bytes * factor / bandwidth / 1e3
 
 
 def size_text(size_bytes: int) -> str:

@@ -12,7 +12,7 @@ from busbw.judge.series import Series, SeriesPoint, series_of
 from busbw.judge.verdicts import ReferenceSelection
 from busbw.judge.yardstick import Yardstick, yardstick_from_series
 from busbw.logs import Rank, Row, Table
-from busbw.units import size_text
+from busbw.units import bandwidth_gbps, size_text
 
 
 class ReferenceFigure(Struct, kw_only=True, frozen=True):
@@ -110,7 +110,7 @@ def _reference_figures(expectation: Expectation, yardstick: Yardstick) -> tuple[
         range_us = yardstick.range_us(estimate.size_bytes, "out_of_place")
         if range_us is None:
             continue
-        busbw_gbps = estimate.size_bytes * factor / range_us.typical / 1e3
+        busbw_gbps = bandwidth_gbps(estimate.size_bytes, range_us.typical, factor)
         figures.append(
             ReferenceFigure(
                 size_bytes=estimate.size_bytes,

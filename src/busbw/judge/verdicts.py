@@ -11,7 +11,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.collectives import bus_factor, collectives
+from busbw.collectives import collectives
 from busbw.expect import (
     Expectation,
     expect,
@@ -30,7 +30,7 @@ from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
 from busbw.system import Nics, System
-from busbw.units import count_text, size_text
+from busbw.units import bandwidth_gbps, count_text, size_text
 
 _MAX_NAMED_LINES = 3
 """Maximum number of wrong figures or warnings that a verdict names."""
@@ -314,7 +314,7 @@ def _notes_on_data(series: Series) -> list[str]:
 
 def _analyze_curve(series: Series) -> dict[str, object]:
     """Returns findings that need no yardstick. Fit and half-bandwidth size are those of the first point's placement."""
-    factor = bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
+    factor = series.bus_factor
     if factor is None or series.ranks == 1 or not series.points:
         return {}
     sweeps: dict[Placement, list[tuple[int, float]]] = {}
@@ -323,7 +323,7 @@ def _analyze_curve(series: Series) -> dict[str, object]:
     points = next(iter(sweeps.values()))
     return {
         "fit": fit(points, factor),
-        "half_bytes": half_bandwidth_bytes([(size, size * factor / time / 1e3) for size, time in points]),
+        "half_bytes": half_bandwidth_bytes([(size, bandwidth_gbps(size, time, factor)) for size, time in points]),
         "features": _merge_features([features(sweep, factor) for sweep in sweeps.values()]),
     }
 

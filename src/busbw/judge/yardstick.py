@@ -19,6 +19,7 @@ from busbw.reference import Reference, Sweep
 from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
 from busbw.system import find_in_text
+from busbw.units import transfer_time_us
 
 _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
@@ -125,7 +126,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
         _ReferencePoint(
             size_bytes=point.size_bytes,
             placement=sweep.placement,
-            time_us=point.time_us or point.size_bytes * factor / point.busbw_gbps / 1e3,
+            time_us=point.time_us or transfer_time_us(point.size_bytes, point.busbw_gbps, factor),
             spread=0.0,
             busbw_gbps=point.busbw_gbps,
         )
