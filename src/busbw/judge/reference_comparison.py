@@ -44,7 +44,7 @@ def compare_with_reference(expectation: Expectation, selection: ReferenceSelecti
     if yardstick is None:
         reason = f"it has no figures of {expectation.job.collective}"
         return ReferenceComparison(name=selection.name, how_near=f"not comparable: {reason}", is_comparable=False)
-    has_other_collective = any(reason.startswith("collective") for reason in yardstick.blockers)
+    has_other_collective = any(blocker.fact == "collective" and blocker.is_stated for blocker in yardstick.blockers)
     is_comparable = not yardstick.blockers
     # An automatic choice is shown only if it is comparable; the user's choice is shown with its differences.
     is_shown = is_comparable or not (selection.nearest or has_other_collective)

@@ -30,6 +30,22 @@ def worst(grades: list[Grade]) -> Grade:
     return next((grade for grade in _WORST_FIRST if grade in grades), "UNSURE")
 
 
+ReasonKind = Literal[
+    "wrong_data", "no_rows", "one_rank", "contradiction", "no_times", "unknown_collective", "unknown_traffic",
+    "unknown_ranks", "unknown_system", "no_expectation", "no_reference_figures", "not_comparable", "other_sizes",
+    "band", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics", "in_range",
+]  # fmt: skip
+
+
+class Reason(Struct, frozen=True):
+    """Reason for a grade."""
+
+    kind: ReasonKind
+    text: str
+    remedy: str = ""
+    """Next step for the user. Empty if there is none."""
+
+
 class JudgedFigure(Struct, kw_only=True, frozen=True):
     """One figure, the range of the yardstick at its size, and the outcome of their comparison."""
 
@@ -53,6 +69,8 @@ class BandVerdict(Struct, kw_only=True, frozen=True):
     band: BandName
     grade: Grade
     reason: str
+    slow_sizes_bytes: tuple[int, ...] = ()
+    """Sizes at which every placement is slower than its range."""
     judged: tuple[JudgedFigure, ...]
     worst: JudgedFigure
     """Figure with the highest ratio of its time to the upper end of its range."""
@@ -62,6 +80,8 @@ class Verdict(Struct, kw_only=True, frozen=True):
     """Verdict on one configuration of a log."""
 
     grade: Grade
+    reason_kind: ReasonKind
+    """Kind of the first reason."""
     title: str
     """Description of the configuration: 'all_reduce float sum, 8 ranks'."""
     yardstick: str

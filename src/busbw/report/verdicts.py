@@ -41,6 +41,7 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
         bands=tuple(map(_band_evidence, verdict.bands)),
         notes=tuple(notes),
         sparkline=sparkline,
+        obstacle=verdict.reason_kind if verdict.grade == "UNSURE" and not verdict.bands else None,
     )
 
 
@@ -68,17 +69,14 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share a line for each reason."""
+    """Makes a line for each (anchor, title, verdict). Verdicts with the same kind of obstacle share a line."""
     lines: list[SummaryLine] = []
-    index_by_result: dict[tuple[str, str], int] = {}
+    index_by_obstacle: dict[str, int] = {}
     for anchor, title, verdict in entries:
-        result = (verdict.badge.word, verdict.reason)
-        is_mergeable = verdict.badge.word == "UNSURE" and not verdict.bands
-        if is_mergeable and result in index_by_result:
-            index = index_by_result[result]
+        index = index_by_obstacle.setdefault(verdict.obstacle, len(lines)) if verdict.obstacle else len(lines)
+        if index < len(lines):
             lines[index] = replace(lines[index], sparkline=None, also=(*lines[index].also, title))
             continue
-        index_by_result.setdefault(result, len(lines))
         bands = tuple((band.band, band.badge) for band in verdict.bands)
         lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline))
     return tuple(lines)
