@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
+from busbw.cli.json_output import json_object
 from busbw.cli.options.nics_option import nics_option, parse_nics
 from busbw.cli.options.reference_option import select_reference
 from busbw.errors import ExitCode
@@ -69,7 +69,7 @@ def check(
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
-        console.print(msgspec.json.encode({"grade": grade, "verdicts": verdicts}).decode())
+        console.print(json_object({"grade": grade, "verdicts": verdicts}).decode())
         return EXIT_OF[grade]
     if not verdicts:
         _print_verdict(console, "UNSURE", f"{run}: no rows were read")
