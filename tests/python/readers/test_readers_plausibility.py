@@ -38,6 +38,7 @@ IMPLAUSIBLE: dict[str, Change] = {
     "samples": lambda row: row["stats"].update(samples=1 << 63),
     "p99_us": lambda row: row["stats"].update(p99_us=-1),
     "median_ci95_low_us": lambda row: row["stats"].update(median_ci95_us=[-1, 5]),
+    "median_us": lambda row: row["stats"].update(max_us=0),
     "samples_us has": lambda row: row["samples_us"][1].pop(),
     "samples_us cannot": lambda row: row["samples_us"][1].append(row["samples_us"][0].append(1e308) or 1.0),
 }

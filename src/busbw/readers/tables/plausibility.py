@@ -64,6 +64,8 @@ def _implausible_figure_reason(figure: Figure) -> str:
     for name, value in values.items():
         if value is not None and not _is_plausible(value):
             return f"{name} cannot be {value:.6g}"
+    if stats and not stats.min_us <= stats.median_us <= stats.max_us:
+        return f"median_us cannot be {stats.median_us:.6g} from {stats.min_us:.6g} to {stats.max_us:.6g}"
     counts = {"wrong_elements": figure.wrong_elements, "samples": stats.samples if stats else None}
     for name, count in counts.items():
         if count is not None and not 0 <= count <= _MAX_COUNT:
