@@ -89,8 +89,8 @@ def _count_refused_rows(log: Log) -> Counter[int]:
 def _judge_empty_table(table: Table) -> Verdict:
     """Returns the verdict on a table without rows."""
     reasons = [Reason("no_rows", "no row of it was read", _REFUSED_ROWS_REMEDY)]
-    if table.end_reason:
-        reasons.append(Reason("ended_early", f"it ended early ({table.end_reason})"))
+    if end_text := table.early_end_text or table.end_reason:
+        reasons.append(Reason("ended_early", end_text))
     wrong_data: list[Reason] = []
     if table.claimed_out_of_bounds:
         footer_reason = Reason("wrong_data", f"its footer counts {table.claimed_out_of_bounds} out of bounds")
@@ -381,10 +381,9 @@ def _find_doubts(series: Series, bands: tuple[BandVerdict, ...], expectation: Ex
     if expectation is not None and (impossible_busbw := _impossible_busbw_text(bands, expectation)):
         remedy = "state the system (--system), and check ranks and hosts in the log"
         doubts.append(Reason("impossible_busbw", impossible_busbw, remedy))
-    if series.table.complete is False:
-        text = f"the run ended early{f' ({series.table.end_reason})' if series.table.end_reason else ''}"
+    if early_end_text := series.table.early_end_text:
         remedy = "repeat the complete run: missing sizes may be those that fail"
-        doubts.append(Reason("ended_early", text, remedy))
+        doubts.append(Reason("ended_early", early_end_text, remedy))
     return tuple(doubts)
 
 

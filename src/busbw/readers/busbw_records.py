@@ -129,13 +129,8 @@ def _settings(header: records.HeaderRecord) -> dict[str, str]:
 
 
 def _end_reason(end: records.EndRecord | None) -> str | None:
-    """Returns the reason of an early end; None if the run completed.
-
-    A record without an end counts as killed. It may also be the record of a run that has not ended yet.
-    """
-    if end is None:
-        return "killed"
-    return None if end.reason == "completed" else end.message or end.reason
+    """Returns the reason of an early end; None if the run completed, or if the record has no end."""
+    return None if end is None or end.reason == "completed" else end.message or end.reason
 
 
 def _merge_placements(row_records: Iterable[tuple[int, records.RowRecord]]) -> Iterator[Row]:
