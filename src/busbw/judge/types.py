@@ -12,6 +12,7 @@ from busbw.expect import ExpectedRange
 from busbw.logs import Placement
 from busbw.statistics.bands import BandName
 from busbw.statistics.fit import CurveFeature, Fit
+from busbw.units import size_text
 
 Grade = Literal["GOOD", "SLOW", "BROKEN", "UNSURE"]
 
@@ -22,6 +23,8 @@ EXIT_OF: dict[Grade, ExitCode] = {
     "UNSURE": ExitCode.ENVIRONMENT,
 }
 """Exit code of `busbw check` by grade."""
+_MAX_FEATURES = 3
+"""Maximum number of dips and cliffs of the curve that a verdict names, the deepest first."""
 _WORST_FIRST: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
 
 
@@ -43,7 +46,7 @@ class Reason(Struct, frozen=True):
     kind: ReasonKind
     text: str
     remedy: str = ""
-    """Next step for the user. Empty if there is none."""
+    """Next step for the user. Empty if no step helps."""
 
 
 class JudgedFigure(Struct, kw_only=True, frozen=True):
@@ -102,3 +105,17 @@ class Verdict(Struct, kw_only=True, frozen=True):
     unknown."""
     features: tuple[CurveFeature, ...] = ()
     """Dips and cliffs of the busbw curve."""
+
+    def labeled_sentences(self) -> list[tuple[str, str]]:
+        """Returns all findings in reading order, each with its label."""
+        sentences = [("because", text) for text in self.reasons]
+        sentences += [("looks like", text) for text in self.causes]
+        sentences += [("next", text) for text in self.advice]
+        if self.fit:
+            half_text = f"; half of its best busbw at {size_text(round(self.half_bytes))}" if self.half_bytes else ""
+            text = f"latency {self.fit.latency_us:.3g} us and busbw {self.fit.bandwidth_gbps:.4g} GB/s by fit"
+            sentences.append(("the sweep", f"{text} (error {self.fit.error:.0%}){half_text}"))
+        for feature in sorted(self.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
+            text = f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
+            sentences.append(("notice", text))
+        return sentences + [("also", text) for text in self.beside]
