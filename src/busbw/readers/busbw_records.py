@@ -105,15 +105,7 @@ def _library(header: records.HeaderRecord) -> str:
 
 
 def _make_rank(rank: records.RankRecord) -> Rank:
-    return Rank(
-        rank=rank.rank,
-        group=rank.group,
-        pid=rank.pid,
-        host=rank.host,
-        device=rank.device,
-        bus_id=rank.bus_id,
-        device_name=rank.device_name,
-    )
+    return Rank(**{name: getattr(rank, name) for name in Rank.__struct_fields__})
 
 
 def _settings(header: records.HeaderRecord) -> dict[str, str]:
