@@ -10,7 +10,7 @@ from busbw.expect import Expectation
 from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, SeriesPoint, series_of
 from busbw.judge.verdicts import ReferenceSelection
-from busbw.judge.yardstick import Yardstick, yardstick_from_series
+from busbw.judge.yardstick import Yardstick, most_similar_yardstick
 from busbw.logs import Rank, Row, Table
 from busbw.units import bandwidth_gbps, size_text
 
@@ -88,14 +88,8 @@ def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | 
     They come from the selected log or reference, otherwise from all shipped references. None if there are no figures.
     """
     if selection.log is not None:
-        yardsticks = [
-            yardstick_from_series(selection.name, reference, run)
-            for reference in series_of(selection.log)
-            if reference.points
-        ]
-        return min(
-            yardsticks, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)), default=None
-        )
+        references = [reference for reference in series_of(selection.log) if reference.points]
+        return most_similar_yardstick(selection.name, references, run)
     if selection.reference is not None:
         nearest_reference = find_nearest_sweep(run, selection.name, selection.reference)
     else:

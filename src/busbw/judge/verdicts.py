@@ -27,8 +27,8 @@ from busbw.judge.yardstick import (
     Difference,
     Yardstick,
     differences_text,
+    most_similar_yardstick,
     yardstick_from_expectation,
-    yardstick_from_series,
 )
 from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
@@ -281,10 +281,9 @@ def _select_yardstick_from_log(
 ) -> tuple[Yardstick | Reason, list[str]]:
     """Selects the configuration of a reference log with the fewest differences. Returns as `_select_yardstick`."""
     reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
-    candidates = [yardstick_from_series(name, reference, series) for reference in reference_series]
-    if not candidates:
+    most_similar = most_similar_yardstick(name, reference_series, series)
+    if most_similar is None:
         return Reason("no_reference_figures", f"{name} contains no rows"), []
-    most_similar = min(candidates, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)))
     if not most_similar.differences:
         return most_similar, []
     return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]

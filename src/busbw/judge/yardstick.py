@@ -134,6 +134,12 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
     )
 
 
+def most_similar_yardstick(name: str, references: Sequence[Series], run: Series) -> Yardstick | None:
+    """Makes the yardstick with the fewest differences from the run. None without references."""
+    yardsticks = [yardstick_from_series(name, reference, run) for reference in references]
+    return min(yardsticks, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)), default=None)
+
+
 def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
     """Makes a yardstick of published figures."""
     factor = collectives()[sweep.collective].bus_factor_of(reference.ranks)
