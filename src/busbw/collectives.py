@@ -89,16 +89,24 @@ def collectives() -> dict[str, Collective]:
     return {entry.name: entry for entry in entries}
 
 
-def bus_factor(name: str, ranks: int) -> float | None:
-    """Returns busbw / (size / time) of a collective. None if the collective is unknown."""
-    collective = collectives().get(name)
-    return collective.bus_factor_of(ranks) if collective else None
+def bus_factor(name: str | None, ranks: int | None) -> float | None:
+    """Returns busbw / (size / time) of a collective. None if the collective or the number of ranks is unknown."""
+    collective = collectives().get(name or "")
+    return collective.bus_factor_of(ranks) if collective and ranks else None
 
 
-def bandwidth_ratio(name: str, ranks: int) -> float | None:
-    """Returns busbw / algbw of a collective. None if the collective is unknown."""
-    collective = collectives().get(name)
-    return collective.bandwidth_ratio_of(ranks) if collective else None
+def algbw_factor(name: str | None, ranks: int | None) -> float | None:
+    """Returns algbw / (size / time) of a collective: 1 unless it is known to differ. None if it needs unknown ranks."""
+    collective = collectives().get(name or "")
+    if collective is None or collective.algbw_factor == "1":
+        return 1.0
+    return collective.algbw_factor_of(ranks) if ranks else None
+
+
+def bandwidth_ratio(name: str | None, ranks: int | None) -> float | None:
+    """Returns busbw / algbw of a collective. None if the collective or the number of ranks is unknown."""
+    collective = collectives().get(name or "")
+    return collective.bandwidth_ratio_of(ranks) if collective and ranks else None
 
 
 COLLECTIVES = tuple(collectives())

@@ -141,6 +141,15 @@ class Table(Struct, kw_only=True, frozen=True):
     """One sentence each, with a remedy."""
 
     @property
+    def early_end_text(self) -> str:
+        """Clause on an early end of the run. Empty if the run ended regularly, or if the log cannot show its end."""
+        if self.complete is not False:
+            return ""
+        if self.end_reason:
+            return f"the run ended early ({self.end_reason})"
+        return "the log has no end: the run was killed or is still running"
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """Distinct hosts of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.host for rank in self.rank_list if rank.host))

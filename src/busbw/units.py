@@ -1,4 +1,4 @@
-"""Sizes and counts in text, and removal of control characters from text of logs and devices."""
+"""Size, time and bandwidth; sizes and counts in text; removal of control characters from text of logs and devices."""
 
 import re
 
@@ -16,6 +16,16 @@ def parse_size(text: str) -> int | None:
         return None
     size_bytes = float(match[1]) * 1024.0 ** " KMGT".index((match[2] or " ").upper())
     return int(size_bytes) if size_bytes <= _MAX_SIZE_BYTES and size_bytes.is_integer() else None
+
+
+def bandwidth_gbps(size_bytes: float, time_us: float, factor: float = 1.0) -> float:
+    """Returns size / time times a factor: algbw, or busbw with the bus factor. 1 byte per us is 1e-3 GB/s."""
+    return size_bytes * factor / time_us / 1e3
+
+
+def transfer_time_us(size_bytes: float, bandwidth: float, factor: float = 1.0) -> float:
+    """Returns the time for which `bandwidth_gbps` is this bandwidth in GB/s."""
+    return size_bytes * factor / bandwidth / 1e3
 
 
 def size_text(size_bytes: int) -> str:

@@ -6,7 +6,7 @@ placement of one configuration.
 
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -54,8 +54,8 @@ class SessionState:
     """Points that both sides have."""
     unpaired_warnings: list[str] = field(default_factory=list)
     """Sentences about points that only one side has."""
-    wrong_data: list[str] = field(default_factory=list)
-    """Sentences about wrong data in the check blocks."""
+    wrong_data: dict[str, str] = field(default_factory=dict)
+    """Sentence about wrong data in the check block, by side."""
     noise_quadruples: list[Quadruple] = field(default_factory=list)
     """Quadruples of A against A."""
     quadruples: list[Quadruple] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Session:
         for name, block in blocks.items():
             wrong = [point for point, figure in block.items() if figure.wrong_elements]
             if wrong:
-                self.state.wrong_data.append(
+                self.state.wrong_data[name] = (
                     f"{name} has wrong data in {len(wrong)} of {count_text(len(block), 'measurement')}, first at "
                     f"{size_text(wrong[0].size_bytes)} {PLACEMENT_WORDS[wrong[0].placement]}."
                 )
@@ -248,7 +248,7 @@ class Session:
             resolution=self._rules.resolution,
             method=tuple(self._method_sentences(judged.results)),
             level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
-            wrong_data=(*self.state.wrong_data, *wrong_timed_blocks),
+            wrong_data=(*self.state.wrong_data.values(), *wrong_timed_blocks),
             warnings=tuple(self._warnings()),
             differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
         )
@@ -291,17 +291,12 @@ class Session:
         return warnings
 
 
-def _wrong_timed_blocks(results: Sequence[SizeResult], check_sentences: Sequence[str]) -> list[str]:
-    """Describes wrong data of timed blocks for sides that were correct in the check at the start.
-
-    Args:
-        results: Results of all points.
-        check_sentences: Sentences about wrong data in the check at the start. Each begins with the name of its side.
-    """
+def _wrong_timed_blocks(results: Sequence[SizeResult], wrong_sides: Collection[str]) -> list[str]:
+    """Describes wrong data of timed blocks for sides other than those with wrong data in the check at the start."""
     sentences = []
     for name, figures in (("A", [result.a for result in results]), ("B", [result.b for result in results])):
         wrong = sum(bool(figure.wrong_elements) for figure in figures)
-        if wrong and not any(sentence.startswith(f"{name} ") for sentence in check_sentences):
+        if wrong and name not in wrong_sides:
             sentences.append(
                 f"{name} has wrong data in {wrong} of {count_text(len(figures), 'measurement')}, in some blocks."
             )

@@ -10,6 +10,7 @@ from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec,
 from busbw.ab.plan import FIRST_LOOK
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
 from busbw.cli.interrupts import InterruptGuard, termination_as_interrupt
+from busbw.cli.json_output import json_object
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
 from busbw.cli.options.param_types import Seconds
@@ -73,9 +74,9 @@ def ab(
         with new_folder(folder, f"{collective}-ab") as records_folder:
             measurement = Measurement(program, (*default_flags(flag_names), *flags), records_folder)
             comparison, state = run_session(measurement, sides, rules, guard)
-        (records_folder / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
+        (records_folder / "comparison.json").write_bytes(msgspec.json.format(json_object(comparison)) + b"\n")
         if as_json:
-            click.echo(msgspec.json.encode(comparison))
+            click.echo(json_object(comparison))
         else:
             print_comparison(comparison)
         click.echo(f"Records: {records_folder}", err=True)

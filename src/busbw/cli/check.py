@@ -7,13 +7,15 @@ yardstick is the expectation for the system, or a reference.
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import click
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
+from busbw.cli.json_output import json_object
 from busbw.cli.options.nics_option import nics_option, parse_nics
 from busbw.cli.options.reference_option import select_reference
 from busbw.errors import ExitCode
@@ -30,8 +32,6 @@ _GRADE_STYLES: dict[Grade, str] = {
     "BROKEN": "bold red",
     "UNSURE": "bold cyan",
 }
-_MAX_FEATURES = 3
-"""Maximum number of shown features of the curve, such as a dip."""
 
 
 @click.command()
@@ -69,7 +69,7 @@ def check(
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
-        console.print(msgspec.json.encode({"grade": grade, "verdicts": verdicts}).decode())
+        console.print(json_object({"grade": grade, "verdicts": verdicts}).decode())
         return EXIT_OF[grade]
     if not verdicts:
         _print_verdict(console, "UNSURE", f"{run}: no rows were read")
@@ -115,23 +115,8 @@ def _print_details(console: Console, verdict: Verdict) -> None:
     if verdict.bands:
         for line in _band_lines(verdict.bands):
             console.print(line)
-    _print_sentences(console, "because", verdict.reasons)
-    _print_sentences(console, "looks like", verdict.causes)
-    _print_sentences(console, "next", verdict.advice)
-    if verdict.fit:
-        half_text = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
-        text = f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit"
-        _print_sentences(console, "the sweep", [f"{text} (error {verdict.fit.error:.0%}){half_text}"])
-    features = sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]
-    _print_sentences(
-        console,
-        "notice",
-        [
-            f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
-            for feature in features
-        ],
-    )
-    _print_sentences(console, "also", verdict.beside)
+    for label, labeled in groupby(verdict.labeled_sentences(), key=itemgetter(0)):
+        _print_sentences(console, label, [sentence for _, sentence in labeled])
 
 
 def _print_verdict(console: Console, grade: Grade, text: str) -> None:

@@ -1,10 +1,10 @@
 """`busbw compare`: compares two logs, or two variants in one log."""
 
 import click
-import msgspec
 
 from busbw import readers
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
+from busbw.cli.json_output import json_object
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
@@ -51,7 +51,7 @@ def compare(
         else:
             comparison = compare_logs(_read(a), _read(b), resolution=resolution, placement=placement)
     if as_json:
-        click.echo(msgspec.json.encode(comparison))
+        click.echo(json_object(comparison))
     else:
         print_comparison(comparison)
     return exit_code(comparison, not_slower=not_slower)

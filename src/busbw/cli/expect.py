@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from busbw import system
+from busbw.cli.json_output import json_object
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.nics_option import nics_option, with_parsed_nics
@@ -130,7 +131,7 @@ def expect(
     reference = compare_with_reference(expectation, selected) if selected else None
     if as_json:
         prediction = msgspec.to_builtins(expectation)
-        out.print(msgspec.json.encode({**prediction, "reference": reference} if reference else prediction).decode())
+        out.print(json_object({**prediction, "reference": reference} if reference else prediction).decode())
         return
     for line in _prediction_lines(expectation, machine, description, reference, explain=explain):
         out.print(line)

@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
+from busbw.cli.json_output import json_object
 from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
@@ -192,7 +193,7 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, 
         "refused": [{"source": log.source, **msgspec.to_builtins(refusal)} for log in logs for refusal in log.refused],
         "warnings": _warning_objects(logs, totals.failures),
     }
-    click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+    click.echo(msgspec.json.format(json_object(result), indent=2).decode())
 
 
 def _warning_objects(logs: Sequence[Log], failures: Sequence[BusbwError]) -> list[dict[str, object]]:
@@ -274,9 +275,8 @@ class _FileOverview:
             yield Text(f"  and {self._table_count - len(self._summaries):,} more tables")
         for summary in self._summaries:
             table = summary.table
-            if table.complete is False:
-                reason = f": {table.end_reason}" if table.end_reason else ""
-                yield _remark(f"line {table.first_line}: the run did not finish{reason}", "yellow")
+            if table.early_end_text:
+                yield _remark(f"line {table.first_line}: {table.early_end_text}", "yellow")
             for warning in table.warnings:
                 yield _remark(f"line {table.first_line}: {warning}", "yellow")
         for note in self._notes:

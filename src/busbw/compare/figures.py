@@ -10,12 +10,6 @@ from busbw.logs import Figure
 _STATED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
 
 
-def time_us(figure: Figure) -> float | None:
-    """Median over iterations of the slowest rank's time. Without samples, the time that the log states."""
-    sampled_us = value_of(figure, "median_us")
-    return figure.time_us if sampled_us is None else sampled_us
-
-
 def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideFigures:
     """Combines the figures of one side at a point. Each value is the median over them.
 

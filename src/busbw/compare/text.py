@@ -59,11 +59,10 @@ def summary(comparison: Comparison) -> list[str]:
                     f"{verdict.value} at {len(indices)} of {count_text(len(results), 'size')}, {title}: "
                     + "; ".join(_sizes_text(results[first : last + 1]) for first, last in _consecutive_ranges(indices))
                 )
-    sentences += _claims_sentence(comparison)
-    return [f"{sentence}." for sentence in sentences]
+    return [*(f"{sentence}." for sentence in sentences), *claims_sentence(comparison)]
 
 
-def _claims_sentence(comparison: Comparison) -> list[str]:
+def claims_sentence(comparison: Comparison) -> list[str]:
     """Returns a sentence on the speed-ups that the log states. Empty if it states none."""
     claims = [result for result in comparison.results if result.claim_agrees is not None]
     if not claims:
@@ -75,7 +74,7 @@ def _claims_sentence(comparison: Comparison) -> list[str]:
     )
     if wrong_claims:
         sentence += ": " + "; ".join(_wrong_claim_text(result) for result in wrong_claims)
-    return [sentence]
+    return [f"{sentence}."]
 
 
 def _wrong_claim_text(result: SizeResult) -> str:
@@ -180,10 +179,7 @@ def _note_lines(comparison: Comparison) -> list[Text]:
     notes = [*comparison.method]
     if comparison.level_text != "no intervals":
         notes.append(f"Intervals: {comparison.level_text}.")
-    for side, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b)):
-        if points:
-            notes.append(f"Only in {side} and not compared: {_points_text(points)}.")
-    notes += comparison.warnings
+    notes += [*unpaired_points_sentences(comparison), *comparison.warnings]
     output = [Text(plain(note), style="dim") for note in notes]
     if comparison.differences:
         output += [Text(), Text("Also different:", style="dim")]
@@ -192,6 +188,15 @@ def _note_lines(comparison: Comparison) -> list[Text]:
         if hidden_count := len(comparison.differences) - len(shown):
             output.append(Text(f"  and {hidden_count} more; --json has all", style="dim"))
     return output
+
+
+def unpaired_points_sentences(comparison: Comparison) -> list[str]:
+    """Returns a sentence on the points of each side that the other does not have."""
+    return [
+        f"Only in {side} and not compared: {_points_text(points)}."
+        for side, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b))
+        if points
+    ]
 
 
 def _points_text(points: Sequence[PointKey]) -> str:

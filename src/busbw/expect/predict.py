@@ -13,6 +13,7 @@ from busbw.expect.limits import domain_count
 from busbw.expect.routes import bandwidth_correction, list_routes
 from busbw.expect.types import Estimate, Expectation, ExpectedRange, Protocol, Route, Scenario
 from busbw.system import Nics, System
+from busbw.units import bandwidth_gbps, transfer_time_us
 
 LATENCY_LOW, LATENCY_HIGH = 0.5, 2.5
 """Factors on the latency of the model, for the lower and the upper end of the healthy range.
@@ -75,10 +76,9 @@ def _plateau_gbps(route: Route) -> float:
 def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: int) -> Estimate:
     """Estimates one size with the fastest route and protocol, as NCCL chooses them.
 
-    Time = launches + latency + busbw bytes / busbw. Busbw bytes are the size times the bus factor; they are in kB,
-    because 1 GB/s is 1 kB/us.
+    Time = launches + latency + size x bus factor / busbw.
     """
-    busbw_kilobytes = size_bytes * collectives()[scenario.collective].bus_factor_of(scenario.ranks) / 1e3
+    factor = collectives()[scenario.collective].bus_factor_of(scenario.ranks)
     # One launch per GPU of a thread; the first is part of the latency. If the number of GPUs per thread is unknown, the
     # typical time assumes one GPU and the upper end all GPUs of a node.
     launches_us = _LAUNCH_US * ((scenario.gpus_per_thread or 1) - 1)
@@ -86,7 +86,7 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     max_launches_us = _LAUNCH_US * (max_gpus_per_thread - 1)
 
     def transfer_us(route: Route, protocol: Protocol, efficiency: float) -> float:
-        return busbw_kilobytes / _busbw_gbps(route, protocol, size_bytes, efficiency)
+        return transfer_time_us(size_bytes, _busbw_gbps(route, protocol, size_bytes, efficiency), factor)
 
     time_us, route, protocol = min(
         (
@@ -99,11 +99,11 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     latency_us = route.latency_us[protocol]
     min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
     max_us = LATENCY_HIGH * (latency_us + max_launches_us) + transfer_us(route, protocol, route.efficiency.low)
-    typical_gbps = busbw_kilobytes / time_us
+    min_gbps, typical_gbps, max_gbps = (bandwidth_gbps(size_bytes, time, factor) for time in (max_us, time_us, min_us))
     return Estimate(
         size_bytes=size_bytes,
         time_us=ExpectedRange(low=min_us, typical=time_us, high=max_us),
-        busbw_gbps=ExpectedRange(low=busbw_kilobytes / max_us, typical=typical_gbps, high=busbw_kilobytes / min_us),
+        busbw_gbps=ExpectedRange(low=min_gbps, typical=typical_gbps, high=max_gbps),
         route=route.name,
         protocol=protocol,
         wire=route.binding.wire,

@@ -46,15 +46,15 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     """Names of the figures that are computed from others because the log lacks them, separated by spaces."""
     check: str
     wrong_elements: int | None
-    samples: int | None
-    mean_us: float | None
-    median_us: float | None
-    p95_us: float | None
-    p99_us: float | None
-    min_us: float | None
-    max_us: float | None
-    stdev_us: float | None
-    cv_percent: float | None
+    samples: int | None = None
+    mean_us: float | None = None
+    median_us: float | None = None
+    p95_us: float | None = None
+    p99_us: float | None = None
+    min_us: float | None = None
+    max_us: float | None = None
+    stdev_us: float | None = None
+    cv_percent: float | None = None
     median_ci95_low_us: float | None
     median_ci95_high_us: float | None
     warnings: str | None
@@ -74,49 +74,27 @@ def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
 
 
 def _make_flat_row(log: Log, table_number: int, table: Table, row: Row, placement: str, figure: Figure) -> FlatRow:
-    stats = figure.stats
-    median_interval_us = stats.median_ci95_us if stats else None
+    sources = (row, figure, figure.stats) if figure.stats else (row, figure)
+    copied = {name: getattr(source, name) for source in sources for name in source.__struct_fields__ if name in COLUMNS}
+    median_interval_us = figure.stats.median_ci95_us if figure.stats else None
+    low_us, high_us = median_interval_us or (None, None)
     return FlatRow(
-        log=log.source,
-        table=table_number,
-        line=row.line,
-        start_time=table.start_time,
-        program=table.program,
-        library=table.library,
-        backend=table.settings.get("backend"),
-        hosts=" ".join(table.hosts) or None,
-        device_name=", ".join(table.devices) or None,
-        collective=table.collective_of(row),
-        size_bytes=row.size_bytes,
-        count=row.count,
-        dtype=row.dtype,
-        redop=row.redop,
-        root=row.root,
-        ranks=table.ranks_of(row),
-        group=row.group,
-        cycle=row.cycle,
-        variant=row.variant,
-        placement=placement,
-        time_us=figure.time_us,
-        cpu_time_us=figure.cpu_time_us,
-        device_time_us=figure.device_time_us,
-        launch_time_us=figure.launch_time_us,
-        algbw_gbps=figure.algbw_gbps,
-        busbw_gbps=figure.busbw_gbps,
-        derived=" ".join(figure.derived) or None,
-        check=figure.check,
-        wrong_elements=figure.wrong_elements,
-        samples=stats.samples if stats else None,
-        mean_us=stats.mean_us if stats else None,
-        median_us=stats.median_us if stats else None,
-        p95_us=stats.p95_us if stats else None,
-        p99_us=stats.p99_us if stats else None,
-        min_us=stats.min_us if stats else None,
-        max_us=stats.max_us if stats else None,
-        stdev_us=stats.stdev_us if stats else None,
-        cv_percent=stats.cv_percent if stats else None,
-        median_ci95_low_us=median_interval_us[0] if median_interval_us else None,
-        median_ci95_high_us=median_interval_us[1] if median_interval_us else None,
-        warnings=" ".join(figure.warnings) or None,
-        timestamp=row.timestamp,
+        **copied
+        | {
+            "log": log.source,
+            "table": table_number,
+            "start_time": table.start_time,
+            "program": table.program,
+            "library": table.library,
+            "backend": table.settings.get("backend"),
+            "hosts": " ".join(table.hosts) or None,
+            "device_name": ", ".join(table.devices) or None,
+            "collective": table.collective_of(row),
+            "ranks": table.ranks_of(row),
+            "placement": placement,
+            "derived": " ".join(figure.derived) or None,
+            "median_ci95_low_us": low_us,
+            "median_ci95_high_us": high_us,
+            "warnings": " ".join(figure.warnings) or None,
+        }
     )

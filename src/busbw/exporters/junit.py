@@ -48,7 +48,7 @@ def _add_suite(root: ElementTree.Element, log: Log, table: Table, table_number: 
 def _add_end_case(suite: ElementTree.Element, table: Table) -> None:
     case = ElementTree.SubElement(suite, "testcase", classname="run", name="completes", time="0")
     if not table.complete:
-        reason = table.end_reason or "the run was killed or is still running"
+        reason = table.end_reason or table.early_end_text
         ElementTree.SubElement(case, "error", message=_xml_text(reason), type="no end")
 
 

@@ -105,20 +105,8 @@ def trends(
 
 
 def _make_trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
-    return TrendKey(
-        collective=measured.collective,
-        dtype=measured.dtype,
-        redop=measured.redop,
-        root=measured.root,
-        ranks=measured.ranks,
-        group=measured.group,
-        variant=measured.variant,
-        placement=measured.placement,
-        backend=measured.backend,
-        hosts=f"any {measured.host_count}" if any_host else measured.hosts,
-        device=measured.device,
-        method=measured.method,
-    )
+    properties = {name: getattr(measured, name) for name in TrendKey._fields}
+    return TrendKey(**properties | ({"hosts": f"any {measured.host_count}"} if any_host else {}))
 
 
 def _make_trend(key: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> Trend:

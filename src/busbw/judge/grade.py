@@ -1,17 +1,20 @@
-"""Decides the grade of each band of sizes: GOOD, SLOW or UNSURE.
+"""Decides the grade of a configuration, and of each of its bands of sizes.
 
 `_compare_with_range` compares each figure with its range: inside, slower, faster or unclear. `_decide_band_grade` makes
 the grade of a band from the outcomes at its sizes. A single slow size is not enough for SLOW: its neighbor must be slow
-too. `verdicts.py` combines the bands.
+too. `decide` makes the grade of the configuration from its bands and all other evidence.
 """
 
 import itertools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from busbw.expect import ExpectedRange
 from busbw.judge.series import Series, SeriesPoint
-from busbw.judge.types import BandVerdict, Grade, JudgedFigure
+from busbw.judge.types import BandVerdict, Grade, JudgedFigure, Reason, worst
 from busbw.judge.yardstick import Yardstick
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, size_text
@@ -26,6 +29,54 @@ _MIN_SINGLE_SIZE_FACTOR = 1.2
 """A band with a single size is slow only beyond the range by this factor, because no neighbor can confirm it."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
+
+
+class Evidence(Struct, kw_only=True, frozen=True):
+    """All facts that the grade of a configuration depends on. None and empty: not the case."""
+
+    wrong_data: tuple[Reason, ...] = ()
+    obstacles: tuple[Reason, ...] = ()
+    """Reasons why the figures cannot be judged."""
+    bands: tuple[BandVerdict, ...] = ()
+    doubts: tuple[Reason, ...] = ()
+    """Facts that do not allow GOOD, such as a missing end of the run."""
+    refused_rows: Reason | None = None
+    assumed_nics: Reason | None = None
+    """Set if the ranges assume NICs that may be faster than the actual ones."""
+
+
+class Decision(NamedTuple):
+    """Grade of a configuration with its reasons, the most important first."""
+
+    grade: Grade
+    reasons: tuple[Reason, ...]
+    bands: tuple[BandVerdict, ...] = ()
+
+
+def decide(evidence: Evidence) -> Decision:
+    """Decides the grade: BROKEN for wrong data, UNSURE for an obstacle, otherwise the worst grade of the bands.
+
+    SLOW becomes UNSURE if the NICs are assumed. GOOD becomes UNSURE if there are doubts or refused rows.
+    """
+    if evidence.wrong_data:
+        return Decision("BROKEN", evidence.wrong_data)
+    if evidence.obstacles:
+        return Decision("UNSURE", evidence.obstacles)
+    grade, bands = worst([band.grade for band in evidence.bands]), evidence.bands
+    band_reasons = [
+        Reason("band", f"{band.band}: {band.reason}")
+        for band in sorted(bands, key=lambda band: band.grade == "GOOD")  # GOOD bands last
+        if band.grade != "GOOD" or band.slow_sizes_bytes
+    ]
+    reasons = (*band_reasons, *evidence.doubts)
+    if grade == "SLOW" and evidence.assumed_nics:
+        bands = tuple(replace(band, grade="UNSURE") if band.grade == "SLOW" else band for band in bands)
+        return Decision("UNSURE", (evidence.assumed_nics, *(replace(reason, remedy="") for reason in reasons)), bands)
+    if grade == "GOOD" and evidence.doubts:
+        grade = "UNSURE"
+    if grade == "GOOD" and evidence.refused_rows:
+        return Decision("UNSURE", (evidence.refused_rows,), bands)
+    return Decision(grade, reasons or (Reason("in_range", "every band within its range"),), bands)
 
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
@@ -73,9 +124,16 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
     ]
     if _count_drops(points) >= _MIN_NOISY_DROPS:
         noisy_sizes = sizes
-    worst = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
-    grade, reason = _decide_band_grade(sizes, slow_sizes, unclear_sizes, noisy_sizes, worst)
-    return BandVerdict(band=band, grade=grade, reason=reason, judged=tuple(figures), worst=worst)
+    worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
+    grade, reason = _decide_band_grade(sizes, slow_sizes, unclear_sizes, noisy_sizes, worst_figure)
+    return BandVerdict(
+        band=band,
+        grade=grade,
+        reason=reason,
+        slow_sizes_bytes=tuple(slow_sizes),
+        judged=tuple(figures),
+        worst=worst_figure,
+    )
 
 
 def _all_have_outcome(figures: Sequence[JudgedFigure], size_bytes: int, outcome: str) -> bool:
@@ -106,7 +164,7 @@ def _decide_band_grade(
     slow_sizes: Sequence[int],
     unclear_sizes: Sequence[int],
     noisy_sizes: Sequence[int],
-    worst: JudgedFigure,
+    worst_figure: JudgedFigure,
 ) -> tuple[Grade, str]:
     """Decides whether a band is GOOD, SLOW or UNSURE, and returns the reason.
 
@@ -115,7 +173,7 @@ def _decide_band_grade(
         slow_sizes: Sizes at which every placement is slower than its range.
         unclear_sizes: Sizes with a figure that may be inside its range or slower.
         noisy_sizes: Sizes at which the placements disagree. All sizes if the times drop repeatedly.
-        worst: Figure with the highest ratio of its time to the upper end of its range.
+        worst_figure: Figure with the highest ratio of its time to the upper end of its range.
     """
     if len(noisy_sizes) == len(sizes) > 1:
         return "UNSURE", "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
@@ -123,7 +181,7 @@ def _decide_band_grade(
         smaller in slow_sizes and larger in slow_sizes for smaller, larger in itertools.pairwise(sizes)
     )
     is_single_size = len(sizes) == 1
-    is_far_beyond = worst.time_us > _MIN_SINGLE_SIZE_FACTOR * worst.range_us.high
+    is_far_beyond = worst_figure.time_us > _MIN_SINGLE_SIZE_FACTOR * worst_figure.range_us.high
     if has_adjacent_slow_sizes or (slow_sizes and is_single_size and is_far_beyond):
         return "SLOW", f"{len(slow_sizes)} of {count_text(len(sizes), 'size')} slower than the range"
     if slow_sizes and is_single_size:

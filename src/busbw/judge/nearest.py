@@ -65,7 +65,7 @@ def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Ya
     rank_distance = abs(math.log2((run.ranks or 1) / reference.ranks))
     run_placements = {point.placement for point in run.points}
     return (
-        float(any("GPU" in reason for reason in yardstick.blockers)),
+        float(any(blocker.fact == "GPU" for blocker in yardstick.blockers)),
         float(len(yardstick.blockers)),
         rank_distance,
         float(not common_sizes),

@@ -10,9 +10,9 @@ from busbw.expect import Expectation
 from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, SeriesPoint, series_of
 from busbw.judge.verdicts import ReferenceSelection
-from busbw.judge.yardstick import Yardstick, yardstick_from_series
+from busbw.judge.yardstick import Yardstick, most_similar_yardstick
 from busbw.logs import Rank, Row, Table
-from busbw.units import size_text
+from busbw.units import bandwidth_gbps, size_text
 
 
 class ReferenceFigure(Struct, kw_only=True, frozen=True):
@@ -44,7 +44,7 @@ def compare_with_reference(expectation: Expectation, selection: ReferenceSelecti
     if yardstick is None:
         reason = f"it has no figures of {expectation.job.collective}"
         return ReferenceComparison(name=selection.name, how_near=f"not comparable: {reason}", is_comparable=False)
-    has_other_collective = any(reason.startswith("collective") for reason in yardstick.blockers)
+    has_other_collective = any(blocker.fact == "collective" and blocker.is_stated for blocker in yardstick.blockers)
     is_comparable = not yardstick.blockers
     # An automatic choice is shown only if it is comparable; the user's choice is shown with its differences.
     is_shown = is_comparable or not (selection.nearest or has_other_collective)
@@ -88,14 +88,8 @@ def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | 
     They come from the selected log or reference, otherwise from all shipped references. None if there are no figures.
     """
     if selection.log is not None:
-        yardsticks = [
-            yardstick_from_series(selection.name, reference, run)
-            for reference in series_of(selection.log)
-            if reference.points
-        ]
-        return min(
-            yardsticks, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)), default=None
-        )
+        references = [reference for reference in series_of(selection.log) if reference.points]
+        return most_similar_yardstick(selection.name, references, run)
     if selection.reference is not None:
         nearest_reference = find_nearest_sweep(run, selection.name, selection.reference)
     else:
@@ -110,7 +104,7 @@ def _reference_figures(expectation: Expectation, yardstick: Yardstick) -> tuple[
         range_us = yardstick.range_us(estimate.size_bytes, "out_of_place")
         if range_us is None:
             continue
-        busbw_gbps = estimate.size_bytes * factor / range_us.typical / 1e3
+        busbw_gbps = bandwidth_gbps(estimate.size_bytes, range_us.typical, factor)
         figures.append(
             ReferenceFigure(
                 size_bytes=estimate.size_bytes,

@@ -8,10 +8,10 @@ import statistics
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.collectives import bus_factor, collectives
+from busbw.collectives import algbw_factor, bandwidth_ratio, bus_factor
 from busbw.expect import NetworkNics, hosts_of
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.units import count_text
+from busbw.units import bandwidth_gbps, count_text, transfer_time_us
 
 _MAX_CONTRADICTION = 0.03
 """Relative difference between bandwidth and bytes / time up to which both agree. Rounding is allowed in addition."""
@@ -71,6 +71,11 @@ class Series(Struct, kw_only=True, frozen=True):
     def ranks(self) -> int | None:
         """Number of ranks. None if unknown."""
         return self.table.ranks_of(self.row)
+
+    @property
+    def bus_factor(self) -> float | None:
+        """Ratio of busbw to bytes / time. None if collective or ranks are unknown."""
+        return bus_factor(self.collective, self.ranks)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -141,22 +146,17 @@ def _make_series(table: Table, rows: list[Row]) -> Series:
     )
 
 
-def _bus_factor(table: Table, row: Row) -> float | None:
-    """Returns the ratio of busbw to bytes / time. None if collective or ranks are unknown."""
-    collective, ranks = table.collective_of(row), table.ranks_of(row)
-    return bus_factor(collective, ranks) if collective and ranks else None
-
-
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
     """Returns the figure's time, or derives it from its bandwidth. None if neither is known."""
     if figure.time_us:
         return figure.time_us
-    factor = _bus_factor(table, row)
+    collective, ranks = table.collective_of(row), table.ranks_of(row)
+    factor = bus_factor(collective, ranks)
     if factor and figure.busbw_gbps:
-        return row.size_bytes * factor / figure.busbw_gbps / 1e3
-    # The algbw of a hypercube is not bytes / time.
-    if figure.algbw_gbps and table.collective_of(row) not in (None, "hypercube"):
-        return row.size_bytes / figure.algbw_gbps / 1e3
+        return transfer_time_us(row.size_bytes, figure.busbw_gbps, factor)
+    factor = algbw_factor(collective, ranks)
+    if factor and figure.algbw_gbps and collective is not None:
+        return transfer_time_us(row.size_bytes, figure.algbw_gbps, factor)
     return None
 
 
@@ -164,8 +164,8 @@ def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
     """Returns the figure's busbw, or derives it from its time. None if neither is known."""
     if figure.busbw_gbps is not None:
         return figure.busbw_gbps
-    factor, time_us = _bus_factor(table, row), _time_us(table, row, figure)
-    return row.size_bytes * factor / time_us / 1e3 if factor is not None and time_us else None
+    factor, time_us = bus_factor(table.collective_of(row), table.ranks_of(row)), _time_us(table, row, figure)
+    return bandwidth_gbps(row.size_bytes, time_us, factor) if factor is not None and time_us else None
 
 
 def _make_point(table: Table, size_bytes: int, placement: Placement, figures: list[tuple[Row, Figure]]) -> SeriesPoint:
@@ -213,11 +213,13 @@ def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:
     if row.size_bytes <= 0:
         return None
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    algbw_factor, ratio = 1.0, None
-    if collective in collectives() and ranks:
-        definition = collectives()[collective]
-        algbw_factor, ratio = definition.algbw_factor_of(ranks), definition.bandwidth_ratio_of(ranks)
-    if time_us and algbw_gbps is not None and not _are_close(row.size_bytes * algbw_factor / time_us / 1e3, algbw_gbps):
+    factor, ratio = algbw_factor(collective, ranks), bandwidth_ratio(collective, ranks)
+    if (
+        time_us
+        and algbw_gbps is not None
+        and factor is not None
+        and not _are_close(bandwidth_gbps(row.size_bytes, time_us, factor), algbw_gbps)
+    ):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
     if not ratio or not algbw_gbps or busbw_gbps is None:
         return None

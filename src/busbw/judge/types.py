@@ -12,6 +12,7 @@ from busbw.expect import ExpectedRange
 from busbw.logs import Placement
 from busbw.statistics.bands import BandName
 from busbw.statistics.fit import CurveFeature, Fit
+from busbw.units import size_text
 
 Grade = Literal["GOOD", "SLOW", "BROKEN", "UNSURE"]
 
@@ -22,12 +23,30 @@ EXIT_OF: dict[Grade, ExitCode] = {
     "UNSURE": ExitCode.ENVIRONMENT,
 }
 """Exit code of `busbw check` by grade."""
+_MAX_FEATURES = 3
+"""Maximum number of dips and cliffs of the curve that a verdict names, the deepest first."""
 _WORST_FIRST: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
 
 
 def worst(grades: list[Grade]) -> Grade:
     """Returns the worst of several grades. UNSURE if the list is empty."""
     return next((grade for grade in _WORST_FIRST if grade in grades), "UNSURE")
+
+
+ReasonKind = Literal[
+    "wrong_data", "no_rows", "one_rank", "contradiction", "no_times", "unknown_collective", "unknown_traffic",
+    "unknown_ranks", "unknown_system", "no_expectation", "no_reference_figures", "not_comparable", "other_sizes",
+    "band", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics", "in_range",
+]  # fmt: skip
+
+
+class Reason(Struct, frozen=True):
+    """Reason for a grade."""
+
+    kind: ReasonKind
+    text: str
+    remedy: str = ""
+    """Next step for the user. Empty if no step helps."""
 
 
 class JudgedFigure(Struct, kw_only=True, frozen=True):
@@ -53,6 +72,8 @@ class BandVerdict(Struct, kw_only=True, frozen=True):
     band: BandName
     grade: Grade
     reason: str
+    slow_sizes_bytes: tuple[int, ...] = ()
+    """Sizes at which every placement is slower than its range."""
     judged: tuple[JudgedFigure, ...]
     worst: JudgedFigure
     """Figure with the highest ratio of its time to the upper end of its range."""
@@ -62,6 +83,8 @@ class Verdict(Struct, kw_only=True, frozen=True):
     """Verdict on one configuration of a log."""
 
     grade: Grade
+    reason_kind: ReasonKind
+    """Kind of the first reason."""
     title: str
     """Description of the configuration: 'all_reduce float sum, 8 ranks'."""
     yardstick: str
@@ -82,3 +105,17 @@ class Verdict(Struct, kw_only=True, frozen=True):
     unknown."""
     features: tuple[CurveFeature, ...] = ()
     """Dips and cliffs of the busbw curve."""
+
+    def labeled_sentences(self) -> list[tuple[str, str]]:
+        """Returns all findings in reading order, each with its label."""
+        sentences = [("because", text) for text in self.reasons]
+        sentences += [("looks like", text) for text in self.causes]
+        sentences += [("next", text) for text in self.advice]
+        if self.fit:
+            half_text = f"; half of its best busbw at {size_text(round(self.half_bytes))}" if self.half_bytes else ""
+            text = f"latency {self.fit.latency_us:.3g} us and busbw {self.fit.bandwidth_gbps:.4g} GB/s by fit"
+            sentences.append(("the sweep", f"{text} (error {self.fit.error:.0%}){half_text}"))
+        for feature in sorted(self.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
+            text = f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
+            sentences.append(("notice", text))
+        return sentences + [("also", text) for text in self.beside]

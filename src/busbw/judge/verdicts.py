@@ -1,9 +1,7 @@
 """Judges a log: one verdict per configuration, GOOD, SLOW, BROKEN or UNSURE, with reasons and advice.
 
 A series is all figures of one configuration. A yardstick is the ranges of time by which a series is judged.
-- `_judge_series` selects the yardstick. It decides BROKEN for wrong data, and UNSURE if figures cannot be judged.
-- `_grade_series` decides GOOD, SLOW or UNSURE: the worst grade of the bands, from `grade.py`.
-- `_withdraw_...` turn GOOD or SLOW into UNSURE afterwards, if a fact is missing.
+`_judge_series` selects the yardstick and collects the evidence, from which `grade.py` decides the grade.
 """
 
 from collections import Counter
@@ -11,7 +9,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.collectives import bus_factor, collectives
+from busbw.collectives import collectives
 from busbw.expect import (
     Expectation,
     expect,
@@ -21,16 +19,23 @@ from busbw.expect import (
     with_nics,
 )
 from busbw.judge.causes import likely_causes
-from busbw.judge.grade import grade_bands
+from busbw.judge.grade import Decision, Evidence, decide, grade_bands
 from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, replace_means_by_medians, series_of
-from busbw.judge.types import BandVerdict, Verdict, worst
-from busbw.judge.yardstick import Yardstick, yardstick_from_expectation, yardstick_from_series
+from busbw.judge.types import BandVerdict, Reason, Verdict
+from busbw.judge.yardstick import (
+    Difference,
+    Yardstick,
+    differences_text,
+    most_similar_yardstick,
+    yardstick_from_expectation,
+)
 from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
+from busbw.statistics.bands import BANDS
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
 from busbw.system import Nics, System
-from busbw.units import count_text, size_text
+from busbw.units import bandwidth_gbps, count_text, size_text
 
 _MAX_NAMED_LINES = 3
 """Maximum number of wrong figures or warnings that a verdict names."""
@@ -64,9 +69,7 @@ def judge(
     empty_verdicts = (_judge_empty_table(table) for table in log.tables if not table.rows)
     refused_counts = _count_refused_rows(log)
     series_verdicts = (
-        _withdraw_good_if_rows_refused(
-            _judge_series(series, system, nics, effective_selection), refused_counts[series.table.first_line]
-        )
+        _judge_series(series, system, nics, effective_selection, refused_counts[series.table.first_line])
         for series in series_of(log)
     )
     return (*series_verdicts, *empty_verdicts)
@@ -83,33 +86,37 @@ def _count_refused_rows(log: Log) -> Counter[int]:
     )
 
 
-def _withdraw_good_if_rows_refused(verdict: Verdict, refused_count: int) -> Verdict:
-    """Turns GOOD into UNSURE if rows of the table could not be read. Other grades remain."""
-    if verdict.grade != "GOOD" or not refused_count:
-        return verdict
-    refused_text = count_text(refused_count, "row")
-    reason = f"the rows that were read are in their range, but {refused_text} of the log could not be read"
-    return replace(verdict, grade="UNSURE", reasons=(reason,), advice=("see `busbw import` for the refused rows",))
-
-
 def _judge_empty_table(table: Table) -> Verdict:
     """Returns the verdict on a table without rows."""
-    reasons = ["no row of it was read"]
+    reasons = [Reason("no_rows", "no row of it was read", _REFUSED_ROWS_REMEDY)]
+    if end_text := table.early_end_text or table.end_reason:
+        reasons.append(Reason("ended_early", end_text))
+    wrong_data: list[Reason] = []
     if table.claimed_out_of_bounds:
-        reasons = [f"its footer counts {table.claimed_out_of_bounds} out of bounds", *reasons]
-    if table.end_reason:
-        reasons.append(f"it ended early ({table.end_reason})")
-    return Verdict(
-        grade="BROKEN" if table.claimed_out_of_bounds else "UNSURE",
+        footer_reason = Reason("wrong_data", f"its footer counts {table.claimed_out_of_bounds} out of bounds")
+        wrong_data = [footer_reason, *reasons]
+    return _make_verdict(
+        decide(Evidence(wrong_data=tuple(wrong_data), obstacles=tuple(reasons))),
         title=table.collective or table.program or "a table",
         yardstick="nothing",
-        reasons=tuple(reasons),
-        advice=("see `busbw import` for the refused rows",),
     )
 
 
-def _judge_series(series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection) -> Verdict:
-    """Judges one configuration: BROKEN for wrong data, UNSURE without a usable yardstick, otherwise `_grade_series`."""
+def _make_verdict(decision: Decision, **others: object) -> Verdict:
+    return Verdict(
+        grade=decision.grade,
+        reason_kind=decision.reasons[0].kind,
+        reasons=tuple(reason.text for reason in decision.reasons),
+        advice=tuple(reason.remedy for reason in decision.reasons if reason.remedy),
+        bands=decision.bands,
+        **others,  # type: ignore[arg-type]
+    )
+
+
+def _judge_series(
+    series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection, refused_count: int
+) -> Verdict:
+    """Judges one configuration. `refused_count`: number of rows of its table that could not be read."""
     expectation = _expect_series(series, system, nics)
     # The system with the NICs that the user states. None if the user states neither; the log then decides.
     stated_system = expectation.system if expectation and (system or nics) else None
@@ -118,56 +125,70 @@ def _judge_series(series: Series, system: System | None, nics: Nics | None, sele
     series = series.with_stated_nics(network_nics)
     if selection.log is not None:
         series, reference_series = _use_medians(series, selection)
-        yardstick, reasons, notes = _select_yardstick_from_log(series, selection.name, reference_series)
+        yardstick, notes = _select_yardstick_from_log(series, selection.name, reference_series)
     else:
-        yardstick, reasons, notes = _select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
-    if yardstick is not None and yardstick.run_variation_text and not yardstick.blockers:
+        yardstick, notes = _select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
+    if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
-    verdict = Verdict(
-        grade="UNSURE",
-        title=series.title,
-        yardstick=yardstick.name if yardstick else "nothing",
-        beside=(*notes, *_notes_on_data(series)),
-        **_analyze_curve(series),  # type: ignore[arg-type]
-    )
+    notes += _notes_on_data(series)
     if wrong_data := _wrong_data_reason(series):
-        return replace(verdict, grade="BROKEN", reasons=(wrong_data,), advice=(_BROKEN_ADVICE,))
-    if reason_and_remedy := _blocking_reason(series):
-        reason, remedy = reason_and_remedy
-        return replace(verdict, reasons=(reason,), advice=(remedy,))
-    if yardstick is None:
-        advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
-        return replace(verdict, reasons=tuple(reasons), advice=(advice,))
-    if yardstick.blockers:
-        reason = "not comparable: " + "; ".join(yardstick.blockers)
-        return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
-    graded = _grade_series(verdict, series, yardstick, expectation)
-    by_expectation = selection.log is None and selection.reference is None and not selection.nearest
-    if by_expectation and assumes_nics and expectation:
-        return _withdraw_slow_if_nics_assumed(graded, expectation)
-    return graded
+        evidence = Evidence(wrong_data=(wrong_data,))
+    elif obstacle := _find_obstacle(series, yardstick, expectation):
+        evidence = Evidence(obstacles=(obstacle,))
+    else:
+        assert isinstance(yardstick, Yardstick)
+        bands = grade_bands(series, yardstick)
+        by_expectation = selection.log is None and selection.reference is None and not selection.nearest
+        refused_text = count_text(refused_count, "row")
+        refused_text = f"the rows that were read are in their range, but {refused_text} of the log could not be read"
+        evidence = Evidence(
+            obstacles=() if bands else (_OTHER_SIZES,),
+            bands=bands,
+            doubts=_find_doubts(series, bands, expectation),
+            refused_rows=Reason("refused_rows", refused_text, _REFUSED_ROWS_REMEDY) if refused_count else None,
+            assumed_nics=_assumed_nics_reason(expectation) if by_expectation and assumes_nics else None,
+        )
+    decision = decide(evidence)
+    missing = [name for name in BANDS if name not in {band.band for band in decision.bands}]
+    if decision.bands and missing:
+        notes.append(f"not measured: {' and '.join(missing)}")
+    is_explained = decision.grade == "SLOW" and expectation is not None and expectation.best is not None
+    return _make_verdict(
+        decision,
+        title=series.title,
+        yardstick=yardstick.name if isinstance(yardstick, Yardstick) else "nothing",
+        causes=likely_causes(expectation, decision.bands) if expectation is not None and is_explained else (),
+        beside=tuple(notes),
+        **_analyze_curve(series),
+    )
 
 
-def _wrong_data_reason(series: Series) -> str | None:
+def _wrong_data_reason(series: Series) -> Reason | None:
     """Returns the reason for BROKEN: wrong data in rows, or in the footer of the table. None without wrong data."""
     if series.wrong:
         more = f" and {len(series.wrong) - _MAX_NAMED_LINES} more" if len(series.wrong) > _MAX_NAMED_LINES else ""
-        return f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED_LINES])}{more}"
+        text = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED_LINES])}{more}"
+        return Reason("wrong_data", text, _BROKEN_REMEDY)
     has_wrong_rows = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
     if series.table.claimed_out_of_bounds and not has_wrong_rows:
-        return f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
+        text = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
+        return Reason("wrong_data", text, _BROKEN_REMEDY)
     return None
 
 
-_BROKEN_ADVICE = (
+_BROKEN_REMEDY = (
     "repeat the run with -c 1 -n 1 over the same sizes; if data are wrong again, suspect the library, then the hardware"
 )
-_NICS_ADVICE = (
+_REFUSED_ROWS_REMEDY = "see `busbw import` for the refused rows"
+_OTHER_SIZES = Reason(
+    "other_sizes", "the reference covers no size of the run", "measure sizes of the reference (-b 8 -e 8G -f 2)"
+)
+_NICS_REMEDY = (
     "state the NICs of a node: busbw check --nics 8x400, or --system NAME if they are the usual ones of such a machine"
 )
-_NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
-_NO_YARDSTICK_ADVICE = (
+_NO_EXPECTATION_REMEDY = "give a good run of the same machine (--reference FILE)"
+_NO_YARDSTICK_REMEDY = (
     "state the system (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
 )
@@ -183,41 +204,37 @@ def _expect_series(series: Series, system: System | None, nics: Nics | None) -> 
     return expect(scenario, effective_system, sorted({point.size_bytes for point in series.points}))
 
 
-def _withdraw_slow_if_nics_assumed(verdict: Verdict, expectation: Expectation) -> Verdict:
-    """Turns SLOW into UNSURE, because the assumed NICs may be faster than the actual ones."""
-    nics = expectation.system.nics
-    if verdict.grade != "SLOW" or nics is None:
-        return verdict
-    reason = f"the NICs of a node are not stated: {nics.text} are assumed, and with others this may be healthy"
-    bands = tuple(replace(band, grade="UNSURE") if band.grade == "SLOW" else band for band in verdict.bands)
-    return replace(
-        verdict, grade="UNSURE", reasons=(reason, *verdict.reasons), bands=bands, causes=(), advice=(_NICS_ADVICE,)
-    )
+def _assumed_nics_reason(expectation: Expectation | None) -> Reason | None:
+    nics = expectation.system.nics if expectation else None
+    if nics is None:
+        return None
+    text = f"the NICs of a node are not stated: {nics.text} are assumed, and with others this may be healthy"
+    return Reason("assumed_nics", text, _NICS_REMEDY)
 
 
 def _select_yardstick(
     series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
-) -> tuple[Yardstick | None, list[str], list[str]]:
+) -> tuple[Yardstick | Reason, list[str]]:
     """Selects the named reference, the nearest published one, or the expectation.
 
-    Returns the yardstick, the reasons for its absence if it is None, and notes.
+    Returns the yardstick, or the reason for its absence, and notes.
     """
     if selection.reference is not None:
         most_similar = find_nearest_sweep(series, selection.name, selection.reference)
         if most_similar is None:
-            return None, [f"{selection.name} has no figures of {series.collective}"], []
-        return most_similar.yardstick, [], [f"reference {most_similar.name}: {most_similar.yardstick.similarity_text}"]
+            return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
+        return most_similar.yardstick, [f"reference {most_similar.name}: {most_similar.yardstick.similarity_text}"]
     nearest_reference = find_nearest_reference(series)
     notes = [_nearest_reference_text(series, nearest_reference)] if nearest_reference else []
     if selection.nearest:
         if nearest_reference is None:
-            return None, [f"no published figures of {series.collective}"], []
-        return _block_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), [], notes
+            return Reason("no_reference_figures", f"no published figures of {series.collective}"), []
+        return _block_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), notes
     if expectation is None:
-        return None, [_missing_expectation_reason(series)], notes
+        return _missing_expectation_reason(series), notes
     if expectation.unknown:
-        return None, [expectation.unknown], notes
-    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], notes
+        return Reason("no_expectation", expectation.unknown), notes
+    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), notes
 
 
 def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
@@ -227,21 +244,23 @@ def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yard
     """
     if yardstick.blockers:
         return yardstick
-    if any(difference.startswith("GPU not stated") for difference in yardstick.differences):
-        return replace(yardstick, blockers=("the log does not state its GPU",))
-    if assumes_nics:
-        return replace(yardstick, blockers=("the NICs of a node are not stated (--nics 8x400)",))
-    return yardstick
+    if any(difference.fact == "GPU" and not difference.is_stated for difference in yardstick.differences):
+        blocker = Difference("GPU", "the log does not state its GPU", is_stated=False)
+    elif assumes_nics:
+        blocker = Difference("NICs", "the NICs of a node are not stated (--nics 8x400)", is_stated=False)
+    else:
+        return yardstick
+    return replace(yardstick, blockers=(blocker,))
 
 
-def _missing_expectation_reason(series: Series) -> str:
+def _missing_expectation_reason(series: Series) -> Reason:
     if series.collective is None:
-        return "the log does not state its collective"
+        return Reason("unknown_collective", "the log does not state its collective")
     if series.collective not in collectives():
-        return f"the traffic of {series.collective} is not known"
+        return Reason("unknown_traffic", f"the traffic of {series.collective} is not known")
     if series.ranks is None:
-        return "the log does not state its number of ranks"
-    return "the system is not known: the log names no device that busbw has a description of"
+        return Reason("unknown_ranks", "the log does not state its number of ranks")
+    return Reason("unknown_system", "the system is not known: the log names no device that busbw has a description of")
 
 
 def _use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
@@ -259,16 +278,15 @@ def _use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series,
 
 def _select_yardstick_from_log(
     series: Series, name: str, reference_series: list[Series]
-) -> tuple[Yardstick | None, list[str], list[str]]:
+) -> tuple[Yardstick | Reason, list[str]]:
     """Selects the configuration of a reference log with the fewest differences. Returns as `_select_yardstick`."""
     reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
-    candidates = [yardstick_from_series(name, reference, series) for reference in reference_series]
-    if not candidates:
-        return None, [f"{name} contains no rows"], []
-    most_similar = min(candidates, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)))
+    most_similar = most_similar_yardstick(name, reference_series, series)
+    if most_similar is None:
+        return Reason("no_reference_figures", f"{name} contains no rows"), []
     if not most_similar.differences:
-        return most_similar, [], []
-    return most_similar, [], [f"the reference differs in {'; '.join(most_similar.differences)}"]
+        return most_similar, []
+    return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]
 
 
 def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
@@ -286,21 +304,30 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {size_text(largest.size_bytes)}"
 
 
-def _blocking_reason(series: Series) -> tuple[str, str] | None:
-    """Returns a reason why the figures cannot be judged, and a remedy. None if they can be judged."""
+def _find_obstacle(series: Series, yardstick: Yardstick | Reason, expectation: Expectation | None) -> Reason | None:
+    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged."""
     if series.ranks == 1:
-        return (
+        return Reason(
+            "one_rank",
             "one rank: nothing crosses a link, so busbw is 0 and times are at most those of a copy",
             "start all ranks in one job; several such tables mean that each process ran alone (build with MPI=1)",
         )
     if series.contradictions:
         more = f" (and {len(series.contradictions) - 1} more)" if len(series.contradictions) > 1 else ""
-        return (
+        return Reason(
+            "contradiction",
             f"the figures contradict each other: {series.contradictions[0]}{more}",
             "check the units of time and bandwidth and the number of ranks in the log",
         )
     if not series.points:
-        return ("no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2")
+        return Reason(
+            "no_times", "no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2"
+        )
+    if isinstance(yardstick, Reason):
+        return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if expectation is None else _NO_EXPECTATION_REMEDY)
+    if yardstick.blockers:
+        text = f"not comparable: {differences_text(*yardstick.blockers)}"
+        return Reason("not_comparable", text, "give a reference of the same job (--reference FILE)")
     return None
 
 
@@ -314,7 +341,7 @@ def _notes_on_data(series: Series) -> list[str]:
 
 def _analyze_curve(series: Series) -> dict[str, object]:
     """Returns findings that need no yardstick. Fit and half-bandwidth size are those of the first point's placement."""
-    factor = bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
+    factor = series.bus_factor
     if factor is None or series.ranks == 1 or not series.points:
         return {}
     sweeps: dict[Placement, list[tuple[int, float]]] = {}
@@ -323,7 +350,7 @@ def _analyze_curve(series: Series) -> dict[str, object]:
     points = next(iter(sweeps.values()))
     return {
         "fit": fit(points, factor),
-        "half_bytes": half_bandwidth_bytes([(size, size * factor / time / 1e3) for size, time in points]),
+        "half_bytes": half_bandwidth_bytes([(size, bandwidth_gbps(size, time, factor)) for size, time in points]),
         "features": _merge_features([features(sweep, factor) for sweep in sweeps.values()]),
     }
 
@@ -347,48 +374,19 @@ def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tu
     return tuple(sorted([*confirmed, *unconfirmed], key=lambda feature: feature.size_bytes))
 
 
-def _grade_series(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:
-    """Decides the grade of a series: the worst grade of its bands.
-
-    GOOD becomes UNSURE if the busbw is impossible or the run ended early.
-    """
-    bands = grade_bands(series, yardstick)
-    if not bands:
-        reason = "the reference covers no size of the run"
-        return replace(verdict, reasons=(reason,), advice=("measure sizes of the reference (-b 8 -e 8G -f 2)",))
-    reasons = [
-        f"{band.band}: {band.reason}"
-        for band in sorted(bands, key=lambda band: band.grade == "GOOD")  # GOOD bands last
-        if band.grade != "GOOD" or band.reason.startswith("only")
-    ]
-    grade = worst([band.grade for band in bands])
-    advice: list[str] = []
-    causes: tuple[str, ...] = ()
-    if grade == "SLOW" and expectation is not None and expectation.best is not None:
-        causes = likely_causes(expectation, bands)
-    if expectation is not None and (impossible_busbw := _impossible_busbw_reason(bands, expectation)):
-        grade = "UNSURE" if grade == "GOOD" else grade
-        reasons.append(impossible_busbw)
-        advice.append("state the system (--system), and check ranks and hosts in the log")
-    if series.table.complete is False:
-        grade = "UNSURE" if grade == "GOOD" else grade
-        reasons.append(f"the run ended early{f' ({series.table.end_reason})' if series.table.end_reason else ''}")
-        advice.append("repeat the complete run: missing sizes may be those that fail")
-    graded_bands = {band.band for band in bands}
-    missing = [name for name in ("latency", "middle", "plateau") if name not in graded_bands]
-    notes = (*verdict.beside, f"not measured: {' and '.join(missing)}") if missing else verdict.beside
-    return replace(
-        verdict,
-        grade=grade,
-        bands=bands,
-        reasons=tuple(reasons) or ("every band within its range",),
-        causes=causes,
-        advice=tuple(advice),
-        beside=notes,
-    )
+def _find_doubts(series: Series, bands: tuple[BandVerdict, ...], expectation: Expectation | None) -> tuple[Reason, ...]:
+    """Returns the facts that do not allow GOOD: an impossible busbw, and a run that ended early."""
+    doubts = []
+    if expectation is not None and (impossible_busbw := _impossible_busbw_text(bands, expectation)):
+        remedy = "state the system (--system), and check ranks and hosts in the log"
+        doubts.append(Reason("impossible_busbw", impossible_busbw, remedy))
+    if early_end_text := series.table.early_end_text:
+        remedy = "repeat the complete run: missing sizes may be those that fail"
+        doubts.append(Reason("ended_early", early_end_text, remedy))
+    return tuple(doubts)
 
 
-def _impossible_busbw_reason(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
+def _impossible_busbw_text(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
     """Returns a sentence if the busbw exceeds the highest limit of all routes. None if it is credible."""
     if not expectation.routes:
         return None

@@ -19,6 +19,7 @@ from busbw.reference import Reference, Sweep
 from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
 from busbw.system import find_in_text
+from busbw.units import transfer_time_us
 
 _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
@@ -44,6 +45,16 @@ class _ReferencePoint(NamedTuple):
     """None if unknown."""
 
 
+class Difference(Struct, frozen=True):
+    """One fact in which a yardstick differs from the run, or that one of them does not state."""
+
+    fact: str
+    """Name of the fact: a key of `_find_differences`, or another word."""
+    text: str
+    is_stated: bool = True
+    """True if both state the fact."""
+
+
 class Yardstick(Struct, kw_only=True, frozen=True):
     """Ranges of time by size that a series is judged by."""
 
@@ -52,9 +63,9 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """Returns the range of a size in bytes and a placement. None if the yardstick does not cover the size."""
     plateau_start_bytes: int | None
     """Smallest size of the plateau band. None if there is no plateau."""
-    differences: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
     """Differences from the run that do not prevent a verdict."""
-    blockers: tuple[str, ...] = ()
+    blockers: tuple[Difference, ...] = ()
     """Differences that forbid a verdict."""
     sizes_bytes: frozenset[int] = frozenset()
     """Sizes with a figure of their own; others are interpolated. Empty for an expectation."""
@@ -65,14 +76,19 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     def similarity_text(self) -> str:
         """Clause on the common properties of yardstick and run, and on their differences."""
         if self.blockers:
-            return "not comparable: " + "; ".join([*self.blockers, *self.differences])
+            return f"not comparable: {differences_text(*self.blockers, *self.differences)}"
         if self.differences:
-            return "same collective and ranks, but " + "; ".join(self.differences)
+            return f"same collective and ranks, but {differences_text(*self.differences)}"
         return "the same in all stated properties"
 
     def band(self, size_bytes: int) -> BandName:
         """Returns the band of a size, by the yardstick's own plateau."""
         return band_of(size_bytes, self.plateau_start_bytes)
+
+
+def differences_text(*differences: Difference) -> str:
+    """Clauses of several differences."""
+    return "; ".join(difference.text for difference in differences)
 
 
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
@@ -112,10 +128,16 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
         },
     )
     if reference.table.complete is False:
-        differences.append("the reference ended early")
+        differences.append(Difference("end", "the reference ended early"))
     return _yardstick_from_points(
         name, points, differences, blockers, (launch_mode_of(run.table), launch_mode_of(reference.table))
     )
+
+
+def most_similar_yardstick(name: str, references: Sequence[Series], run: Series) -> Yardstick | None:
+    """Makes the yardstick with the fewest differences from the run. None without references."""
+    yardsticks = [yardstick_from_series(name, reference, run) for reference in references]
+    return min(yardsticks, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)), default=None)
 
 
 def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
@@ -125,7 +147,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
         _ReferencePoint(
             size_bytes=point.size_bytes,
             placement=sweep.placement,
-            time_us=point.time_us or point.size_bytes * factor / point.busbw_gbps / 1e3,
+            time_us=point.time_us or transfer_time_us(point.size_bytes, point.busbw_gbps, factor),
             spread=0.0,
             busbw_gbps=point.busbw_gbps,
         )
@@ -146,7 +168,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
         },
     )
     if sweep.kind == "floor":
-        blockers.append("the reference is a required minimum, not a measurement")
+        blockers.append(Difference("kind", "the reference is a required minimum, not a measurement"))
     return _yardstick_from_points(
         f"{name} ({reference.title})", points, differences, blockers, (launch_mode_of(run.table),)
     )
@@ -170,7 +192,7 @@ def _known_gpu_name(text: str) -> str | None:
     return system.title.partition(",")[0] if system else None
 
 
-def _find_differences(run: Series, reference_facts: dict[str, object]) -> tuple[list[str], list[str]]:
+def _find_differences(run: Series, reference_facts: dict[str, object]) -> tuple[list[Difference], list[Difference]]:
     """Returns the differences that forbid a comparison, and the others.
 
     Properties that one side does not state are differences too, in one list or the other.
@@ -185,17 +207,20 @@ def _find_differences(run: Series, reference_facts: dict[str, object]) -> tuple[
         "library": run.table.library,
         "NICs": run.nics,
     }
-    blockers, differences = [], []
+    blockers: list[Difference] = []
+    differences: list[Difference] = []
     for name, reference_value in reference_facts.items():
         run_value = run_facts[name]
         if run_value is None or reference_value is None:
             if name in ("collective", "ranks"):
-                blockers.append(f"the {name} of one of them is not known")
+                blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
             elif name in ("GPU", "hosts", "NICs") and run_value != reference_value:
-                differences.append(f"{name} not stated by {'the run' if run_value is None else 'the reference'}")
+                silent = "the run" if run_value is None else "the reference"
+                differences.append(Difference(name, f"{name} not stated by {silent}", is_stated=False))
         elif not _are_same(name, run_value, reference_value):
             is_blocker = name in ("collective", "ranks", "GPU", "hosts", "NICs")
-            (blockers if is_blocker else differences).append(f"{name} {run_value} against {reference_value}")
+            difference = Difference(name, f"{name} {run_value} against {reference_value}")
+            (blockers if is_blocker else differences).append(difference)
     return blockers, differences
 
 
@@ -214,8 +239,8 @@ def _are_same(name: str, run_value: object, reference_value: object) -> bool:
 def _yardstick_from_points(
     name: str,
     points: Sequence[_ReferencePoint],
-    differences: list[str],
-    blockers: list[str],
+    differences: list[Difference],
+    blockers: list[Difference],
     launch_modes: tuple[LaunchMode, ...],
 ) -> Yardstick:
     """Makes ranges around the times of a reference, as wide as the largest known source of differences.
@@ -243,7 +268,7 @@ def _yardstick_from_points(
         return ExpectedRange(low=time_us / (1 + tolerance), typical=time_us, high=time_us * (1 + tolerance))
 
     if not points:
-        blockers = [*blockers, "it has no figure with a size"]
+        blockers = [*blockers, Difference("size", "it has no figure with a size")]
     return Yardstick(
         name=name,
         range_us=range_us,

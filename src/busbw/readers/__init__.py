@@ -64,7 +64,9 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
         # the limits of plausible values.
         for event in plausibility.refuse_implausible(events) if reader is busbw_records else events:
             if isinstance(event, TableChunk):
-                has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None
+                table = event.table
+                is_unfinished_record = reader is busbw_records and not table.complete
+                has_rows = has_rows or bool(table.rows) or table.end_reason is not None or is_unfinished_record
             elif isinstance(event, Refusal):
                 refused_count += 1
             yield event

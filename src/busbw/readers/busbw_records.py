@@ -105,15 +105,7 @@ def _library(header: records.HeaderRecord) -> str:
 
 
 def _make_rank(rank: records.RankRecord) -> Rank:
-    return Rank(
-        rank=rank.rank,
-        group=rank.group,
-        pid=rank.pid,
-        host=rank.host,
-        device=rank.device,
-        bus_id=rank.bus_id,
-        device_name=rank.device_name,
-    )
+    return Rank(**{name: getattr(rank, name) for name in Rank.__struct_fields__})
 
 
 def _settings(header: records.HeaderRecord) -> dict[str, str]:
@@ -129,13 +121,8 @@ def _settings(header: records.HeaderRecord) -> dict[str, str]:
 
 
 def _end_reason(end: records.EndRecord | None) -> str | None:
-    """Returns the reason of an early end; None if the run completed.
-
-    A record without an end counts as killed. It may also be the record of a run that has not ended yet.
-    """
-    if end is None:
-        return "killed"
-    return None if end.reason == "completed" else end.message or end.reason
+    """Returns the reason of an early end; None if the run completed, or if the record has no end."""
+    return None if end is None or end.reason == "completed" else end.message or end.reason
 
 
 def _merge_placements(row_records: Iterable[tuple[int, records.RowRecord]]) -> Iterator[Row]:

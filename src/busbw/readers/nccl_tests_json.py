@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.logs import Rank, Refusal
+from busbw.logs import Figure, Rank, Refusal
 from busbw.readers import tolerant_json
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
+from busbw.readers.tables.plausibility import implausible_figure_reason
 from busbw.records import StatsRecord
 
 MAX_VERSION = 3
@@ -202,7 +203,8 @@ def _parse_statistics(values: Any) -> dict[str, Any]:
         )
     except (msgspec.ValidationError, KeyError, TypeError, ValueError, OverflowError):
         return {}
-    return {"stats": stats, "samples_us": samples}
+    extra_fields: dict[str, Any] = {"stats": stats, "samples_us": samples}
+    return {} if implausible_figure_reason(Figure(**extra_fields)) else extra_fields
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from busbw.collectives import collectives
+from busbw.collectives import algbw_factor, bandwidth_ratio
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers import speedups
 from busbw.readers.grids import CellGrid
@@ -17,6 +17,7 @@ from busbw.readers.tables.collectives import single_collective_in
 from busbw.readers.tables.context import DocumentContext, gpus_in
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, PrintedNumber, parse_number, parse_size
+from busbw.units import bandwidth_gbps, transfer_time_us
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
 _METRICS = (
@@ -255,22 +256,18 @@ def _convert_to_base_unit(number: PrintedNumber, column: MetricColumn) -> float 
 def _derive_missing(stated: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
     """Returns a figure with the stated values (us and GB/s) and those that follow from them."""
     time, algbw, busbw = stated.get("time"), stated.get("algbw"), stated.get("busbw")
-    definition = collectives().get(collective) if collective else None
-    factor = definition.bandwidth_ratio_of(ranks) if definition and ranks else None
-    data_bytes: float | None = size  # bytes that algbw counts
-    if definition and definition.algbw_factor != "1":
-        data_bytes = size * definition.algbw_factor_of(ranks) if ranks else None
+    ratio, factor = bandwidth_ratio(collective, ranks), algbw_factor(collective, ranks)
     derived: list[str] = []
-    if algbw is None and busbw is not None and factor:
-        algbw = busbw / factor
+    if algbw is None and busbw is not None and ratio:
+        algbw = busbw / ratio
         derived.append("algbw_gbps")
-    if algbw is None and time and data_bytes is not None:
-        algbw = data_bytes / time / 1e3
+    if algbw is None and time and factor is not None:
+        algbw = bandwidth_gbps(size, time, factor)
         derived.append("algbw_gbps")
-    if time is None and algbw and data_bytes is not None:
-        time = data_bytes / algbw / 1e3
+    if time is None and algbw and factor is not None:
+        time = transfer_time_us(size, algbw, factor)
         derived.append("time_us")
-    if busbw is None and algbw is not None and factor is not None:
-        busbw = algbw * factor
+    if busbw is None and algbw is not None and ratio is not None:
+        busbw = algbw * ratio
         derived.append("busbw_gbps")
     return Figure(time_us=time, algbw_gbps=algbw, busbw_gbps=busbw, derived=tuple(derived))

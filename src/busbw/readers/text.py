@@ -67,7 +67,7 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
             and "[" not in text_after_prefix
             and text[-1] == "\n"
             and text.isascii()
-            and assembler.add_fast_row(number, words)
+            and assembler.add_fast_row(number, text, words)
         ):
             if number % _CHECK_INTERVAL == 0 and assembler.is_full:
                 yield from assembler.yield_chunk()

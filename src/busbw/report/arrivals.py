@@ -12,7 +12,7 @@ from statistics import median
 from markupsafe import Markup
 
 from busbw.logs import Figure, Table
-from busbw.report.axes import number, short_size
+from busbw.report.axes import legend_icon, number, short_size
 from busbw.report.page import LegendEntry, Picture
 from busbw.svg import drawing, element, group
 from busbw.units import size_text
@@ -97,10 +97,7 @@ def shade_level(arrival_us: float) -> int:
 def _legend() -> tuple[LegendEntry, ...]:
     labels = [*(f"to {limit_us} us" for limit_us in _SHADE_LIMITS_US), "above"]
     samples = [element("rect", x=4, y=1, width=26, height=12, class_=f"heat{shade}") for shade in range(len(labels))]
-    return tuple(
-        LegendEntry(element("svg", sample, viewBox="0 0 34 14", class_="sample", aria_hidden="true"), label)
-        for sample, label in zip(samples, labels, strict=True)
-    )
+    return tuple(LegendEntry(legend_icon(sample), label) for sample, label in zip(samples, labels, strict=True))
 
 
 def _draw_cell(arrival_us: float, x: float, y: float, width: float) -> Markup:

@@ -13,6 +13,7 @@ from busbw.units import size_text
 WIDTH, HEIGHT = 460.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 68.0, 448.0, 12.0, 252.0
 """Frame of the curves, in SVG units. Tick labels are outside of it."""
+LEGEND_ICON_WIDTH = 34.0
 
 _MAX_SIZE_LABELS = 7
 _MAX_VALUE_LABELS = 7
@@ -130,6 +131,17 @@ def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
 def frame() -> Markup:
     """Draws the frame around the curves."""
     return element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP, class_="frame")
+
+
+def legend_icon(*children: Markup) -> Markup:
+    """Draws the sample of a legend entry, 14 high and `LEGEND_ICON_WIDTH` wide."""
+    view_box = f"0 0 {LEGEND_ICON_WIDTH:g} 14"
+    return element("svg", *children, viewBox=view_box, class_="sample", aria_hidden="true")
+
+
+def path_data(coordinates: Iterable[tuple[float, float]]) -> str:
+    """Returns the SVG path of a polyline."""
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in coordinates)
 
 
 def drawing(*children: Markup, label: str, **attributes: str | None) -> Markup:

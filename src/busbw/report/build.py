@@ -218,7 +218,7 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
 def _completion_text(table: Table) -> str:
     if table.complete is None:
         return ""
-    return "yes" if table.complete else f"no: {table.end_reason or 'the log ends early'}"
+    return "yes" if table.complete else f"no: {table.end_reason or table.early_end_text}"
 
 
 def _claimed_average_text(table: Table) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from busbw.collectives import bus_factor
 from busbw.expect import Estimate, ExpectedRange, NetworkNics, estimator, network_nics_finder, system_of
 from busbw.judge import ReferenceSelection, judge
 from busbw.judge.reference_comparison import select_reference
@@ -18,7 +17,7 @@ from busbw.report.row_table import row_table
 from busbw.report.sparkline import sparkline
 from busbw.report.verdicts import verdict_view
 from busbw.system import System
-from busbw.units import count_text
+from busbw.units import bandwidth_gbps, count_text
 
 _MAX_COARSE_GBPS = 1.0
 """Busbw below which two decimals are less precise than the time. It is then computed from the time."""
@@ -187,16 +186,12 @@ def _measured_curves(all_series: Sequence[Series]) -> tuple[list[Curve], list[Cu
     return busbw_curves, time_curves
 
 
-def _bus_factor(series: Series) -> float | None:
-    return bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
-
-
 def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
     """Returns the printed busbw, or the busbw computed from the time if the printed one is small and agrees with it."""
-    factor = _bus_factor(series)
+    factor = series.bus_factor
     if printed is None or printed >= _MAX_COARSE_GBPS or not factor:
         return printed
-    exact = size_bytes * factor / time_us / 1e3
+    exact = bandwidth_gbps(size_bytes, time_us, factor)
     return exact if abs(exact - printed) <= _MAX_ROUNDING_GBPS else printed
 
 
@@ -228,15 +223,15 @@ def _comparable_reference(series: Series, selection: ReferenceSelection | None) 
 
 def _reference_curve(yardstick: Yardstick | None, series: Series, *, is_busbw: bool) -> Curve | None:
     """Returns the reference at the sizes of the series: busbw in GB/s, or time in us. None without a reference."""
-    factor = _bus_factor(series)
+    factor = series.bus_factor
     if yardstick is None or (is_busbw and not factor):
         return None
     points: dict[int, float] = {}
     for point in series.points:
         range_us = yardstick.range_us(point.size_bytes, point.placement)
         if range_us is not None:
-            time_us = range_us.typical
-            points[point.size_bytes] = point.size_bytes * (factor or 0.0) / time_us / 1e3 if is_busbw else time_us
+            size, time_us = point.size_bytes, range_us.typical
+            points[size] = bandwidth_gbps(size, time_us, factor or 0.0) if is_busbw else time_us
     return Curve(f"reference: {yardstick.name}", {size: value for size, value in points.items() if value > 0})
 
 

@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from busbw.report import axes
-from busbw.report.axes import Scale, number
+from busbw.report.axes import LEGEND_ICON_WIDTH, Scale, legend_icon, number, path_data
 from busbw.report.page import LegendEntry, Picture
 from busbw.svg import element, group
 from busbw.units import size_text
 
 STYLES = 6
 """Number of styles. Further lines repeat them."""
-
-_SAMPLE_WIDTH = 34.0
-"""Width of a legend sample, in SVG units."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +111,11 @@ def _all_values(lines: Sequence[Curve], expected: RangeCurve | None, reference: 
     return values + list(reference.points.values() if reference else ())
 
 
-def _path_data(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-
-
 def _draw_curve(line: Curve, index: int, x: Scale, y: Scale) -> Markup:
     coordinates = [(x(size), y(value)) for size, value in sorted(line.points.items())]
     marks = Markup("").join(mark(index, *coordinate) for coordinate in coordinates)
     return group(
-        element("path", d=_path_data(coordinates), class_="line"),
+        element("path", d=path_data(coordinates), class_="line"),
         element("path", d=str(marks), class_="mark"),
         class_=f"s{index % STYLES}",
     )
@@ -137,8 +130,8 @@ def _draw_range(expected: RangeCurve, x: Scale, y: Scale) -> Markup:
         lower_end = [(lower_end[0][0] + 5, lower_end[0][1]), (lower_end[0][0] - 5, lower_end[0][1])]
     typical = [(x(size), y(middle)) for size, (_, middle, _) in ranges]
     return group(
-        element("path", d=_path_data(upper_end + lower_end) + "z", class_="range"),
-        element("path", d=_path_data(typical), class_="typical"),
+        element("path", d=path_data(upper_end + lower_end) + "z", class_="range"),
+        element("path", d=path_data(typical), class_="typical"),
     )
 
 
@@ -148,7 +141,7 @@ def _draw_reference(line: Curve, x: Scale, y: Scale) -> Markup:
         f"M{cross_x - 3:.1f} {cross_y:.1f}h6M{cross_x:.1f} {cross_y - 3:.1f}v6" for cross_x, cross_y in coordinates
     )
     return group(
-        element("path", d=_path_data(coordinates), class_="line"),
+        element("path", d=path_data(coordinates), class_="line"),
         element("path", d=crosses, class_="mark"),
         class_="ref",
     )
@@ -158,33 +151,29 @@ def _legend(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curv
     entries = [LegendEntry(_line_sample(index), line.label) for index, line in enumerate(lines)]
     if expected:
         sample = group(
-            element("rect", x=1.0, y=1.0, width=_SAMPLE_WIDTH - 2, height=12.0, class_="range"),
-            element("path", d=f"M1 7H{_SAMPLE_WIDTH - 1:g}", class_="typical"),
+            element("rect", x=1.0, y=1.0, width=LEGEND_ICON_WIDTH - 2, height=12.0, class_="range"),
+            element("path", d=f"M1 7H{LEGEND_ICON_WIDTH - 1:g}", class_="typical"),
         )
-        entries.append(LegendEntry(_legend_icon(sample), expected.label))
+        entries.append(LegendEntry(legend_icon(sample), expected.label))
     if reference:
         sample = group(
-            element("path", d=f"M1 7H{_SAMPLE_WIDTH - 1:g}", class_="line"),
+            element("path", d=f"M1 7H{LEGEND_ICON_WIDTH - 1:g}", class_="line"),
             element("path", d="M14 7h6M17 4v6", class_="mark"),
             class_="ref",
         )
-        entries.append(LegendEntry(_legend_icon(sample), reference.label))
+        entries.append(LegendEntry(legend_icon(sample), reference.label))
     return tuple(entries)
 
 
 def _line_sample(style: int) -> Markup:
     """Draws the legend sample of a line."""
-    return _legend_icon(
+    return legend_icon(
         group(
-            element("path", d=f"M1 7H{_SAMPLE_WIDTH - 1:g}", class_="line"),
-            element("path", d=str(mark(style, _SAMPLE_WIDTH / 2, 7)), class_="mark"),
+            element("path", d=f"M1 7H{LEGEND_ICON_WIDTH - 1:g}", class_="line"),
+            element("path", d=str(mark(style, LEGEND_ICON_WIDTH / 2, 7)), class_="mark"),
             class_=f"s{style % STYLES}",
         )
     )
-
-
-def _legend_icon(inner: Markup) -> Markup:
-    return element("svg", inner, viewBox=f"0 0 {_SAMPLE_WIDTH:g} 14", class_="sample", aria_hidden="true")
 
 
 def _point_text(

@@ -121,6 +121,8 @@ class VerdictView:
     notes: tuple[NamedValue, ...]
     """Reasons, likely causes, advice and further notes, in reading order."""
     sparkline: Sparkline | None = None
+    obstacle: str | None = None
+    """Kind of the reason for which no figure could be judged. None if figures were judged."""
 
     @property
     def reason(self) -> str:

@@ -8,11 +8,12 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from busbw.compare import ChangeVerdict, Comparison, PointKey, Side, SizeResult
+from busbw.compare import ChangeVerdict, Comparison, Side, SizeResult
 from busbw.compare.result import TimeQuantity
+from busbw.compare.text import claims_sentence, unpaired_points_sentences
 from busbw.logs import PLACEMENT_WORDS
 from busbw.report import axes, curves
-from busbw.report.axes import number
+from busbw.report.axes import legend_icon, number
 from busbw.report.curves import Curve, CurvePlot
 from busbw.report.page import ColumnHead, ComparisonSection, DataTable, LegendEntry, NamedValue, Picture
 from busbw.svg import element, group
@@ -32,8 +33,6 @@ _UNITS: dict[TimeQuantity, str] = {
     "algbw_gbps": "algbw GB/s",
     "busbw_gbps": "busbw GB/s",
 }
-_MAX_UNPAIRED_POINTS = 20
-"""Maximum number of listed points that only one side has."""
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -68,9 +67,9 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
         sentences=(
             f"The resolution is {comparison.resolution:.0%}. Intervals: {comparison.level_text}.",
             *comparison.method,
-            *_claims_sentence(comparison),
+            *claims_sentence(comparison),
             *comparison.warnings,
-            *_unpaired_points_sentences(comparison),
+            *unpaired_points_sentences(comparison),
         ),
         differences=_differences_table(comparison),
     )
@@ -178,25 +177,23 @@ def _css_class(verdict: ChangeVerdict) -> str:
 
 
 def _legend(results: Sequence[SizeResult], resolution: float) -> tuple[LegendEntry, ...]:
-    def sample(*children: Markup) -> Markup:
-        return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
-
     entries = [
         LegendEntry(
-            sample(group(element("path", d=_shape_path(verdict, 17, 7)), class_=_css_class(verdict))), verdict.value
+            legend_icon(group(element("path", d=_shape_path(verdict, 17, 7)), class_=_css_class(verdict))),
+            verdict.value,
         )
         for verdict in ChangeVerdict
         if any(result.verdict is verdict for result in results)
     ]
     entries.append(
         LegendEntry(
-            sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}"
+            legend_icon(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}"
         )
     )
     if any(result.interval for result in results):
-        entries.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
+        entries.append(LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "interval"))
     elif any(result.rounding for result in results):
-        entries.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "rounding bounds"))
+        entries.append(LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "rounding bounds"))
     return tuple(entries)
 
 
@@ -250,39 +247,6 @@ def _result_table(title: str, results: Sequence[SizeResult]) -> DataTable:
 
 def _number_text(value: float | None) -> str:
     return "" if value is None else number(value)
-
-
-def _claims_sentence(comparison: Comparison) -> list[str]:
-    claims = [result for result in comparison.results if result.claim_agrees is not None]
-    wrong_claims = [result for result in claims if result.claim_agrees is False]
-    if not claims:
-        return []
-    wrong_texts = "; ".join(
-        f"{size_text(result.point.size_bytes)} {result.point.collective or ''}: {result.claimed_speedup:g}x, but "
-        f"{result.speedup:.3f} by its figures"
-        for result in wrong_claims
-        if result.speedup is not None
-    )
-    right_count = len(claims) - len(wrong_claims)
-    summary = f"Of {count_text(len(claims), 'speed-up')} that the log states, {right_count} agree with its figures"
-    return [f"{summary} and {len(wrong_claims)} do not: {wrong_texts}." if wrong_claims else f"{summary}."]
-
-
-def _unpaired_points_sentences(comparison: Comparison) -> list[str]:
-    return [
-        f"Only in {label}: {_points_text(points)}."
-        for label, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b))
-        if points
-    ]
-
-
-def _points_text(points: Sequence[PointKey]) -> str:
-    point_texts = [
-        " ".join(filter(None, [size_text(point.size_bytes), point.collective, PLACEMENT_WORDS[point.placement]]))
-        for point in points[:_MAX_UNPAIRED_POINTS]
-    ]
-    more = f" and {len(points) - _MAX_UNPAIRED_POINTS} more" if len(points) > _MAX_UNPAIRED_POINTS else ""
-    return "; ".join(point_texts) + more
 
 
 def _differences_table(comparison: Comparison) -> DataTable | None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from busbw.logs import Figure
 from busbw.report import axes
-from busbw.report.axes import Scale, number
+from busbw.report.axes import Scale, legend_icon, number
 from busbw.report.page import LegendEntry, Picture
 from busbw.svg import element, group
 from busbw.units import count_text, size_text
@@ -151,23 +151,22 @@ def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_
 
 
 def _legend(spreads: Sequence[SampleSpread], *, has_dots: bool) -> tuple[LegendEntry, ...]:
-    def sample(*children: Markup) -> Markup:
-        return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
-
     entries = [
-        LegendEntry(sample(element("path", d="M6 7h22", class_="median")), "median"),
-        LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
+        LegendEntry(legend_icon(element("path", d="M6 7h22", class_="median")), "median"),
+        LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
     ]
     if any(spread.quartiles_us for spread in spreads):
-        entries.append(LegendEntry(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
+        entries.append(
+            LegendEntry(legend_icon(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half")
+        )
     if has_dots:
         entries.append(
             LegendEntry(
-                sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, in order of time"
+                legend_icon(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, in order of time"
             )
         )
     if any(spread.p99_us and not spread.values_us for spread in spreads):
-        entries.append(LegendEntry(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
+        entries.append(LegendEntry(legend_icon(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
     return tuple(entries)
 
 

@@ -1,10 +1,10 @@
 """Sparkline of a configuration: a small busbw curve, with the busbw of the largest size as text."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from busbw.report.axes import Scale, number
+from busbw.report.axes import Scale, number, path_data
 from busbw.report.page import Sparkline
 from busbw.svg import element
 from busbw.units import size_text
@@ -49,13 +49,11 @@ def _draw_sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[f
         corners = [(size, healthy[size][2]) for size in healthy_sizes] + [
             (size, healthy[size][0]) for size in reversed(healthy_sizes)
         ]
-        elements.append(element("path", d=_path_data(corners, x, y) + "z", class_="range"))
-    elements.append(element("path", d=_path_data([(size, measured[size]) for size in sizes], x, y), class_="line"))
-    last_point = (x(sizes[-1]), y(measured[sizes[-1]]))
-    elements.append(element("circle", cx=last_point[0], cy=last_point[1], r=3, class_="mark"))
+        elements.append(
+            element("path", d=path_data((x(size), y(gbps)) for size, gbps in corners) + "z", class_="range")
+        )
+    points = [(x(size), y(measured[size])) for size in sizes]
+    elements.append(element("path", d=path_data(points), class_="line"))
+    elements.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=3, class_="mark"))
     view_box = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
     return element("svg", *elements, viewBox=view_box, class_="glance s0", aria_hidden="true")
-
-
-def _path_data(points: list[tuple[int, float]], x: Scale, y: Callable[[float], float]) -> str:
-    return "M" + "L".join(f"{x(size):.1f} {y(value):.1f}" for size, value in points)

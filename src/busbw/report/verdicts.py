@@ -8,39 +8,17 @@ from busbw.report.axes import number
 from busbw.report.page import Badge, BandEvidence, NamedValue, Sparkline, SummaryLine, VerdictView
 from busbw.units import count_text, size_text
 
-_MAX_FEATURES = 3
-"""Maximum number of dips and cliffs of the curve in one verdict, the deepest first."""
-
 
 def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> VerdictView:
     """Makes the view of one verdict."""
-    notes = [NamedValue("because", text) for text in verdict.reasons]
-    notes += [NamedValue("looks like", text) for text in verdict.causes]
-    notes += [NamedValue("next", text) for text in verdict.advice]
-    if verdict.fit:
-        half_text = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
-        notes.append(
-            NamedValue(
-                "the sweep",
-                f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit "
-                f"(error {verdict.fit.error:.0%}){half_text}",
-            )
-        )
-    for feature in sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
-        notes.append(
-            NamedValue(
-                "notice",
-                f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}",
-            )
-        )
-    notes += [NamedValue("also", text) for text in verdict.beside]
     return VerdictView(
         badge=Badge.of(verdict.grade),
         title=verdict.title,
         yardstick=verdict.yardstick,
         bands=tuple(map(_band_evidence, verdict.bands)),
-        notes=tuple(notes),
+        notes=tuple(NamedValue(label, text) for label, text in verdict.labeled_sentences()),
         sparkline=sparkline,
+        obstacle=verdict.reason_kind if verdict.grade == "UNSURE" and not verdict.bands else None,
     )
 
 
@@ -68,17 +46,14 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """Makes a line for each (anchor, title, verdict). UNSURE verdicts without bands share a line for each reason."""
+    """Makes a line for each (anchor, title, verdict). Verdicts with the same kind of obstacle share a line."""
     lines: list[SummaryLine] = []
-    index_by_result: dict[tuple[str, str], int] = {}
+    index_by_obstacle: dict[str, int] = {}
     for anchor, title, verdict in entries:
-        result = (verdict.badge.word, verdict.reason)
-        is_mergeable = verdict.badge.word == "UNSURE" and not verdict.bands
-        if is_mergeable and result in index_by_result:
-            index = index_by_result[result]
+        index = index_by_obstacle.setdefault(verdict.obstacle, len(lines)) if verdict.obstacle else len(lines)
+        if index < len(lines):
             lines[index] = replace(lines[index], sparkline=None, also=(*lines[index].also, title))
             continue
-        index_by_result.setdefault(result, len(lines))
         bands = tuple((band.band, band.badge) for band in verdict.bands)
         lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline))
     return tuple(lines)

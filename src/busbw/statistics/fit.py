@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from busbw.units import bandwidth_gbps
+
 Points = Sequence[tuple[int, float]]
 """Size in bytes and time in us, in order of size."""
 
@@ -73,7 +75,7 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
     errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
     return Fit(
         latency_us=latency,
-        bandwidth_gbps=bus_factor / per_byte / 1e3,  # 1 byte per us is 1e-3 GB/s
+        bandwidth_gbps=bandwidth_gbps(1, per_byte, bus_factor),
         half_bytes=latency / per_byte,
         error=math.sqrt(sum(error * error for error in errors) / len(errors)),
         points=len(usable),
@@ -124,7 +126,7 @@ def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
 def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
     usable = sorted((size, time) for size, time in points if size > 0 and time > 0)
-    curve = [(size, size * bus_factor / time / 1e3) for size, time in usable]  # busbw in GB/s
+    curve = [(size, bandwidth_gbps(size, time, bus_factor)) for size, time in usable]
     found = [*_find_falls(curve), *_find_steps(usable)]
     return tuple(sorted(found, key=lambda feature: feature.size_bytes))
 

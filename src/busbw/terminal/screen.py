@@ -122,7 +122,7 @@ def _correctness_line(table: Table) -> Text:
     measurements = [(row, placement, figure) for row in table.rows for placement, figure in row.figures.items()]
     wrong = [(row, placement, figure) for row, placement, figure in measurements if figure.wrong_elements]
     checked = sum(figure.check == "checked" for _, _, figure in measurements)
-    end = f"; {_early_end_text(table)}" if table.complete is False else ""
+    end = f"; {plain(table.early_end_text)}" if table.early_end_text else ""
     if not measurements:
         return Text(f"data: no row{end}", style="red")
     if wrong:
@@ -143,12 +143,6 @@ def _wrong_case_text(row: Row, placement: Placement, figure: Figure) -> str:
     first_wrong = figure.first_wrong[0] if figure.first_wrong else None
     location = f", first at rank {first_wrong.rank}, index {first_wrong.index}" if first_wrong else ""
     return f"{case} ({count_text(figure.wrong_elements or 0, 'element')}{location})"
-
-
-def _early_end_text(table: Table) -> str:
-    if table.end_reason and table.end_reason != "killed":
-        return f"the run ended early ({plain(table.end_reason)})"
-    return "the log has no end: the run was killed or is still running"
 
 
 def _heading(table: Table, prefix: str) -> list[Text]:

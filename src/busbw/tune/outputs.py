@@ -5,7 +5,7 @@ minimum and maximum bytes, algorithm, protocol, channels, nodes, ranks, pipeline
 first matching line counts. -1 matches everything, or leaves the choice of channels to NCCL. # begins a comment line.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -15,17 +15,9 @@ from busbw.units import size_text
 
 TUNER_FORMAT = "NCCL's example tuner plugin, 2.27 and later"
 TUNER_FIELDS = (
-    "collective_type",
-    "min_bytes",
-    "max_bytes",
-    "algorithm",
-    "protocol",
-    "channels",
-    "nNodes",
-    "nRanks",
-    "numPipeOps",
-    "regBuff",
-)
+    "collective_type", "min_bytes", "max_bytes", "algorithm", "protocol", "channels",
+    "nNodes", "nRanks", "numPipeOps", "regBuff",
+)  # fmt: skip
 _COLLECTIVES = {name: name.replace("_", "") for name, entry in collectives().items() if entry.runs_as_ring}
 _ALGORITHMS = {
     "ring": "ring",
@@ -78,19 +70,9 @@ def tuner_file(
             )
             continue
         min_bytes, max_bytes = _covered_range(winner.size_bytes, sorted(sizes_bytes))
-        fields: Mapping[str, object] = {
-            "collective_type": _COLLECTIVES[collective],
-            "min_bytes": min_bytes,
-            "max_bytes": max_bytes,
-            "algorithm": algorithm,
-            "protocol": protocol,
-            "channels": -1,
-            "nNodes": hosts,
-            "nRanks": ranks,
-            "numPipeOps": -1,
-            "regBuff": -1,
-        }
-        lines.append(",".join(str(fields[name]) for name in TUNER_FIELDS))
+        # The values of TUNER_FIELDS.
+        fields = (_COLLECTIVES[collective], min_bytes, max_bytes, algorithm, protocol, -1, hosts, ranks, -1, -1)
+        lines.append(",".join(map(str, fields)))
     return "\n".join(lines) + "\n", omitted
 
 

@@ -22,7 +22,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_seeds_in_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "--json", str(SEEDS)]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer) == {"sources", "tables", "rows", "candidate_rows", "refused", "warnings"}
+    assert set(answer) == {"schema_version", "sources", "tables", "rows", "candidate_rows", "refused", "warnings"}
     assert answer["rows"] == answer["candidate_rows"] == sum(NUMBERS.values())
     assert answer["refused"] == []
     read = dict.fromkeys(answer["sources"], 0)

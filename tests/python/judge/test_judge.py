@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.judge import EXIT_OF, ReferenceSelection, Verdict, judge, worst
+from busbw.judge.series import series_of
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
 from busbw.records import SampleClock, StatsRecord
 from busbw.reference import find as find_reference
@@ -249,6 +250,12 @@ def test_hypercube_counts_its_share_in_algbw() -> None:
     ]
     found = only(judge(log(rows, collective="hypercube")))
     assert not any("contradict" in reason for reason in found.reasons)
+
+
+def test_hypercube_without_time_has_the_time_of_its_share() -> None:
+    rows: list[tuple[int, dict[Placement, Figure]]] = [(1048576, {"out_of_place": Figure(algbw_gbps=19.40)})]
+    (series,) = series_of(log(rows, collective="hypercube"))
+    assert series.points[0].time_us == pytest.approx(40.54, rel=1e-3)
 
 
 def test_rows_without_a_size_or_time_are_unsure() -> None:

@@ -36,6 +36,14 @@ def test_records_of_any_length_are_read_in_chunks(tmp_path: Path) -> None:
     assert table.claimed_average_busbw_gbps is not None
 
 
+@pytest.mark.parametrize("kept_lines", [1, 3])
+def test_record_without_end_may_be_of_a_run_that_continues(tmp_path: Path, kept_lines: int) -> None:
+    path = tmp_path / "open.jsonl"
+    path.write_text("".join(GOLDEN_RECORD.read_text().splitlines(keepends=True)[:kept_lines]))
+    (table,) = read(path).tables
+    assert table.early_end_text == "the log has no end: the run was killed or is still running"
+
+
 def test_long_broken_records_are_refused_after_their_valid_chunks(tmp_path: Path) -> None:
     path = many_records(tmp_path / "long.jsonl", cycles=2500)
     path.write_text(path.read_text().replace('"cycle": 2400', '"circle": 2400'))

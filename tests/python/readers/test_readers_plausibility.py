@@ -38,6 +38,7 @@ IMPLAUSIBLE: dict[str, Change] = {
     "samples": lambda row: row["stats"].update(samples=1 << 63),
     "p99_us": lambda row: row["stats"].update(p99_us=-1),
     "median_ci95_low_us": lambda row: row["stats"].update(median_ci95_us=[-1, 5]),
+    "median_us": lambda row: row["stats"].update(max_us=0),
     "samples_us has": lambda row: row["samples_us"][1].pop(),
     "samples_us cannot": lambda row: row["samples_us"][1].append(row["samples_us"][0].append(1e308) or 1.0),
 }
@@ -83,3 +84,25 @@ def test_unlikely_figures_are_accepted(change: Change, tmp_path: Path) -> None:
     log = readers.read(changed(tmp_path, change))
     assert log.refused == ()
     assert len(log.rows) == len(readers.read(GOLDEN).rows)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_us": 0.0},
+        {"min_us": -1.0},
+        {"per_process_max_times_us": [[12.0, 16.0], [8.0]]},
+        {"per_process_max_times_us": [[-12.0], [-8.0]]},
+    ],
+)
+def test_implausible_statistics_of_a_document_are_left_out(
+    change: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = json.loads((GOLDEN.parent / "nccl_tests.json").read_text())
+    document["results"][0]["out_of_place_per_iter"] |= change
+    Path("log.json").write_text(json.dumps(document))
+    figures = readers.read(Path("log.json")).rows[0].figures
+    assert figures["out_of_place"].stats is None
+    assert figures["in_place"].stats is not None
+    assert main(["report", "log.json", "-o", "report.html"]) == 0

@@ -25,7 +25,7 @@ def test_two_libraries_of_a_published_table() -> None:
     assert counted == {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
     words = " ".join(made.sentences)
     assert "40 agree with its figures and 2 do not" in words
-    assert "1.8x" in words
+    assert "1.80x" in words
     marks = [
         one
         for picture in made.pictures
@@ -65,7 +65,9 @@ def test_wrong_data_differences_and_rows_of_one_side() -> None:
     assert made.wrong_data[0].startswith("B has wrong data")
     assert made.differences is not None
     assert ("library", "NCCL 2.28.9", "NCCL 2.30") in made.differences.rows
-    assert any(sentence.startswith("Only in A: ") and "32 B" in sentence for sentence in made.sentences)
+    assert any(
+        sentence.startswith("Only in A and not compared: ") and "32 B" in sentence for sentence in made.sentences
+    )
 
 
 def test_sizes_without_a_common_figure_have_no_ratio() -> None:

@@ -3,8 +3,9 @@
 import pytest
 from sample_logs import log, row, table
 
+from busbw.judge import Grade, judge
 from busbw.judge import Verdict as Judgement
-from busbw.judge import judge
+from busbw.judge.types import ReasonKind
 from busbw.report.verdicts import headline, summary_lines, verdict_view
 from busbw.system import find
 
@@ -49,17 +50,17 @@ def test_a_band_of_bandwidth_shows_bandwidth() -> None:
     assert high / low == pytest.approx(worst.range_us.high / worst.range_us.low, rel=2e-3)
 
 
-def verdict(grade: str, reason: str, title: str) -> Judgement:
-    return Judgement(grade=grade, title=title, yardstick="nothing", reasons=(reason,))  # type: ignore[arg-type]
+def verdict(grade: Grade, kind: ReasonKind, reason: str, title: str) -> Judgement:
+    return Judgement(grade=grade, reason_kind=kind, title=title, yardstick="nothing", reasons=(reason,))
 
 
-def test_lines_with_the_same_result_are_merged() -> None:
+def test_lines_with_the_same_kind_of_obstacle_are_merged() -> None:
     entries = [
-        ("#1", "a", verdict_view(verdict("UNSURE", "not known", "a"))),
-        ("#2", "b", verdict_view(verdict("UNSURE", "not known", "b"))),
-        ("#3", "c", verdict_view(verdict("UNSURE", "one rank", "c"))),
-        ("#4", "d", verdict_view(verdict("BROKEN", "wrong data", "d"))),
-        ("#5", "e", verdict_view(verdict("BROKEN", "wrong data", "e"))),
+        ("#1", "a", verdict_view(verdict("UNSURE", "contradiction", "the figures contradict each other: line 7", "a"))),
+        ("#2", "b", verdict_view(verdict("UNSURE", "contradiction", "the figures contradict each other: line 9", "b"))),
+        ("#3", "c", verdict_view(verdict("UNSURE", "one_rank", "one rank", "c"))),
+        ("#4", "d", verdict_view(verdict("BROKEN", "wrong_data", "wrong data", "d"))),
+        ("#5", "e", verdict_view(verdict("BROKEN", "wrong_data", "wrong data", "e"))),
     ]
     lines = summary_lines(entries)
     assert [(line.anchor, line.title, line.also) for line in lines] == [

@@ -89,6 +89,12 @@ class InvolvedObject(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
 
 
+class EventSeries(msgspec.Struct, rename="camel", frozen=True):
+    """Repetitions of an event of which only the first has an object."""
+
+    last_observed_time: str | None = None
+
+
 class Event(msgspec.Struct, rename="camel", frozen=True):
     """An event of a controller, the scheduler or a kubelet."""
 
@@ -98,10 +104,13 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
     involved_object: InvolvedObject = msgspec.field(default_factory=InvolvedObject)
     last_timestamp: str | None = None
     event_time: str | None = None
+    series: EventSeries | None = None
 
     def time(self) -> str:
-        """Time of the event in UTC, as a sort key that is exact to a second. Empty if unknown."""
-        return self.last_timestamp or self.event_time or ""
+        """Time of the last occurrence in UTC, as a sort key that is exact to a second. Empty if unknown."""
+        repeated = self.series.last_observed_time if self.series else None
+        # `eventTime` has microseconds and `lastTimestamp` has not: "41.5Z" would be before "41Z".
+        return (repeated or self.last_timestamp or self.event_time or "")[: len("2026-11-21T08:16:41")]
 
 
 class EventList(msgspec.Struct, rename="camel", frozen=True):

@@ -62,11 +62,11 @@ class TableAssembler:
         """True if an incomplete row waits for its rest."""
         return self._pending is not None
 
-    def add_fast_row(self, line: int, words: list[str]) -> bool:
+    def add_fast_row(self, line: int, text: str, words: list[str]) -> bool:
         """Adds a row of 13 words without parsing it. Returns false if the table does not accept such rows."""
         if not self._accepts_fast_rows:
             return False
-        self._entries.append(SplitLine(line, words))
+        self._entries.append(SplitLine(line, text, words))
         self._has_rows = True
         return True
 
@@ -88,7 +88,11 @@ class TableAssembler:
         yield from self._add_or_refuse(line, text, words)
         facts = self._facts
         self._accepts_fast_rows = (
-            self._pending is None and facts is not None and facts.columns.is_classic and not facts.group_ranks
+            self._has_rows
+            and self._pending is None
+            and facts is not None
+            and facts.columns.is_classic
+            and not facts.group_ranks
         )
         if self.is_full:
             yield from self._yield_chunk(is_last=False)

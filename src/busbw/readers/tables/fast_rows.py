@@ -1,8 +1,7 @@
 """Fast parser for the most frequent row: 13 words, both placements checked, bandwidths with two decimals.
 
-It accepts a row only if the figures agree within their rounding. It approximates the effect of the rounded time on the
-rate as linear. For times with two decimals this is stricter than arithmetic.py. The full parser (layouts.py) handles
-all other rows. A row that both accept gives equal results.
+It accepts a row only if the figures agree within their rounding, by bounds that are stricter than those of
+arithmetic.py. The full parser (layouts.py) handles all other rows. Both give equal results.
 """
 
 from msgspec import Struct
@@ -15,13 +14,14 @@ WORD_COUNT = 13
 _BANDWIDTH_HALF_STEP_GBPS = 0.005
 """Maximum rounding error in GB/s of a bandwidth with two decimals."""
 _MIN_TIME_US = 1.0
-"""Below this time, rounding is a large part of the value and the linear approximation is not valid."""
+"""Below this time, rounding is a large part of the value."""
 
 
 class SplitLine(Struct, frozen=True, gc=False):
     """A row that is split into words but not parsed."""
 
     line: int
+    text: str
     words: list[str]
 
 
@@ -52,6 +52,8 @@ def parse_placement(size: int, time: str, algbw: str, busbw: str, wrong: str, fa
     """
     if wrong != "0" or algbw[-3:-2] != "." or busbw[-3:-2] != ".":
         return None
+    if not f"{time}{algbw}{busbw}".replace(".", "").isdecimal():  # Python also parses "1_0.00" and "-0.00"
+        return None
     if time[-3:-2] == ".":
         time_half_step_us = 0.005
     elif time[-2:-1] == ".":
@@ -67,13 +69,13 @@ def parse_placement(size: int, time: str, algbw: str, busbw: str, wrong: str, fa
     if time_us < _MIN_TIME_US:
         return None
     rate_gbps = size / (time_us * 1e3)  # GB/s
-    slack_gbps = rate_gbps * time_half_step_us / time_us  # effect of the rounded time on the rate
-    if not -_BANDWIDTH_HALF_STEP_GBPS - slack_gbps <= algbw_gbps - rate_gbps <= _BANDWIDTH_HALF_STEP_GBPS + slack_gbps:
+    # Effect of the rounded time on the rate: the smaller of those upwards and downwards.
+    slack_gbps = rate_gbps * time_half_step_us / (time_us + time_half_step_us)
+    if abs(algbw_gbps - rate_gbps) > _BANDWIDTH_HALF_STEP_GBPS + slack_gbps:
         return None
-    if factor is not None and not (
-        -_BANDWIDTH_HALF_STEP_GBPS - factor * slack_gbps
-        <= busbw_gbps - factor * rate_gbps
-        <= _BANDWIDTH_HALF_STEP_GBPS + factor * slack_gbps
-    ):
-        return None
+    if factor is not None:
+        if abs(busbw_gbps - factor * rate_gbps) > _BANDWIDTH_HALF_STEP_GBPS + factor * slack_gbps:
+            return None
+        if abs(busbw_gbps - factor * algbw_gbps) > (1 + factor) * _BANDWIDTH_HALF_STEP_GBPS:
+            return None
     return Figure(time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0)

@@ -105,7 +105,7 @@ class TableInference:
             try:
                 raw = self._parse_entry(entry)
             except NotARowError as error:
-                refused.append(Refusal(line=entry.line, text=_entry_text(entry), reason=str(error)))
+                refused.append(Refusal(line=entry.line, text=entry.text, reason=str(error)))
                 continue
             placements = tuple(map(arithmetic.parse_numbers, raw.placement_texts))
             if reason := self._find_contradiction(raw, placements):
@@ -117,7 +117,7 @@ class TableInference:
     def _parse_entry(self, entry: Entry) -> RawRow:
         if isinstance(entry, RawRow):
             return entry
-        return parse_row(entry.line, " ".join(entry.words), entry.words, self.facts.columns, self.facts.group)
+        return parse_row(entry.line, entry.text, entry.words, self.facts.columns, self.facts.group)
 
     def _infer_facts(self, entries: Sequence[Entry]) -> RowBuilder:
         """Infers all facts of the table from these rows, and adds warnings."""
@@ -230,7 +230,3 @@ def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
 def _count_busbw_digits(entry: Entry) -> int:
     # Word 7 is the busbw out of place.
     return len(entry.words[7]) if isinstance(entry, fast_rows.SplitLine) else len(entry.placement_texts[0].busbw)
-
-
-def _entry_text(entry: Entry) -> str:
-    return " ".join(entry.words) if isinstance(entry, fast_rows.SplitLine) else entry.text

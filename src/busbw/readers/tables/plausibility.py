@@ -1,4 +1,4 @@
-"""Plausibility limits for figures of busbw's records. A placement with a figure outside them is refused as damaged.
+"""Plausibility limits for figures of documents. A placement with a figure outside them is refused as damaged.
 
 The schema checks the types of figures, and this module checks their values. Every accepted row can then be plotted,
 averaged and stored.
@@ -50,11 +50,11 @@ def _implausible_reasons(row: Row) -> dict[str, str]:
     for name, count in counts.items():
         if count is not None and not 0 <= count <= _MAX_COUNT:
             return {"": f"{name} cannot be {_invalid_count_text(count)}"}
-    reasons = {name: _implausible_figure_reason(figure) for name, figure in row.figures.items()}
+    reasons = {name: implausible_figure_reason(figure) for name, figure in row.figures.items()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _implausible_figure_reason(figure: Figure) -> str:
+def implausible_figure_reason(figure: Figure) -> str:
     """Returns the first implausible value as text; empty if all are plausible."""
     values = {name: getattr(figure, name) for name in ("time_us", "cpu_time_us", "algbw_gbps", "busbw_gbps")}
     if stats := figure.stats:
@@ -64,6 +64,8 @@ def _implausible_figure_reason(figure: Figure) -> str:
     for name, value in values.items():
         if value is not None and not _is_plausible(value):
             return f"{name} cannot be {value:.6g}"
+    if stats and not stats.min_us <= stats.median_us <= stats.max_us:
+        return f"median_us cannot be {stats.median_us:.6g} from {stats.min_us:.6g} to {stats.max_us:.6g}"
     counts = {"wrong_elements": figure.wrong_elements, "samples": stats.samples if stats else None}
     for name, count in counts.items():
         if count is not None and not 0 <= count <= _MAX_COUNT:

@@ -177,6 +177,17 @@ def test_a_resolved_event_is_no_problem() -> None:
     assert status.find_problem([pod()], 1, [mount, event("Pulling", "00:20", kind="Pod")]) is None
 
 
+@pytest.mark.parametrize(
+    "times",
+    [{"eventTime": "2026-11-21T17:00:20.500000Z"}, {"series": {"lastObservedTime": "2026-11-21T17:00:20.500000Z"}}],
+)
+def test_events_with_microseconds_are_ordered_by_second(times: dict[str, object]) -> None:
+    about = {"kind": "Job", "name": "job"}
+    failed = msgspec.convert({"reason": "FailedCreate", "involvedObject": about, **times}, objects.Event)
+    assert status.find_problem([], 1, [failed, event("SuccessfulCreate", "00:20")])  # nobody knows which came last
+    assert status.find_problem([], 1, [failed, event("SuccessfulCreate", "00:21")]) is None
+
+
 def test_a_stage_changes_with_progress() -> None:
     failed, again = event("FailedCreate", "00:10"), event("FailedCreate", "00:40", message="another name")
     before = status.find_problem([pod()], 3, [failed])

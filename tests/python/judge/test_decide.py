@@ -1,0 +1,43 @@
+"""The grade of a configuration, from all evidence at once."""
+
+import pytest
+
+from busbw.expect import ExpectedRange
+from busbw.judge.grade import Evidence, decide
+from busbw.judge.types import BandVerdict, Grade, JudgedFigure, Reason
+
+WRONG, OBSTACLE = Reason("wrong_data", "wrong"), Reason("one_rank", "one rank")
+DOUBT, REFUSED = Reason("ended_early", "early"), Reason("refused_rows", "refused")
+NICS = Reason("assumed_nics", "NICs")
+FIGURE = JudgedFigure(
+    size_bytes=8,
+    placement="unstated",
+    time_us=1.0,
+    busbw_gbps=None,
+    range_us=ExpectedRange(low=1, typical=1, high=1),
+    outcome="inside",
+)
+
+
+def bands(grade: Grade) -> tuple[BandVerdict, ...]:
+    return (BandVerdict(band="latency", grade=grade, reason="why", judged=(FIGURE,), worst=FIGURE),)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "grade", "kinds"),
+    [
+        (Evidence(wrong_data=(WRONG,), obstacles=(OBSTACLE,)), "BROKEN", ["wrong_data"]),
+        (Evidence(obstacles=(OBSTACLE,), bands=bands("SLOW")), "UNSURE", ["one_rank"]),
+        (Evidence(bands=bands("GOOD")), "GOOD", ["in_range"]),
+        (Evidence(bands=bands("GOOD"), refused_rows=REFUSED, assumed_nics=NICS), "UNSURE", ["refused_rows"]),
+        (Evidence(bands=bands("GOOD"), refused_rows=REFUSED, doubts=(DOUBT,)), "UNSURE", ["ended_early"]),
+        (Evidence(bands=bands("SLOW"), refused_rows=REFUSED, doubts=(DOUBT,)), "SLOW", ["band", "ended_early"]),
+        (Evidence(bands=bands("SLOW"), assumed_nics=NICS), "UNSURE", ["assumed_nics", "band"]),
+        (Evidence(bands=bands("UNSURE"), assumed_nics=NICS), "UNSURE", ["band"]),
+    ],
+)
+def test_grade_and_reasons(evidence: Evidence, grade: Grade, kinds: list[str]) -> None:
+    decision = decide(evidence)
+    assert decision.grade == grade
+    assert [reason.kind for reason in decision.reasons] == kinds
+    assert all(band.grade != "SLOW" for band in decision.bands) or grade == "SLOW"
