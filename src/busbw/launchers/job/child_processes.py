@@ -13,17 +13,17 @@ import signal
 import subprocess
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 from time import monotonic
 from types import FrameType
 from typing import IO
 
-from busbw import termination_signals
 from busbw.engine import WORLD_VARIABLES
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.job import Command, LaunchCallbacks
+from busbw.termination_signals import logged_signals
 
 _TICK_S = 1.0
 """Maximum wait for output or a signal before time limits are checked again."""
@@ -108,7 +108,6 @@ class ChildProcesses:
         self._callbacks = callbacks
         self._policy = policy
         self._children: list[ChildProcess] = []
-        self._received_signals: list[int] = []
         self._handled_count = 0
         """Number of received signals that were handled."""
         self._end_at_s = None if policy.limit_s is None else monotonic() + policy.limit_s
@@ -117,39 +116,26 @@ class ChildProcesses:
         self._is_paused = False
         """True while the first command's stdout is not read."""
         self._selector = selectors.DefaultSelector()
-        self._old_handlers: dict[int, signal._HANDLER] = {}
-        self._wake_read, self._wake_write = os.pipe()
-        self._old_wakeup_fd = -1
+        self._cleanup = ExitStack()
 
     def __enter__(self) -> "ChildProcesses":
-        for descriptor in (self._wake_read, self._wake_write):
-            os.set_blocking(descriptor, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
-        # Each signal also writes a byte to this pipe, so that it ends a `select` that has just begun.
-        self._old_wakeup_fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        self._old_handlers = {
-            number: signal.signal(number, self._queue_signal) for number in termination_signals.handled_signals()
-        }
-        self._old_handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop_all)
-        self._old_handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # wakes select
+        others = {signal.SIGTSTP: self._stop_all, signal.SIGCHLD: lambda _number, _frame: None}  # both wake `select`
+        self._received_signals = self._cleanup.enter_context(logged_signals(others))
+        self._selector.register(self._received_signals, selectors.EVENT_READ)
         return self
 
     def __exit__(self, *exception: object) -> None:
         has_failed = exception[0] is not None
         if has_failed:
             self._signal_groups(signal.SIGKILL)
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._old_wakeup_fd, warn_on_full_buffer=False)
+        self._selector.close()
+        self._cleanup.close()
         for child in self._children:
             for pipe in (child.process.stdin, child.process.stdout, child.process.stderr):
                 if pipe:
                     with suppress(OSError):
                         pipe.close()
             child.process.wait()
-        self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
         ended_by_signal = any(
             child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children
         )
@@ -251,9 +237,8 @@ class ChildProcesses:
     def _read(self, limit_s: float) -> None:
         """Waits for output or a signal, at most `limit_s`, and emits the output."""
         for key, _ in self._selector.select(limit_s):
-            if key.fd == self._wake_read:
-                with suppress(BlockingIOError):
-                    os.read(self._wake_read, 4096)
+            if key.fileobj is self._received_signals:
+                self._received_signals.clear_wake()
                 continue
             child: ChildProcess = key.data
             chunk = os.read(key.fd, 65536)
@@ -306,10 +291,6 @@ class ChildProcesses:
             if child.is_lost and self._callbacks and self._callbacks.on_error:
                 self._callbacks.on_error(overdue_message(self._policy.grace_s or 0.0), child.command.process)
             _send_interrupt(child, self._policy.first_end_signal())
-
-    def _queue_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler: queues the signal for `_forward_signals`."""
-        self._received_signals.append(number)
 
     def _forward_signals(self) -> None:
         """Sends the policy's signal, and handles the queued signals. `processes.run_all` describes repeated ones."""
