@@ -1,9 +1,18 @@
-"""Signals that end a command, and their temporary handling."""
+"""Handlers of the signals that end a command.
 
+No handler raises, because an exception at an arbitrary point leaves half-done work and tracebacks. Handlers log the
+signal, and the code reads the log at points of its choice. Only commands without child processes keep Python's handler
+of SIGINT: their computations have no such points, and `cli.entry_point` ends them without a traceback.
+"""
+
+import os
+import select
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object]
 
 
 def handled_signals() -> tuple[signal.Signals, ...]:
@@ -17,11 +26,59 @@ def handled_signals() -> tuple[signal.Signals, ...]:
 
 
 @contextmanager
-def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Installs the handler for all termination signals and restores the previous handlers at the end."""
-    previous_handlers = {number: signal.signal(number, handler) for number in handled_signals()}
+def handled_by(handler: Handler, others: Mapping[signal.Signals, Handler] | None = None) -> Iterator[None]:
+    """Installs the handler for all termination signals, and others, and restores the previous handlers at the end."""
+    handlers = {**dict.fromkeys(handled_signals(), handler), **(others or {})}
+    previous_handlers = {number: signal.signal(number, handlers[number]) for number in handlers}
     try:
         yield
     finally:
         for number, previous_handler in previous_handlers.items():
             signal.signal(number, previous_handler)
+
+
+class SignalLog(list[int]):
+    """Received signals in order. `select` on the log ends when a signal arrives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._read_end, self.write_end = os.pipe()
+        for end in (self._read_end, self.write_end):
+            os.set_blocking(end, False)
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable after a signal, until `clear_wake`."""
+        return self._read_end
+
+    def clear_wake(self) -> None:
+        """Makes the next `select` wait for the next signal."""
+        with suppress(BlockingIOError):
+            os.read(self._read_end, 4096)
+
+    def wait(self, limit_s: float) -> None:
+        """Waits for a signal, at most `limit_s` seconds."""
+        select.select([self], [], [], limit_s)
+        self.clear_wake()
+
+    def close(self) -> None:
+        """Closes the pipe."""
+        os.close(self._read_end)
+        os.close(self.write_end)
+
+
+@contextmanager
+def logged_signals(others: Mapping[signal.Signals, Handler] | None = None) -> Iterator[SignalLog]:
+    """Yields a log of the termination signals that arrive meanwhile. They have no other effect.
+
+    Args:
+        others: Handlers of further signals. These signals end a `select` on the log too.
+    """
+    received = SignalLog()
+    # The interpreter writes a byte for each signal, also for one that arrives just before `select` begins to wait.
+    previous_descriptor = signal.set_wakeup_fd(received.write_end, warn_on_full_buffer=False)
+    try:
+        with handled_by(lambda number, _frame: received.append(number), others):
+            yield received
+    finally:
+        signal.set_wakeup_fd(previous_descriptor, warn_on_full_buffer=False)
+        received.close()

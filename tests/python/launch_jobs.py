@@ -2,8 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
-from busbw.launchers import Job
+from busbw.launchers import Job, kubernetes, mpirun, ssh
+from busbw.launchers.job.hosts import HostSlots
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "launch"
 TOKEN = "feedc0de" * 8
@@ -17,6 +19,24 @@ JOB = Job(
     environment=(("NCCL_DEBUG", "INFO"), ("NOTE", "it's $HOME")),
     token=TOKEN,
 )
+
+HOSTS = (HostSlots("node1", 1), HostSlots("node2", 2))
+
+TARGETS: dict[str, tuple[Any, ...]] = {
+    "kubernetes": (kubernetes.KubernetesTarget(image="busbw:test"),),
+    "mpirun": (mpirun.MpirunTarget(family="openmpi", hosts=HOSTS, store="tcp://node1:20001"),),
+    "ssh": (ssh.SshTarget(hosts=HOSTS, root_address="node1", port=20001),),
+}
+"""Targets of the launchers that require one."""
+
+DRY_RUNS = {
+    "local": ["--processes", "2"],
+    "ssh": ["--hosts", "node1,node2:2", "--ssh", "/nowhere/ssh"],
+    "mpirun": ["--hosts", "node1,node2:2", "--mpirun", "/nowhere/mpirun"],
+    "slurm": ["--nodes", "2"],
+    "kubernetes": ["--nodes", "2", "--image", "registry/busbw:1"],
+}
+"""Options of a dry run of every launcher."""
 
 
 def expect_golden(name: str, text: str) -> None:

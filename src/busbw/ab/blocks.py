@@ -4,7 +4,8 @@ import math
 import os
 import shutil
 import signal
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -58,6 +59,8 @@ class Measurement:
     """Engine flags of both sides, before those of each side."""
     folder: Path
     """Folder for the blocks' records."""
+    check_interrupt: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    """Called before and after each block. Raises KeyboardInterrupt to end the measurement."""
 
     def block(self, side: SideSpec, name: str, *extra_flags: str) -> Block:
         """Runs a block and returns its figures, also with wrong data. The record stays in the folder as NAME.jsonl.
@@ -66,9 +69,11 @@ class Measurement:
             BlockEndedError: The block ended early. The error has the engine's exit code.
         """
         record_path = self.record(name)
+        self.check_interrupt()
         code = local.submit(
             local.render(self._job(side, record_path, extra_flags)), LaunchCallbacks(lambda _line: None, lambda: None)
         )
+        self.check_interrupt()
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",

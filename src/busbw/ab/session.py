@@ -91,15 +91,13 @@ class Session:
         rules: SessionRules,
         *,
         on_progress: Callable[[SessionState], None] = lambda _state: None,
-        on_end: Callable[[], None] = lambda: None,
         seed: int | None = None,
     ) -> None:
-        """Calls `on_progress` before each quadruple, and `on_end` after an early end. A seed fixes the order."""
+        """Calls `on_progress` before each quadruple. A seed fixes the order."""
         self._measurement = measurement
         self._sides = {"A": sides[0], "B": sides[1]}
         self._rules = rules
         self._on_progress = on_progress
-        self._on_end = on_end
         # The permutation test is exact only if the order is random, independently of the state of the machine.
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
@@ -119,10 +117,8 @@ class Session:
             self._measure_noise()
             self._measure_difference()
         except BlockEndedError as error:
-            self._on_end()
             self.state.ended_by = error
         except KeyboardInterrupt as interrupt:
-            self._on_end()
             self.state.interrupted_by = interrupt
         return self._comparison()
 

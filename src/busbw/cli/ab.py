@@ -9,7 +9,7 @@ from busbw import engine
 from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec, parse_side
 from busbw.ab.plan import FIRST_LOOK
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
-from busbw.cli.interrupts import InterruptGuard, termination_as_interrupt
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.json_output import json_object
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
@@ -70,10 +70,11 @@ def ab(
         checks_every_block="-c" in flag_names,
     )
     program = engine.program(f"{collective}_perf")
-    with termination_as_interrupt() as guard:
+    with checked_interrupts() as check_interrupt:
         with new_folder(folder, f"{collective}-ab") as records_folder:
-            measurement = Measurement(program, (*default_flags(flag_names), *flags), records_folder)
-            comparison, state = run_session(measurement, sides, rules, guard)
+            all_flags = (*default_flags(flag_names), *flags)
+            measurement = Measurement(program, all_flags, records_folder, check_interrupt=check_interrupt)
+            comparison, state = run_session(measurement, sides, rules)
         (records_folder / "comparison.json").write_bytes(msgspec.json.format(json_object(comparison)) + b"\n")
         if as_json:
             click.echo(json_object(comparison))
@@ -84,7 +85,7 @@ def ab(
 
 
 def run_session(
-    measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: SessionRules, guard: InterruptGuard
+    measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: SessionRules
 ) -> tuple[Comparison, SessionState]:
     """Runs an A/B session, with its progress on stderr, and returns its comparison and final state."""
     with live_line() as draw:
@@ -93,7 +94,6 @@ def run_session(
             sides,
             rules,
             on_progress=lambda state: draw(_progress_text(state, session)),
-            on_end=guard.ignore_repeats,
         )
         return session.run(), session.state
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 _INTERRUPTED = 130
 """Same as `busbw.errors.ExitCode.INTERRUPTED`. Importing it here would take too long."""
@@ -14,6 +15,7 @@ def main() -> int:
     if handles_interrupts:
         # Nothing needs cleanup yet.
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(_INTERRUPTED))
+        sys.unraisablehook = _on_unraisable
     from busbw.cli.main import main as run_command_line
 
     try:
@@ -26,3 +28,10 @@ def main() -> int:
         # The interrupt came before the command started or after it ended.
         os._exit(_INTERRUPTED)
     return code
+
+
+def _on_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ends the command if an interrupt came within a `__del__`. Python would print a traceback and go on."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        os._exit(_INTERRUPTED)
+    sys.__unraisablehook__(unraisable)

@@ -1,46 +1,50 @@
-"""Interrupts of commands that keep a partial result (`ab`, `fastpath tune`): SIGTERM and SIGHUP act like Ctrl-C."""
+"""Interrupts of commands that start programs one after the other, and keep a partial result."""
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
 from busbw import termination_signals
-from busbw.errors import TerminatedError
+from busbw.errors import TerminatedError, interrupt_exit_code
 
 _REPEAT_S = 2.0
 """Signals within this time count as one: schedulers signal the group twice, and users press Ctrl-C twice."""
 
 
-class InterruptGuard:
-    """Signal handler that ignores repeated signals, so that they do not cut off the partial result."""
+class _InterruptCheck:
+    """Raises an interrupt when it is called, not when the signal arrives."""
 
     def __init__(self) -> None:
-        self._quiet_until_s = 0.0
+        self._interrupt: KeyboardInterrupt | None = None
+        self._first_s = 0.0
 
-    def ignore_repeats(self) -> None:
-        """Ignores signals for 2 s. Called after a signal to this process or to a program that it started."""
-        self._quiet_until_s = monotonic() + _REPEAT_S
+    def __call__(self) -> None:
+        if self._interrupt:
+            raise self._interrupt
 
-    def handle_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Handles a signal: raises KeyboardInterrupt for SIGINT, else TerminatedError."""
-        if monotonic() < self._quiet_until_s:
-            return
-        self.ignore_repeats()
-        raise KeyboardInterrupt if number == signal.SIGINT else TerminatedError
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Signal handler: notes the first signal. A late second one ends this process, which may be stuck."""
+        if self._interrupt is None:
+            self._interrupt = KeyboardInterrupt() if number == signal.SIGINT else TerminatedError()
+            self._first_s = monotonic()
+        elif monotonic() > self._first_s + _REPEAT_S:
+            os._exit(interrupt_exit_code(self._interrupt))
 
 
 @contextmanager
-def termination_as_interrupt() -> Iterator[InterruptGuard]:
-    """Raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM and for SIGHUP unless it is ignored.
+def checked_interrupts() -> Iterator[Callable[[], None]]:
+    """Yields a function that raises an interrupt if a signal has arrived.
 
-    Python runs signal handlers only in the main thread; in other threads this does nothing.
+    It raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM, and for SIGHUP unless it is ignored. Python
+    runs signal handlers only in the main thread; in other threads this does nothing.
     """
-    guard = InterruptGuard()
+    check = _InterruptCheck()
     if threading.current_thread() is not threading.main_thread():
-        yield guard
+        yield check
         return
-    with termination_signals.handled_by(guard.handle_signal):
-        yield guard
+    with termination_signals.handled_by(check.on_signal):
+        yield check

@@ -65,8 +65,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code. An error is one sentence on stderr, without a traceback."""
-    # Python sets a closed standard stream to None.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    # Python sets a closed standard stream to None. A write to the one that replaces stdout fails.
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -29,10 +29,10 @@ def _print_list(all_references: dict[str, Reference]) -> None:
     for column in ("ranks", "nodes"):
         table.add_column(column, justify="right", no_wrap=True)
     is_wide = console.width >= _WIDE
-    table.add_column("best busbw", no_wrap=is_wide)
+    table.add_column("best busbw", overflow="fold")
     if is_wide:
-        table.add_column("library", no_wrap=True)
-        table.add_column("date", no_wrap=True)
+        table.add_column("library", overflow="fold")
+        table.add_column("date", overflow="fold")
     for key, reference in all_references.items():
         cells = [key, str(reference.ranks), str(reference.nodes), _best_busbw_text(reference)]
         if is_wide:

@@ -13,6 +13,7 @@ from busbw import engine, records
 from busbw.ab import Measurement, SessionRules, parse_side
 from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
@@ -81,8 +82,13 @@ def tune(
         raise UsageError("tune takes a list of sizes, not a sweep", remedy="set --sizes 8K,1M,64M")
     sizes_flag = () if "--sizes" in flag_names else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
-    with new_folder(folder, f"{collective}-tune") as records_folder, live_line() as show_progress:
-        measurement = Measurement(program, (*rank_flags(flag_names), *sizes_flag, *flags), records_folder)
+    with (
+        checked_interrupts() as check_interrupt,
+        new_folder(folder, f"{collective}-tune") as records_folder,
+        live_line() as show_progress,
+    ):
+        all_flags = (*rank_flags(flag_names), *sizes_flag, *flags)
+        measurement = Measurement(program, all_flags, records_folder, check_interrupt=check_interrupt)
         show_progress("checking the current settings")
         current_block = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
         if any(figure.wrong_elements for figure in current_block.values()):

@@ -78,6 +78,7 @@ class TableTuner:
     target: TuningTarget
     folder: Path
     on_progress: Callable[[str], None] = lambda _text: None
+    check_interrupt: Callable[[], None] = lambda: None
     reused_blocks: int = 0
     """Number of blocks with a record of an earlier start."""
     skipped: list[str] = field(default_factory=list)
@@ -289,4 +290,6 @@ class TableTuner:
         windows = WINDOW_FLAGS if self.target.in_windows else ()
         graphs = () if launched else GRAPH_FLAGS
         flags = ("-t", str(self.target.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
-        return Measurement(engine.program(f"{collective}_perf"), flags, self.folder)
+        return Measurement(
+            engine.program(f"{collective}_perf"), flags, self.folder, check_interrupt=self.check_interrupt
+        )

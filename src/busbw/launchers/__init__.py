@@ -5,14 +5,17 @@ A launcher is one module, or a package with private helper files. It has two fun
   `LaunchPlan` of commands and files. Tests compare the plan with golden files, and a dry run prints it.
 - `submit` executes the plan, usually with `job/processes.py`. It forwards the output of process 0 and returns the exit
   code of the job.
-
-The command line of each launcher is `busbw.cli.launch.<name>`.
 """
 
-from busbw.launchers import kubernetes, local, mpirun, slurm, ssh
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile
 
-LAUNCHERS = {"local": local, "ssh": ssh, "mpirun": mpirun, "slurm": slurm, "kubernetes": kubernetes}
-"""All launchers by name; tests loop over them."""
+LAUNCHERS = {
+    "local": "Several processes on this machine.",
+    "ssh": "Processes on hosts reached by ssh.",
+    "mpirun": "Processes started by Open MPI, MPICH or Intel MPI.",
+    "slurm": "A Slurm batch job, or srun; needs no MPI.",
+    "kubernetes": "A pod on each node of a Kubernetes cluster, through kubectl.",
+}
+"""Every launcher and its line in the help: the module `<name>` here, with its options in `busbw.cli.launch.<name>`."""
 
 __all__ = ["LAUNCHERS", "Command", "Job", "LaunchCallbacks", "LaunchPlan", "PrivateFile"]

@@ -14,7 +14,7 @@ from typing import Literal
 
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job import processes, shell
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.child_processes import ExitStatus, overdue_message
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan
 
@@ -160,7 +160,9 @@ class MpirunOutput:
         self._now_s = now_s
         self._process_codes: dict[int, int] = {}
         self._stderr_lines: deque[str] = deque(maxlen=40)
-        self._first_failure_s: float | None = None
+        self._grace_end_s: float | None = None
+        """End of the grace period, which begins when a process ends, and again at the first failure."""
+        self._has_lost_process = False
         self._has_output = False
 
     def forward_line(self, line: bytes) -> None:
@@ -171,9 +173,9 @@ class MpirunOutput:
     def forward_error_line(self, line: bytes, source: int | str | None) -> None:
         """Forwards a line of stderr without the exit codes in it."""
         for process, code in _PROCESS_ENDED.findall(line):
+            if not self._process_codes or (int(code) and not any(self._process_codes.values())):
+                self._grace_end_s = self._now_s() + processes.GRACE_S
             self._process_codes[int(process)] = int(code)
-            if int(code) and self._first_failure_s is None:
-                self._first_failure_s = self._now_s()
         remaining = _PROCESS_ENDED.sub(b"", line)
         if remaining.strip() or not line.strip():
             self._stderr_lines.append(remaining.decode(errors="replace"))
@@ -181,8 +183,16 @@ class MpirunOutput:
                 self._callbacks.on_error(remaining, source)
 
     def should_end(self) -> bool:
-        """True if a process failed and the grace period of the others has passed."""
-        return self._first_failure_s is not None and self._now_s() - self._first_failure_s > processes.GRACE_S
+        """True if a process has ended and the grace period of the others has passed."""
+        has_failed = any(self._process_codes.values())
+        if self._grace_end_s is not None and not has_failed and self._callbacks.is_backlogged():
+            self._grace_end_s = self._now_s() + processes.GRACE_S
+        is_overdue = self._grace_end_s is not None and self._now_s() > self._grace_end_s
+        if is_overdue and not has_failed:
+            self._has_lost_process = True
+            if self._callbacks.on_error:
+                self._callbacks.on_error(overdue_message(processes.GRACE_S), None)
+        return is_overdue
 
     def exit_code(self, mpirun_code: int) -> int:
         """Returns the exit code of the job: from the codes of process 0 or of failed processes, else from mpirun's.
@@ -190,6 +200,8 @@ class MpirunOutput:
         Raises:
             BusbwError: No process has started.
         """
+        if self._has_lost_process:
+            return ExitCode.RANK_LOST
         has_first_code = 0 in self._process_codes
         if has_first_code or any(self._process_codes.values()):
             # If process 0 reported no code, `was_terminated` makes another process decide.

@@ -6,7 +6,7 @@ The base is the side with the user's settings. Each candidate is the base with o
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import expm1, isfinite, log
 
 from busbw.ab.blocks import PREFLIGHT_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement, median_us
@@ -43,7 +43,8 @@ def with_settings(base: SideSpec, *settings: Setting) -> SideSpec:
     for setting in settings:
         environment |= dict(setting)
     assignments = " ".join(f"{name}={value}" for setting in settings for name, value in setting)
-    return SideSpec(" ".join(filter(None, [base.text, assignments])), tuple(environment.items()), base.flags)
+    text = " ".join(filter(None, [base.text, assignments]))
+    return replace(base, text=text, environment=tuple(environment.items()))
 
 
 def screen(

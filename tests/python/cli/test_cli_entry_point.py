@@ -70,6 +70,17 @@ def interrupted(number, handler):
     return former
 signal.signal = interrupted
 """
+IN_A_DESTRUCTOR = """
+import os, signal, sys
+class Interrupted:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "busbw.cli.refs":
+            Interrupted()
+sys.meta_path.insert(0, Finder())
+"""
 AT_THE_END = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
 INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
 IS_OURS = f"if handler is signal.default_int_handler: {INTERRUPT}"
@@ -83,9 +94,10 @@ IS_OVER = f"if handler is signal.SIG_IGN: {INTERRUPT}"
         (AT_A_HANDLER.format(before="", after=IS_OURS), 130),
         (AT_AN_IMPORT.format(module="busbw.cli.refs"), 130),
         (AT_A_HANDLER.format(before=IS_OVER, after=""), 130),
+        (IN_A_DESTRUCTOR, 130),
         (AT_THE_END, 0),
     ],
-    ids=["imports", "before-the-command-line", "command-line", "after-the-command-line", "end"],
+    ids=["imports", "before-the-command-line", "command-line", "after-the-command-line", "destructor", "end"],
 )
 def test_an_interrupt_at_any_time_prints_no_traceback(moment: str, code: int) -> None:
     words = [sys.executable, "-c", moment + START, "refs", "--help"]

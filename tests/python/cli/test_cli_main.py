@@ -40,6 +40,14 @@ def test_a_closed_stdout_is_not_wrong_data(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.parametrize("words", [["show", SEED], ["check", SEED, "--json"]])
+def test_output_to_a_missing_stdout_is_an_error(words: list[str]) -> None:
+    shell = ["/bin/sh", "-c", 'exec "$@" >&-', "sh"]
+    done = subprocess.run([*shell, *BUSBW, *words], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert one_sentence(done.stderr).startswith("busbw: cannot continue: Bad file descriptor")
+
+
 @pytest.mark.usefixtures("fake_engine")
 def test_a_closed_stderr_is_not_wrong_data(here: Path) -> None:
     """As under `2>&1 | head`: what is said behind the table finds nobody."""

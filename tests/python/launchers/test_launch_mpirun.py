@@ -106,6 +106,29 @@ def test_after_a_failure_the_others_have_a_grace_period() -> None:
     assert not listener.should_end()
     clock[0] = processes.GRACE_S + 0.1
     assert listener.should_end()
+    assert listener.exit_code(143) == 3
+
+
+def test_a_process_that_hangs_after_the_others_is_lost() -> None:
+    errors: list[bytes] = []
+    backlog = [True]
+    callbacks = LaunchCallbacks(
+        lambda _line: None,
+        lambda: None,
+        on_error=lambda line, _source: errors.append(line),
+        is_backlogged=lambda: backlog[0],
+    )
+    listener = mpirun.MpirunOutput(callbacks, now_s=lambda: clock[0])
+    clock = [0.0]
+    listener.forward_error_line(ended(0, 0), None)
+    clock[0] = processes.GRACE_S + 0.1
+    assert not listener.should_end()  # process 1 may wait for the reader of the output
+    backlog[0] = False
+    clock[0] += processes.GRACE_S + 0.1
+    assert listener.should_end()
+    assert errors == [b"busbw: still running 15 s after another process ended, and terminated as lost\n"]
+    listener.forward_error_line(ended(1, 143), None)
+    assert listener.exit_code(143) == 4
 
 
 # ---- the shell around each program ----------------------------------------------------------------------------------

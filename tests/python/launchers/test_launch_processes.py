@@ -83,8 +83,8 @@ def test_an_interrupt_that_raises_starts_no_more_commands(tmp_path: Path) -> Non
 
 
 def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path) -> None:
-    kill = f"kill -INT {os.getpid()}; sleep 60"
-    commands = [shell(kill), *(shell("sleep 60") for _ in range(3))]
+    kill = f"kill -INT {os.getpid()}; exec sleep 60"
+    commands = [shell(kill), *(shell("exec sleep 60") for _ in range(3))]
     assert [each.code for each in run_all(commands, RecordedOutput().callbacks, max_connecting=1)] == [130] * 4
 
 
@@ -205,9 +205,33 @@ def test_a_failure_gives_the_others_a_grace_period() -> None:
     assert ended == [ExitStatus(4), ExitStatus(3), ExitStatus(143, was_terminated=True)]
 
 
-def test_without_a_failure_no_command_is_ended() -> None:
-    ended = run_all([shell("sleep 0.5"), shell("exit 0")], RecordedOutput().callbacks, TerminationPolicy(grace_s=0.0))
+@pytest.mark.parametrize("hung", [0, 1])
+def test_a_command_that_hangs_after_another_ended_is_lost(hung: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_processes, "_KILL_S", 0.5)
+    output = RecordedOutput()
+    commands = [shell("exit 0", process=0), shell("exit 0", process=1)]
+    commands[hung] = shell("trap '' TERM; sleep 600", process=hung)
+    ended = run_all(commands, output.callbacks, TerminationPolicy(grace_s=0.5))
+    assert [status.code for status in ended] == [4 if process == hung else 0 for process in range(2)]
+    assert job_exit_code(ended) == 4
+    message = b"busbw: still running 0.5 s after another process ended, and terminated as lost\n"
+    assert output.errors == [(message, hung)]
+
+
+def test_the_grace_period_waits_for_the_reader_of_the_output() -> None:
+    lines: list[bytes] = []
+    paused_until_s = time.monotonic() + 1.5
+    callbacks = LaunchCallbacks(
+        lines.append, lambda: None, is_backlogged=lambda: bool(lines) and time.monotonic() < paused_until_s
+    )
+    # The table exceeds a pipe, so the first command ends only after the reader has continued.
+    ended = run_all([shell("seq 100000"), shell("exit 0")], callbacks, TerminationPolicy(grace_s=0.5))
     assert ended == [ExitStatus(0), ExitStatus(0)]
+    assert len(lines) == 100_000
+
+
+def test_without_a_grace_period_no_command_is_ended() -> None:
+    assert run_all([shell("sleep 0.5"), shell("exit 0")], RecordedOutput().callbacks) == [ExitStatus(0), ExitStatus(0)]
 
 
 def test_a_limit_and_a_reason_end_all() -> None:

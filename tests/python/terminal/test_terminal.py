@@ -114,6 +114,18 @@ def test_heavier_columns_stay_longer() -> None:
     ]
 
 
+def test_a_long_text_is_wrapped_and_not_cut() -> None:
+    words = "a reason of many words that exceeds the width"
+    columns = [
+        Column("size", [Cell("8 B"), Cell("1 KiB")]),
+        Column("because", [Cell(words), Cell("x" * 30)], right=False),
+    ]
+    lines = [line.plain for line in table_lines(columns, 30)]
+    assert max(map(len, lines)) <= 30
+    assert " ".join(line[7:].strip() for line in lines[1:-2]) == words
+    assert lines[-2:] == [f"1 KiB  {'x' * 23}", " " * 7 + "x" * 7]
+
+
 def test_an_empty_column_is_omitted() -> None:
     columns = [Column("a", [Cell("1")]), Column("b", [Cell("")])]
     assert table_lines(columns, 80)[0].plain.split() == ["a"]

@@ -255,9 +255,9 @@ def test_candidates_without_gain_are_not_confirmed(tmp_path: Path) -> None:
 
 
 def test_settings_come_on_top_of_what_all_runs_have() -> None:
-    made = with_settings(SideSpec("A=1", (("A", "1"), ("B", "2")), ("-z", "1")), (("A", "3"),))
+    made = with_settings(SideSpec("A=1", (("A", "1"), ("B", "2")), ("-z", "1"), "busbw:1"), (("A", "3"),))
     assert dict(made.environment) == {"A": "3", "B": "2"}
-    assert made.flags == ("-z", "1")
+    assert (made.flags, made.image) == (("-z", "1"), "busbw:1")
 
 
 # The command

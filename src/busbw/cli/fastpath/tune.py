@@ -17,7 +17,7 @@ import click
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
 from busbw.cli.fastpath.path import installed_library
-from busbw.cli.interrupts import termination_as_interrupt
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
@@ -121,11 +121,11 @@ def tune(
         )
     require_writable(output)
     run_folder, is_resumed = open_folder(folder, settings_bytes(targets, names))
-    with locked_folder(run_folder), _show_progress() as print_progress, termination_as_interrupt():
+    with locked_folder(run_folder), _show_progress() as print_progress, checked_interrupts() as check:
         if is_resumed:
             click.echo(f"Resuming the tuning in {run_folder}", err=True)
         try:
-            results = _tune_parts(names, targets, run_folder, print_progress)
+            results = _tune_parts(names, targets, run_folder, print_progress, check)
         except (BlockEndedError, KeyboardInterrupt) as error:
             if isinstance(error, BlockEndedError) and not error.was_interrupted:
                 raise
@@ -162,7 +162,11 @@ class _TuningResults:
 
 
 def _tune_parts(
-    names: Sequence[str], targets: Sequence[TuningTarget], run_folder: Path, on_progress: Callable[[str], None]
+    names: Sequence[str],
+    targets: Sequence[TuningTarget],
+    run_folder: Path,
+    on_progress: Callable[[str], None],
+    check_interrupt: Callable[[], None],
 ) -> _TuningResults:
     results = _TuningResults()
     targets_without_windows: list[TuningTarget] = []
@@ -170,7 +174,7 @@ def _tune_parts(
         if target in targets_without_windows:
             continue
         target_folder = make_folder(run_folder / target.folder_name)
-        tuner = TableTuner(target, target_folder, on_progress, skipped=results.skipped)
+        tuner = TableTuner(target, target_folder, on_progress, check_interrupt, skipped=results.skipped)
         try:
             decisions = tuner.tune_collective(name)
         except NoWindowsError as error:

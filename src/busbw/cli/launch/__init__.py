@@ -7,15 +7,7 @@ it to `execute.execute_plan`, which prints or submits it and handles output, rec
 import click
 
 from busbw.cli.lazy import LazyGroup
-
-LAUNCHER_COMMANDS = {
-    "local": "Several processes on this machine.",
-    "ssh": "Processes on hosts reached by ssh.",
-    "mpirun": "Processes started by Open MPI, MPICH or Intel MPI.",
-    "slurm": "A Slurm batch job, or srun; needs no MPI.",
-    "kubernetes": "A pod on each node of a Kubernetes cluster, through kubectl.",
-}
-"""Every launcher and its line in the help; `busbw.cli.launch.<name>` implements it."""
+from busbw.launchers import LAUNCHERS
 
 OTHER_COMMANDS = {
     "attach": "Follows a submitted Slurm batch job again.",
@@ -27,7 +19,7 @@ OTHER_COMMANDS = {
 @click.group(
     cls=LazyGroup,
     package=__name__,
-    sections={"Launchers": LAUNCHER_COMMANDS, "Other commands": OTHER_COMMANDS},
+    sections={"Launchers": LAUNCHERS, "Other commands": OTHER_COMMANDS},
     renamed={"systems": "machine-types"},
     subcommand_metavar="LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
     epilog="busbw launch LAUNCHER --help lists the options of a launcher.",

@@ -67,7 +67,7 @@ def _print_list(types: list[MachineType]) -> None:
     table.add_column("expectation", no_wrap=True)
     has_descriptions = out.width >= _MIN_DESCRIPTION_WIDTH
     if has_descriptions:
-        table.add_column("description", no_wrap=True)
+        table.add_column("description", overflow="fold")
     for machine_type in types:
         gpus = str(machine_type.gpus_per_node.value) if machine_type.gpus_per_node else "-"
         description = (machine_type.title,) if has_descriptions else ()

@@ -1,13 +1,11 @@
 """Child processes of a launcher: starts them, reads their pipes, forwards signals and collects exit codes.
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
-the program itself. If a rank is lost, its command fails, and the others get the grace period of the policy to end by
-themselves (`_end_overdue`). Then they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` decides the
-job's exit code.
+the program itself. Once a command has ended, the others get the grace period of the policy to end by themselves
+(`_end_overdue`). Then they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` decides the job's exit code.
 """
 
 import ctypes
-import math
 import os
 import resource
 import selectors
@@ -15,17 +13,17 @@ import signal
 import subprocess
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 from time import monotonic
 from types import FrameType
 from typing import IO
 
-from busbw import termination_signals
 from busbw.engine import WORLD_VARIABLES
-from busbw.errors import SIGNALLED, BusbwError
+from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.job import Command, LaunchCallbacks
+from busbw.termination_signals import logged_signals
 
 _TICK_S = 1.0
 """Maximum wait for output or a signal before time limits are checked again."""
@@ -62,7 +60,8 @@ class TerminationPolicy:
     end_signal: int = signal.SIGKILL
     """Signal for an immediate end: on the second interrupt, or if this process dies."""
     grace_s: float | None = None
-    """After a command fails, the others get this time to end by themselves. None: they are not ended."""
+    """After a command ends, the others get this time to end by themselves, and again after the first failure. While the
+    reader of the output has paused, it does not begin without a failure. None: the others are not ended."""
     limit_s: float | None = None
     """All commands are ended after this time. None: no limit."""
     should_end: Callable[[], bool] | None = None
@@ -92,6 +91,8 @@ class ChildProcess:
     incomplete_lines: dict[int, bytes] = field(default_factory=dict)
     """Output after the last newline, by descriptor of the pipe."""
     was_terminated: bool = False
+    is_lost: bool = False
+    """True if we ended the command because it still ran long after another one, and none had failed."""
     has_output: bool = False
     started_s: float = field(default_factory=monotonic)
 
@@ -107,7 +108,6 @@ class ChildProcesses:
         self._callbacks = callbacks
         self._policy = policy
         self._children: list[ChildProcess] = []
-        self._received_signals: list[int] = []
         self._handled_count = 0
         """Number of received signals that were handled."""
         self._end_at_s = None if policy.limit_s is None else monotonic() + policy.limit_s
@@ -116,39 +116,26 @@ class ChildProcesses:
         self._is_paused = False
         """True while the first command's stdout is not read."""
         self._selector = selectors.DefaultSelector()
-        self._old_handlers: dict[int, signal._HANDLER] = {}
-        self._wake_read, self._wake_write = os.pipe()
-        self._old_wakeup_fd = -1
+        self._cleanup = ExitStack()
 
     def __enter__(self) -> "ChildProcesses":
-        for descriptor in (self._wake_read, self._wake_write):
-            os.set_blocking(descriptor, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
-        # Each signal also writes a byte to this pipe, so that it ends a `select` that has just begun.
-        self._old_wakeup_fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        self._old_handlers = {
-            number: signal.signal(number, self._queue_signal) for number in termination_signals.handled_signals()
-        }
-        self._old_handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop_all)
-        self._old_handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # wakes select
+        others = {signal.SIGTSTP: self._stop_all, signal.SIGCHLD: lambda _number, _frame: None}  # both wake `select`
+        self._received_signals = self._cleanup.enter_context(logged_signals(others))
+        self._selector.register(self._received_signals, selectors.EVENT_READ)
         return self
 
     def __exit__(self, *exception: object) -> None:
         has_failed = exception[0] is not None
         if has_failed:
             self._signal_groups(signal.SIGKILL)
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._old_wakeup_fd, warn_on_full_buffer=False)
+        self._selector.close()
+        self._cleanup.close()
         for child in self._children:
             for pipe in (child.process.stdin, child.process.stdout, child.process.stderr):
                 if pipe:
                     with suppress(OSError):
                         pipe.close()
             child.process.wait()
-        self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
         ended_by_signal = any(
             child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children
         )
@@ -233,8 +220,7 @@ class ChildProcesses:
 
     def statuses(self) -> list[ExitStatus]:
         """Exit statuses in the order of the starts."""
-        codes = [(child.process.returncode, child.was_terminated) for child in self._children]
-        return [ExitStatus(code if code >= 0 else SIGNALLED - code, was_terminated) for code, was_terminated in codes]
+        return [_exit_status(child) for child in self._children]
 
     def _pause_or_resume(self, *, may_pause: bool) -> None:
         """Stops reading the first command's stdout while the reader of its output has paused."""
@@ -251,9 +237,8 @@ class ChildProcesses:
     def _read(self, limit_s: float) -> None:
         """Waits for output or a signal, at most `limit_s`, and emits the output."""
         for key, _ in self._selector.select(limit_s):
-            if key.fd == self._wake_read:
-                with suppress(BlockingIOError):
-                    os.read(self._wake_read, 4096)
+            if key.fileobj is self._received_signals:
+                self._received_signals.clear_wake()
                 continue
             child: ChildProcess = key.data
             chunk = os.read(key.fd, 65536)
@@ -286,26 +271,26 @@ class ChildProcesses:
                 self._callbacks.on_line(line)
 
     def _end_overdue(self, running: list[ChildProcess]) -> None:
-        """Ends commands after their time limit, or after the grace period that began when another one failed."""
+        """Ends commands after their time limit, or after the grace period that began when another one ended."""
         now_s = monotonic()
-        if self._policy.grace_s is not None and not self._has_failed:
-            self._has_failed = any(child.process.returncode not in (None, 0) for child in self._children)
-            if self._has_failed:
-                self._end_at_s = min(self._end_at_s or math.inf, now_s + self._policy.grace_s)
+        if self._policy.grace_s is not None and not self._has_failed and len(running) < len(self._children):
+            self._has_failed = any(child.process.returncode and not child.was_terminated for child in self._children)
+            if self._has_failed or self._is_paused or self._end_at_s is None:
+                self._end_at_s = now_s + self._policy.grace_s
         if self._end_at_s is None and self._policy.should_end and self._policy.should_end():
             self._end_at_s = now_s
-        if self._end_at_s is None:
+        if self._end_at_s is None or now_s < self._end_at_s:
             return
         for child in running:
-            if now_s > self._end_at_s + _KILL_S:
-                _signal_group(child, signal.SIGKILL)
-            elif now_s >= self._end_at_s and not child.was_terminated:
-                child.was_terminated = True
-                _send_interrupt(child, self._policy.first_end_signal())
-
-    def _queue_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler: queues the signal for `_forward_signals`."""
-        self._received_signals.append(number)
+            if child.was_terminated:
+                if now_s > self._end_at_s + _KILL_S:
+                    _signal_group(child, signal.SIGKILL)
+                continue
+            child.was_terminated = True
+            child.is_lost = self._policy.grace_s is not None and not self._has_failed
+            if child.is_lost and self._callbacks and self._callbacks.on_error:
+                self._callbacks.on_error(overdue_message(self._policy.grace_s or 0.0), child.command.process)
+            _send_interrupt(child, self._policy.first_end_signal())
 
     def _forward_signals(self) -> None:
         """Sends the policy's signal, and handles the queued signals. `processes.run_all` describes repeated ones."""
@@ -353,6 +338,18 @@ def raise_open_file_limit(commands: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < required:
         limit = required if hard == resource.RLIM_INFINITY else min(required, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def overdue_message(grace_s: float) -> bytes:
+    """Message about processes that did not end within the grace period, although none had failed."""
+    return f"busbw: still running {grace_s:g} s after another process ended, and terminated as lost\n".encode()
+
+
+def _exit_status(child: ChildProcess) -> ExitStatus:
+    if child.is_lost:
+        return ExitStatus(ExitCode.RANK_LOST)
+    code = child.process.returncode
+    return ExitStatus(code if code >= 0 else SIGNALLED - code, child.was_terminated)
 
 
 def _signal_group(child: ChildProcess, number: int) -> None:

@@ -21,8 +21,8 @@ from busbw.launchers.kubernetes.manifests import (
     with_owner,
 )
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
-from busbw.launchers.kubernetes.signal_log import logged_signals
 from busbw.launchers.kubernetes.target import KubernetesTarget
+from busbw.termination_signals import logged_signals
 
 _CREATION_COMMENT = """\
 # The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own.

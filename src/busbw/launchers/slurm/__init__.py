@@ -23,6 +23,7 @@ from busbw.launchers.job import processes
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
+from busbw.termination_signals import logged_signals
 
 SCRIPT = "job.sbatch"
 """Name of the batch script in the job's folder."""
@@ -107,7 +108,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
     if plan.folder is None:
         return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks)
     # Signals are logged from before the submission on, so that an interrupt is handled once the job's ID is known.
-    with follower.logged_signals() as received:
+    with logged_signals() as received:
         if not plan.job and plan.step == 1:
             job = start(plan)
             callbacks.on_status(f"job {job} submitted")

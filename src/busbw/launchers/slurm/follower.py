@@ -4,16 +4,11 @@ The step has ended when its exit code file appears. Slurm is queried too, becaus
 node may leave no such file.
 """
 
-import os
-import select
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from types import FrameType
 
-from busbw import termination_signals
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import commands, disk_space
@@ -22,6 +17,7 @@ from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
 from busbw.launchers.slurm.files import StepFiles
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 from busbw.launchers.slurm.status import JobStatus, ended_message, explain_impossible_start, waiting_message
+from busbw.termination_signals import SignalLog
 
 _POLL_S = 0.2
 """Interval between reads of the output files."""
@@ -66,7 +62,7 @@ class Follower:
         """Time of the next status query."""
         self._query_interval_s = _FIRST_QUERY_INTERVAL_S
 
-    def follow(self, received: "SignalLog") -> int:
+    def follow(self, received: SignalLog) -> int:
         """Follows the step until it ends and returns the program's exit code.
 
         Args:
@@ -82,7 +78,7 @@ class Follower:
             self._cancel_until_gone(received)
             return ExitCode.OUTPUT_CLOSED
 
-    def _follow(self, received: "SignalLog") -> int:
+    def _follow(self, received: SignalLog) -> int:
         handled_count = 0  # number of handled signals
         while True:
             if signal.SIGHUP in received:
@@ -109,7 +105,7 @@ class Follower:
                     return self._interrupt_exit_code(received) or exit_code
             received.wait(_POLL_S)
 
-    def _cancel_until_gone(self, received: "SignalLog") -> None:
+    def _cancel_until_gone(self, received: SignalLog) -> None:
         """Cancels the job, with retries until Slurm accepts, a signal arrives or the limit passes."""
         received_before = len(received)
         end_s = monotonic() + _SLURM_SILENCE_LIMIT_S
@@ -120,7 +116,7 @@ class Follower:
             received.wait(_POLL_S)
 
     @staticmethod
-    def _interrupt_exit_code(received: "SignalLog") -> int | None:
+    def _interrupt_exit_code(received: SignalLog) -> int | None:
         """Exit code after an interrupt. None without one."""
         return SIGNALLED + received[0] if received else None
 
@@ -166,7 +162,7 @@ class Follower:
         elif self._output.recorded_exit_code is not None:
             self._callbacks.on_status(f"process 0 has ended; Slurm is ending job {self._job}")
 
-    def _exit_code_after_end(self, status: JobStatus | None, received: "SignalLog") -> int:
+    def _exit_code_after_end(self, status: JobStatus | None, received: SignalLog) -> int:
         """Returns the exit code of an ended job. Waits for the exit code file to appear in the folder."""
         handled_count = len(received)
         begin_s = monotonic()
@@ -234,41 +230,3 @@ class Follower:
         with suppress(OSError):
             for line in (self._folder / BATCH_LOG).read_text(errors="replace").splitlines()[-5:]:
                 self._output.print_error(line, prefix="")
-
-
-class SignalLog(list[int]):
-    """List of received signals, with a wait that a signal ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read_end, self._write_end = os.pipe()
-        for end in (self.read_end, self._write_end):
-            os.set_blocking(end, False)
-
-    def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler: appends the signal and ends the wait."""
-        self.append(number)
-        with suppress(BlockingIOError):
-            os.write(self._write_end, b"!")
-
-    def wait(self, limit_s: float) -> None:
-        """Waits for a signal, at most `limit_s` seconds."""
-        select.select([self.read_end], [], [], limit_s)
-        with suppress(BlockingIOError):
-            os.read(self.read_end, 4096)
-
-    def close(self) -> None:
-        """Closes the pipe."""
-        os.close(self.read_end)
-        os.close(self._write_end)
-
-
-@contextmanager
-def logged_signals() -> Iterator[SignalLog]:
-    """Yields a log of the signals that arrive meanwhile. They have no other effect."""
-    received = SignalLog()
-    try:
-        with termination_signals.handled_by(received.on_signal):
-            yield received
-    finally:
-        received.close()

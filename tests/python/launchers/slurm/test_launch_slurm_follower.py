@@ -15,7 +15,8 @@ from busbw.errors import BusbwError
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import cancellation, commands, disk_space, follower
 from busbw.launchers.slurm.files import FileTail
-from busbw.launchers.slurm.follower import DetachedError, Follower, SignalLog, logged_signals
+from busbw.launchers.slurm.follower import DetachedError, Follower
+from busbw.termination_signals import SignalLog, logged_signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
