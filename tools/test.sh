@@ -22,8 +22,9 @@ build() {
   }
 }
 
-# The engine's tests run in parallel parts, because they mostly wait.
+# The engine's tests run in parallel parts, and so do the files of Python tests, because they mostly wait.
 engine_parts=4
+parallel_files=(-n 5 --dist loadfile)
 
 # Runs the tests of engine and fast path of one preset, and prints their output.
 run_tests() {
@@ -69,7 +70,7 @@ engine_pid=$!
 trap 'kill "$engine_pid" 2>/dev/null || true' EXIT
 code=0
 echo '== the command'
-python -m pytest tests/python || code=$?
+python -m pytest "${parallel_files[@]}" tests/python || code=$?
 
 # Waits for the preset dev, and for gpu-compile with the fast path's library if CUDA's compiler is installed.
 until [ -e build/programs-are-built ]; do
@@ -81,7 +82,7 @@ until [ -e build/programs-are-built ]; do
   sleep 0.2
 done
 echo '== the installed programs'
-python -m pytest tests/integration || code=$?
+python -m pytest "${parallel_files[@]}" tests/integration || code=$?
 
 wait "$engine_pid" || code=1
 for preset in "${presets[@]}"; do
