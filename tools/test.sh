@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs all tests: engine and fast path, plain and under the sanitizers, the Python command, and the installed programs.
+# Runs all tests: engine and fast path under the sanitizers, the Python command, and the installed programs. Without
+# sanitizers run those tests that try fewer cases under one. If CUDA's compiler is missing, all tests run so.
 # `make test` calls tools/setup.sh test first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,10 +51,7 @@ build_and_test() {
   local preset pid pids=() code=0
   for preset in "$@"; do
     build "$preset"
-    if [ "$preset" = dev ]; then
-      if [ -e build/cuda-env/complete ]; then build gpu-compile; fi
-      touch build/programs-are-built
-    fi
+    touch build/programs-are-built
     run_tests "$preset" >"build/$preset/tests.log" 2>&1 &
     pids+=($!)
   done
@@ -61,8 +59,9 @@ build_and_test() {
   return "$code"
 }
 
-presets=(dev tsan asan)
-rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built build/failed-build
+# The first preset builds the fast path's libraries for the tests of the installed programs.
+if [ -e build/cuda-env/complete ]; then presets=(gpu-compile tsan asan); else presets=(dev tsan asan); fi
+rm -f build/{dev,gpu-compile,asan,tsan}/tests.log build/programs-are-built build/failed-build
 
 # Builds in parallel with the tests of the command, which mostly wait.
 build_and_test "${presets[@]}" &
@@ -72,7 +71,6 @@ code=0
 echo '== the command'
 python -m pytest "${parallel_files[@]}" tests/python || code=$?
 
-# Waits for the preset dev, and for gpu-compile with the fast path's library if CUDA's compiler is installed.
 until [ -e build/programs-are-built ]; do
   kill -0 "$engine_pid" 2>/dev/null || {
     printf 'the installed programs were not tested: ' >&2
