@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
        'fastpath/*.cu' 'fastpath/*.cuh' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
 
-.PHONY: help run test lint format bench wheel gpu-test image-test kube-test
+.PHONY: help run check test lint format bench wheel gpu-test image-test kube-test
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -15,6 +15,10 @@ help: ## list the targets
 run: ## set up, then measure and check an all-reduce on this machine
 	@tools/setup.sh run
 	@$(VENV)/busbw run all_reduce
+
+# The tests of these folders start programs, which takes most of the time of all Python tests.
+check: lint ## lint, then run the fast tests of the Python command
+	python -m pytest -q -n $(JOBS) --dist loadfile tests/python $(addprefix --ignore=tests/python/,ab cli project)
 
 test: ## set up, then run all tests, also with the sanitizers
 	@tools/setup.sh test

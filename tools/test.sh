@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs all tests: engine and fast path, plain and under the sanitizers, the Python command, and the installed programs.
+# Runs all tests: engine and fast path under the sanitizers, the Python command, and the installed programs. Without
+# sanitizers run those tests that try fewer cases under one. If CUDA's compiler is missing, all tests run so.
 # `make test` calls tools/setup.sh test first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,8 +23,9 @@ build() {
   }
 }
 
-# The engine's tests run in parallel parts, because they mostly wait.
+# The engine's tests run in parallel parts, and so do the files of Python tests, because they mostly wait.
 engine_parts=4
+parallel_files=(-n 5 --dist loadfile)
 
 # Runs the tests of engine and fast path of one preset, and prints their output.
 run_tests() {
@@ -49,10 +51,7 @@ build_and_test() {
   local preset pid pids=() code=0
   for preset in "$@"; do
     build "$preset"
-    if [ "$preset" = dev ]; then
-      if [ -e build/cuda-env/complete ]; then build gpu-compile; fi
-      touch build/programs-are-built
-    fi
+    touch build/programs-are-built
     run_tests "$preset" >"build/$preset/tests.log" 2>&1 &
     pids+=($!)
   done
@@ -60,8 +59,9 @@ build_and_test() {
   return "$code"
 }
 
-presets=(dev tsan asan)
-rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built build/failed-build
+# The first preset builds the fast path's libraries for the tests of the installed programs.
+if [ -e build/cuda-env/complete ]; then presets=(gpu-compile tsan asan); else presets=(dev tsan asan); fi
+rm -f build/{dev,gpu-compile,asan,tsan}/tests.log build/programs-are-built build/failed-build
 
 # Builds in parallel with the tests of the command, which mostly wait.
 build_and_test "${presets[@]}" &
@@ -69,9 +69,8 @@ engine_pid=$!
 trap 'kill "$engine_pid" 2>/dev/null || true' EXIT
 code=0
 echo '== the command'
-python -m pytest tests/python || code=$?
+python -m pytest "${parallel_files[@]}" tests/python || code=$?
 
-# Waits for the preset dev, and for gpu-compile with the fast path's library if CUDA's compiler is installed.
 until [ -e build/programs-are-built ]; do
   kill -0 "$engine_pid" 2>/dev/null || {
     printf 'the installed programs were not tested: ' >&2
@@ -81,7 +80,7 @@ until [ -e build/programs-are-built ]; do
   sleep 0.2
 done
 echo '== the installed programs'
-python -m pytest tests/integration || code=$?
+python -m pytest "${parallel_files[@]}" tests/integration || code=$?
 
 wait "$engine_pid" || code=1
 for preset in "${presets[@]}"; do

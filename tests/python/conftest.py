@@ -8,12 +8,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from polling import HANG_GUARD_S
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # pytest finds the hooks here
 
 # A shell lets a background pytest ignore SIGINT, and nohup lets it ignore SIGHUP. Started programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Hypothesis' limit of 200 ms per example would depend on the machine's load: tests and builds run side by side.
+settings.register_profile("loaded_machine", deadline=None)
+settings.load_profile("loaded_machine")
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN_RECORD = ROOT / "tests" / "golden" / "records.jsonl"

@@ -15,11 +15,10 @@ from polling import HANG_GUARD_S
 from ..programs import compile_fake
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
-LIBRARIES = {
-    "forward": BUILD / "dev" / "fastpath" / "libbusbw_nccl_forward.so",
-    "gpu": BUILD / "gpu-compile" / "libbusbw_nccl.so",
-}
-PROGRAM = BUILD / "dev" / "fastpath" / "linked_caller"
+GPU = BUILD / "gpu-compile"
+PLAIN = (GPU if GPU.exists() else BUILD / "dev") / "fastpath"
+LIBRARIES = {"forward": PLAIN / "libbusbw_nccl_forward.so", "gpu": GPU / "libbusbw_nccl.so"}
+PROGRAM = PLAIN / "linked_caller"
 VERSIONS = {"2.18.3": 21803, "2.28.9": 22809, "2.32.3": 23203}
 
 ASK = """
