@@ -40,20 +40,13 @@ class FaultyTeam final : public Team {
 class DelayedCollective final : public Collective {
  public:
   DelayedCollective(const Collective& inner, std::uint64_t delay_us)
-      : inner_(inner), delay_(static_cast<std::int64_t>(delay_us) * inner.operations_per_run()) {}
-  std::string_view name() const override { return inner_.name(); }
-  bool reduces() const override { return inner_.reduces(); }
-  bool loops_over_redops() const override { return inner_.loops_over_redops(); }
+      : Collective(inner), inner_(inner), delay_(static_cast<std::int64_t>(delay_us) * inner.operations_per_run()) {}
   std::string_view no_redop_name() const override { return inner_.no_redop_name(); }
-  bool has_root() const override { return inner_.has_root(); }
   bool synchronizes_all_ranks() const override { return inner_.synchronizes_all_ranks(); }
   bool in_place_defined() const override { return inner_.in_place_defined(); }
   std::string rank_count_error(int ranks) const override { return inner_.rank_count_error(ranks); }
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
     return inner_.shape(count, element_bytes, ranks);
-  }
-  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return inner_.traffic(shape, element_bytes, ranks);
   }
   Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const override {
     return inner_.send_segments(shape, element_bytes, rank, ranks, root);

@@ -77,8 +77,8 @@ DataStream ReductionValues::reduced(std::uint64_t seed) const {
 }
 
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
-  const Tile& tile = with_element_type(dtype, []<class T>() -> const Tile& { return finite_tile<T>(); });
-  return {tile, size_bytes(dtype), mix_bits(seed) + static_cast<std::uint64_t>(source_rank)};
+  const Tile* tile = with_element_type(dtype, []<class T>() { return &finite_tile<T>(); });
+  return {*tile, size_bytes(dtype), mix_bits(seed) + static_cast<std::uint64_t>(source_rank)};
 }
 
 DataStream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix_bits(~seed)}; }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/os/signal_mask.hpp"
+#include "common/os/ticker.hpp"
 #include "common/support/number_list.hpp"
 #include "measure/clock.hpp"
 #include "watch/watchdog.hpp"
