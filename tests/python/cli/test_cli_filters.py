@@ -41,6 +41,7 @@ def test_invalid_times(text: str) -> None:
         ("..1KiB", None, 1024),
         ("8", 8, 8),
         ("64k", 65536, 65536),
+        ("1.5M", 3 << 19, 3 << 19),
     ],
 )
 def test_sizes(text: str, low: int | None, high: int | None) -> None:
@@ -48,7 +49,7 @@ def test_sizes(text: str, low: int | None, high: int | None) -> None:
     assert (made.min_bytes, made.max_bytes) == (low, high)
 
 
-@pytest.mark.parametrize("text", ["", "x", "1..2..3", "-1", "1.5M", "1M...2M"])
+@pytest.mark.parametrize("text", ["", "x", "1..2..3", "-1", "1.5", "1M...2M"])
 def test_invalid_sizes(text: str) -> None:
     if text:
         with pytest.raises(UsageError, match="--sizes"):
