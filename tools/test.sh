@@ -29,7 +29,7 @@ parallel_files=(-n 5 --dist loadfile)
 
 # Runs the tests of engine and fast path of one preset, and prints their output.
 run_tests() {
-  local build=build/$1 code=0 count logs=() part pid pids=()
+  local build=build/$1 code=0 count fastpath_filter=() logs=() part pid pids=()
   count=$("${fixed_addresses[@]}" "$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
   for part in $(seq "$engine_parts"); do
     logs+=("$build/engine_tests-$part.log")
@@ -38,7 +38,9 @@ run_tests() {
     pids+=($!)
   done
   logs+=("$build/fastpath_tests.log")
-  "${fixed_addresses[@]}" "$build/fastpath_tests" >"$build/fastpath_tests.log" 2>&1 &
+  # The thread sanitizer finds nothing in the models of schedules, which run on one thread for minutes.
+  [ "$1" != tsan ] || fastpath_filter=('--source-file-exclude=*fastpath/schedule/*,*fastpath/model/*')
+  "${fixed_addresses[@]}" "$build/fastpath_tests" "${fastpath_filter[@]}" >"$build/fastpath_tests.log" 2>&1 &
   pids+=($!)
   for pid in "${pids[@]}"; do wait "$pid" || code=1; done
   cat "${logs[@]}"
