@@ -38,16 +38,18 @@ std::string file_containing(const void* address) {
 }
 
 std::vector<std::string> wheel_libraries(const std::filesystem::path& environment) {
-  std::vector<std::string> libraries;
+  std::vector<std::filesystem::path> python_folders;
   std::error_code error;
-  for (const auto& python_folder : std::filesystem::directory_iterator(environment / "lib", error)) {
-    if (!python_folder.path().filename().string().starts_with("python3")) continue;
+  for (const auto& folder : std::filesystem::directory_iterator(environment / "lib", error))
+    if (folder.path().filename().string().starts_with("python3")) python_folders.push_back(folder.path());
+  std::ranges::sort(python_folders);
+  std::vector<std::string> libraries;
+  for (const auto& folder : python_folders) {
     for (const char* packages : {"site-packages", "dist-packages"}) {
-      const auto library = python_folder.path() / packages / kWheelLibrary;
+      const auto library = folder / packages / kWheelLibrary;
       if (std::filesystem::exists(library, error)) libraries.push_back(library.string());
     }
   }
-  std::ranges::sort(libraries);
   return libraries;
 }
 
