@@ -14,7 +14,7 @@ namespace {
 using HelloPrefix = std::array<char, 8>;
 constexpr HelloPrefix kPrefix{'b', 's', 'w', 'b', 'r', 'o', 'l', kWireVersion};
 
-/// Time for a server's challenge. A listener that sends none within it is not a busbw store.
+/// Time for a server's challenge. A listener that sends none within it is not one of busbw.
 constexpr int kChallengeLimitTicks = 10 * kTicksPerS;
 
 bool is_version_character(char version) {
@@ -128,7 +128,7 @@ ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const s
                                                     const std::function<void()>& on_tick) {
   ClientHandshake handshake(token);
   channel.send(FrameKind::hello, handshake.hello());
-  // After a greeting, process 0 may count this process as joined, and as lost if it disconnects. So wait longer then.
+  // After a greeting, the server may count this client as joined, and as lost if it disconnects. So wait longer then.
   bool has_sent_greeting = false;
   const auto max_wait_ticks = [&] {
     return has_sent_greeting ? limit_ticks : std::min(kChallengeLimitTicks, limit_ticks);

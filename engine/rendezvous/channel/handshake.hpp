@@ -1,12 +1,12 @@
 #pragma once
-// Mutual authentication of a connection. Each side proves that it knows the job's token, without sending it. A proof is
-// the HMAC-SHA-256 with the token as key over the frame kind, both sides' nonces and the frame body. Each proof covers
-// both nonces, so a recorded handshake cannot be replayed.
+// Mutual authentication of a connection. Each side proves that it knows the token of the job, or of a rank's listener,
+// without sending it. A proof is the HMAC-SHA-256 with the token as key over the frame kind, both sides' nonces and the
+// frame body. Each proof covers both nonces, so a recorded handshake cannot be replayed.
 //
 //   client: hello      version, client nonce
 //   server: challenge  server nonce
 //   client: greeting   proof, ClientInfo
-//   server: welcome    proof, host of process 0
+//   server: welcome    proof, host of process 0 (empty from a rank)
 //           or refused proof, failure
 //           or refused empty, if the greeting's proof was wrong
 //

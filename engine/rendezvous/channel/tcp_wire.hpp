@@ -1,7 +1,7 @@
 #pragma once
-// Wire format between the clients, which are processes and their ranks, and the TCP store of process 0. Each frame is a
-// length and a body, and the body starts with the frame's kind. A connection starts with the handshake (handshake.hpp),
-// and other frames are rejected before it.
+// Wire format of connections to the TCP store of process 0, and of the handshake between two ranks. Each frame is a
+// length and a body, and the body starts with the frame's kind. A connection starts with the handshake
+// (handshake.hpp), and other frames are rejected before it.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -39,7 +39,6 @@ std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
   std::vector<pollfd> polled{{ticker_.number(), POLLIN, 0}, {listener_.number(), POLLIN, 0}};
   for (const PendingConnection& pending : pending_) polled.push_back({pending.channel.number(), POLLIN, 0});
   poll(polled.data(), polled.size(), -1);
-  accept_connections();
   const std::size_t elapsed_ticks = ticker_.take_elapsed();
   std::vector<AcceptedConnection> accepted;
   std::erase_if(pending_, [&](PendingConnection& pending) {
@@ -54,6 +53,8 @@ std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
     ++rejected_;
     return true;
   });
+  // After the others have been read, because a new connection may remove the oldest one.
+  accept_connections();
   return accepted;
 }
 

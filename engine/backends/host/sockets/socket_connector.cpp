@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -10,6 +9,20 @@
 #include "rendezvous/channel/handshake.hpp"
 
 namespace busbw {
+namespace {
+
+using HandshakeResult = ClientHandshake::HandshakeResult;
+
+/// Limit for the answer to a greeting, longer than the acceptor waits for the greeting. An address may lead to a wrong
+/// host, which may stop in the middle of the handshake; then the next address is tried.
+constexpr int kAnswerTicks = 10 * kTicksPerS;
+
+std::string_view failure_text(const TcpChannel& channel, const HandshakeResult& result) {
+  if (result.kind != HandshakeResult::Kind::not_authenticated) return "it does not belong to this job";
+  return channel.ended() ? "it closed the connection; it may belong to another job" : "it gave no valid answer";
+}
+
+}  // namespace
 
 ConnectResult connect_to_rank(std::span<const Endpoint> addresses, const std::string& token, int own_rank,
                               const std::function<void()>& on_tick) {
@@ -27,9 +40,9 @@ ConnectResult connect_to_rank(std::span<const Endpoint> addresses, const std::st
       outcomes[i] = std::move(connected.message);
       if (!connected.socket.is_open()) continue;
       TcpChannel channel(std::move(connected.socket));
-      const auto result = exchange_handshake(channel, token, client, std::numeric_limits<int>::max(), on_tick);
-      if (result.kind == ClientHandshake::HandshakeResult::Kind::welcome) return {channel.take_socket(), {}};
-      outcomes[i] = fmt::format("{}: connected, but it does not belong to this job", addresses[i].text());
+      const auto result = exchange_handshake(channel, token, client, kAnswerTicks, on_tick);
+      if (result.kind == HandshakeResult::Kind::welcome) return {channel.take_socket(), {}};
+      outcomes[i] = fmt::format("{}: connected, but {}", addresses[i].text(), failure_text(channel, result));
     }
     for (int tick = 0; tick < kPauseTicks; ++tick) {
       on_tick();

@@ -1,11 +1,15 @@
 #include "backends/host/sockets/socket_connector.hpp"
 
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/support/error.hpp"
+#include "rendezvous/channel/handshake.hpp"
 #include "support_errors.hpp"
 #include "support_sockets.hpp"
 
@@ -68,10 +72,29 @@ TEST_CASE("connect_to_rank: if every address fails in every round, the message l
       connect_to_rank(endpoints({"127.0.0.1", "127.0.0.2"}, acceptor.port()), "another token", 0, [&] { ++ticks; });
   CHECK_FALSE(failed.socket.is_open());
   const std::string port = std::to_string(acceptor.port());
-  check_names(failed.message, {"127.0.0.1:" + port + ": connected, but it does not belong to this job",
-                               ", 127.0.0.2:" + port + ": Connection refused"});
+  check_names(failed.message,
+              {"127.0.0.1:" + port + ": connected, but it closed the connection; it may belong to another job",
+               ", 127.0.0.2:" + port + ": Connection refused"});
   CHECK(ticks >= static_cast<int>(kConnectTicks.size()) * kPauseTicks);
   CHECK(connect_to_rank({}, acceptor.token(), 0, [] {}).message == "no address to try");
+}
+
+TEST_CASE("connect_to_rank: a listener that stops after its challenge does not end the search") {
+  const Descriptor listener = listen_at(loopback());
+  std::thread stopped([&] {
+    pollfd incoming{listener.number(), POLLIN, 0};
+    poll(&incoming, 1, 5000);
+    TcpChannel channel(Descriptor(accept4(listener.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    const auto hello = channel.receive(5000);
+    if (hello) channel.send(FrameKind::challenge, ServerHandshake(hello->body).challenge());
+    while (channel.receive(5000) || !channel.ended()) {
+    }
+  });
+  SocketAcceptor acceptor(1, ListenScope::this_host);
+  const ServingThread serving(acceptor);
+  const std::vector where{local_endpoint(listener), endpoint_of("127.0.0.1", acceptor.port())};
+  CHECK(connect_to_rank(where, acceptor.token(), 0, [] {}).socket.is_open());
+  stopped.join();
 }
 
 TEST_CASE("connect_to_rank: an exception of on_tick ends the wait for a silent listener") {
