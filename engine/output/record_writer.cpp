@@ -19,7 +19,7 @@ std::string_view stop_reason_text(StopReason reason) {
 
 std::string_view sample_clock_text(SampleClock clock) {
   constexpr std::array<std::string_view, 3> texts{"host", "device_events", "gated_device_events"};
-  return texts[static_cast<std::size_t>(clock)];
+  return texts.at(static_cast<std::size_t>(clock));  // the value may come from another process
 }
 
 std::string_view check_state_text(CheckResult::State state) {

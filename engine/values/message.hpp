@@ -3,6 +3,7 @@
 // values are sent with their layout in memory.
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -110,7 +111,10 @@ class MessageReader {
   }
   template <class Value>
   void read(std::optional<Value>& value) {
-    if (take<bool>()) value = take<Value>();
+    // Any byte but 0 and 1 would be an invalid bool.
+    const auto has_value = take<std::uint8_t>();
+    if (has_value > 1) throw BrokenMessage();
+    if (has_value == 1) value = take<Value>();
   }
   template <class First, class Second>
   void read(std::pair<First, Second>& pair) {

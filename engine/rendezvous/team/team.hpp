@@ -53,10 +53,12 @@ Value broadcast_value(Team& team, const Value& value) {
   return MessageReader(team.broadcast(MessageWriter().add(value).bytes())).template take<Value>();
 }
 
-/// Returns every member's value in rank order at every member.
+/// Returns every member's value in rank order at every member. Throws BrokenMessage if member 0 sends another number.
 template <class Value>
 std::vector<Value> all_gather_values(Team& team, const Value& own_value) {
-  return broadcast_value(team, gather_values(team, own_value));
+  auto values = broadcast_value(team, gather_values(team, own_value));
+  if (std::ssize(values) != team.size()) throw BrokenMessage();
+  return values;
 }
 
 }  // namespace busbw

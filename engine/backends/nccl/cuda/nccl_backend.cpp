@@ -76,7 +76,7 @@ class NcclBackend final : public Backend {
     if (!unmet.empty()) throw EnvironmentError(unmet);
     if (const std::string disabled = disabled_by_environment(config.flags, process_environment); !disabled.empty())
       throw EnvironmentError(disabled);
-    // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (run/run_setup.hpp).
+    // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog).
     std::future<void> nvml_opening;
     if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });
     for (std::size_t i = 0; i < free_memory_queries_.size(); ++i)
