@@ -26,7 +26,12 @@ def compiled(folder: Path, text: str) -> str:
         pytest.skip("CUDA's compiler is not installed: run tools/setup.sh")
     source, ptx = folder / "kernel.cu", folder / "kernel.ptx"
     source.write_text(text)
-    includes = ["-I", ROOT, "-I", ROOT / "build/gpu-compile/generated"]  # CMake generates collectives.inc there
+    includes: list[str | Path] = [
+        "-I",
+        ROOT,
+        "-I",
+        ROOT / "build/gpu-compile/generated",
+    ]  # CMake generates collectives.inc there
     command: list[str | Path] = [nvcc, "-std=c++20", "-arch=sm_90", *includes, "-ptx", source, "-o", ptx]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_GUARD_S, check=False)
     assert done.returncode == 0, done
