@@ -18,7 +18,7 @@ run: ## set up, then measure and check an all-reduce on this machine
 
 # The tests of these folders start programs, which takes most of the time of all Python tests.
 check: lint ## lint, then run the fast tests of the Python command
-	python -m pytest -q -n $(JOBS) --dist loadfile tests/python $(addprefix --ignore=tests/python/,ab cli project)
+	python -m pytest -q -n $(JOBS) --dist loadfile tests/python $(addprefix --ignore=tests/python/,ab cli launchers project)
 
 test: ## set up, then run all tests, also with the sanitizers
 	@tools/setup.sh test
