@@ -64,6 +64,13 @@ class MpirunTarget:
     """Additional command line words for mpirun."""
 
 
+@dataclass(frozen=True)
+class MpirunPlan(LaunchPlan):
+    """The command of mpirun, and the number of processes that report their end."""
+
+    process_count: int = 0
+
+
 def family_of(version_text: str) -> Family | None:
     """Detects the syntax from the output of `mpirun --version`. None if it is unknown."""
     if _OPEN_MPI.search(version_text):
@@ -71,7 +78,7 @@ def family_of(version_text: str) -> Family | None:
     return "mpich" if _MPICH.search(version_text) else None
 
 
-def render(job: Job, target: MpirunTarget) -> LaunchPlan:
+def render(job: Job, target: MpirunTarget) -> MpirunPlan:
     """Returns one command. The values of variables, such as the token, are in its environment, not in its words."""
     variables = {**job.shared_variables(store=target.store), "BUSBW_LAUNCHER": target.family, "BUSBW_TOKEN": job.token}
     del variables["BUSBW_SIZE"]  # mpirun sets the number of processes
@@ -83,7 +90,8 @@ def render(job: Job, target: MpirunTarget) -> LaunchPlan:
         environment=tuple(variables.items()),
         interrupt=signal.SIGUSR1,
     )
-    return LaunchPlan((command,), token=job.token, remarks=_remarks(target))
+    count = process_count(target.hosts)
+    return MpirunPlan((command,), token=job.token, remarks=_remarks(target), process_count=count)
 
 
 def _open_mpi_options(target: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]:
@@ -136,13 +144,13 @@ def wrapper_script(programs: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def submit(plan: LaunchPlan, callbacks: LaunchCallbacks) -> int:
+def submit(plan: MpirunPlan, callbacks: LaunchCallbacks) -> int:
     """Runs the plan until mpirun has ended and returns the exit code of the job.
 
     Raises:
         BusbwError: mpirun ended before any process started.
     """
-    output = MpirunOutput(callbacks)
+    output = MpirunOutput(callbacks, plan.process_count)
     callbacks.on_status("starting by mpirun")
     status = processes.run_all(
         plan.commands,
@@ -155,8 +163,11 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks) -> int:
 class MpirunOutput:
     """Forwards the output of mpirun and removes the lines with the exit codes of the processes."""
 
-    def __init__(self, callbacks: LaunchCallbacks, *, now_s: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, callbacks: LaunchCallbacks, process_count: int, *, now_s: Callable[[], float] = monotonic
+    ) -> None:
         self._callbacks = callbacks
+        self._process_count = process_count
         self._now_s = now_s
         self._process_codes: dict[int, int] = {}
         self._stderr_lines: deque[str] = deque(maxlen=40)
@@ -183,8 +194,13 @@ class MpirunOutput:
                 self._callbacks.on_error(remaining, source)
 
     def should_end(self) -> bool:
-        """True if a process has ended and the grace period of the others has passed."""
+        """True if a process has ended and the grace period of the others has passed.
+
+        Without a failure, mpirun itself may take any time to end after its last process.
+        """
         has_failed = any(self._process_codes.values())
+        if not has_failed and len(self._process_codes) == self._process_count:
+            return False
         if self._grace_end_s is not None and not has_failed and self._callbacks.is_backlogged():
             self._grace_end_s = self._now_s() + processes.GRACE_S
         is_overdue = self._grace_end_s is not None and self._now_s() > self._grace_end_s

@@ -52,7 +52,7 @@ def test_remedies(said: str, remedy: str) -> None:
 def listen(lines: list[bytes], *, mpirun_code: int, has_begun: bool = True) -> tuple[int, list[bytes]]:
     heard: list[bytes] = []
     listener = mpirun.MpirunOutput(
-        LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda line, _who: heard.append(line))
+        LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda line, _who: heard.append(line)), 2
     )
     if has_begun:
         listener.forward_line(b"# table\n")
@@ -99,7 +99,7 @@ def test_exit_code_lines_are_removed_from_split_lines() -> None:
 
 
 def test_after_a_failure_the_others_have_a_grace_period() -> None:
-    listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), now_s=lambda: clock[0])
+    listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), 2, now_s=lambda: clock[0])
     clock = [0.0]
     assert not listener.should_end()
     listener.forward_error_line(ended(1, 3), None)
@@ -118,7 +118,7 @@ def test_a_process_that_hangs_after_the_others_is_lost() -> None:
         on_error=lambda line, _source: errors.append(line),
         is_backlogged=lambda: backlog[0],
     )
-    listener = mpirun.MpirunOutput(callbacks, now_s=lambda: clock[0])
+    listener = mpirun.MpirunOutput(callbacks, 2, now_s=lambda: clock[0])
     clock = [0.0]
     listener.forward_error_line(ended(0, 0), None)
     clock[0] = processes.GRACE_S + 0.1
@@ -129,6 +129,16 @@ def test_a_process_that_hangs_after_the_others_is_lost() -> None:
     assert errors == [b"busbw: still running 15 s after another process ended, and terminated as lost\n"]
     listener.forward_error_line(ended(1, 143), None)
     assert listener.exit_code(143) == 4
+
+
+def test_mpirun_may_end_long_after_its_processes() -> None:
+    listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), 2, now_s=lambda: clock[0])
+    clock = [0.0]
+    for process in (0, 1):
+        listener.forward_error_line(ended(process, 0), None)
+    clock[0] = 10 * processes.GRACE_S
+    assert not listener.should_end()
+    assert listener.exit_code(0) == 0
 
 
 # ---- the shell around each program ----------------------------------------------------------------------------------

@@ -474,6 +474,17 @@ def test_all_stop_and_continue_with_us() -> None:
         process.wait(HANG_GUARD_S)
 
 
+def test_the_grace_period_does_not_pass_while_all_are_stopped() -> None:
+    with launcher("[shell('echo up $$; sleep 0.5'), shell('exit 0')]", "{'grace_s': 3.0}") as process:
+        pid = int(read_until(process, "up")[-1].split()[1])
+        process.send_signal(signal.SIGTSTP)
+        wait_until(lambda: state(process.pid) == "T" and state(pid) in {"T", "D"})
+        time.sleep(3.5)  # longer than the grace period
+        process.send_signal(signal.SIGCONT)
+        read_until(process, "[0, 0]")
+        process.wait(HANG_GUARD_S)
+
+
 def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 

@@ -254,6 +254,8 @@ class ChildProcesses:
         if pipe and not pipe.closed:
             if pipe in self._selector.get_map():
                 self._selector.unregister(pipe)
+            else:
+                self._is_paused = False  # only the paused stdout is not registered
             pipe.close()
 
     def _emit_lines(self, child: ChildProcess, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
@@ -323,7 +325,10 @@ class ChildProcesses:
     def _stop_all(self, _number: int, _frame: FrameType | None) -> None:
         """Signal handler for Ctrl-Z: stops all commands and this process. When it continues, so do the commands."""
         self._signal_groups(signal.SIGSTOP)
+        stopped_at_s = monotonic()
         os.kill(os.getpid(), signal.SIGSTOP)
+        if self._end_at_s is not None:
+            self._end_at_s += monotonic() - stopped_at_s  # the commands could not use this time
         self._signal_groups(signal.SIGCONT)
 
     def _signal_groups(self, number: int) -> None:

@@ -1,7 +1,7 @@
 """Runs the commands of a launcher to their end, and decides the exit code of the job.
 
 All launchers start programs, forward signals and read pipes through this module; `child_processes` does the work. If a
-rank is killed, its command fails, and the others get the grace period of the policy, usually `GRACE_S`.
+command ends, the others get the grace period of the policy, usually `GRACE_S`; those that still run then are lost.
 """
 
 import os
@@ -14,7 +14,7 @@ from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, Term
 from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0
-"""Time for the other processes to end by themselves after one has failed.
+"""Time for the other processes to end by themselves after one has ended, and again after the first failure.
 
 They learn of an ended process from its closed connections. A process that is only silent, such as a stopped one, does
 not start this period: the engine declares it lost after 30 s (`tcp_store_server`).
