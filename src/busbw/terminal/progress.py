@@ -27,6 +27,8 @@ _MIN_ROWS = 3
 """Minimum number of finished rows for an estimate of the remaining time."""
 _SLOPE_ROWS = 3
 """Number of finished rows, the largest ones, from which the time per byte is estimated."""
+_RECENT_ROWS = 256
+"""Number of finished rows, the latest ones, from which the remaining time is estimated, so that drawing stays cheap."""
 _LARGE_RATIO = 4
 """If the mean remaining size exceeds the largest finished one by this factor, the time per byte must be known."""
 _NOTICEABLE_S = 0.05
@@ -150,7 +152,7 @@ class Progress:
         if header.settings.run_cycles == 0:
             return ", runs until interrupted"
         ends = list(self._ends.values())
-        spent = [(size, end_s - previous_s) for (_, previous_s), (size, end_s) in pairwise(ends)]
+        spent = [(size, end_s - previous_s) for (_, previous_s), (size, end_s) in pairwise(ends[-_RECENT_ROWS:])]
         if not spent or header.rows_planned is None or header.bytes_planned is None:
             return ""
         rows, size_sum = header.rows_planned - len(ends), header.bytes_planned - sum(size for size, _ in ends)
