@@ -46,13 +46,18 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """Makes a line for each (anchor, title, verdict). Verdicts with the same kind of obstacle share a line."""
+    """Makes a line for each (anchor, title, verdict). Verdicts with the same kind of obstacle share a line.
+
+    The line has the reason of the first one. The others name theirs if it differs.
+    """
     lines: list[SummaryLine] = []
     index_by_obstacle: dict[str, int] = {}
     for anchor, title, verdict in entries:
         index = index_by_obstacle.setdefault(verdict.obstacle, len(lines)) if verdict.obstacle else len(lines)
         if index < len(lines):
-            lines[index] = replace(lines[index], sparkline=None, also=(*lines[index].also, title))
+            same = verdict.reason == lines[index].reason
+            also = (*lines[index].also, title if same else f"{title}: {verdict.reason}")
+            lines[index] = replace(lines[index], sparkline=None, also=also)
             continue
         bands = tuple((band.band, band.badge) for band in verdict.bands)
         lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline))
