@@ -14,7 +14,8 @@ from typing import Literal
 
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job import processes, shell
-from busbw.launchers.job.child_processes import ExitStatus, overdue_message
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan
 
@@ -168,11 +169,9 @@ class MpirunOutput:
     ) -> None:
         self._callbacks = callbacks
         self._process_count = process_count
-        self._now_s = now_s
         self._process_codes: dict[int, int] = {}
         self._stderr_lines: deque[str] = deque(maxlen=40)
-        self._grace_end_s: float | None = None
-        """End of the grace period, which begins when a process ends, and again at the first failure."""
+        self._grace = GracePeriod(processes.GRACE_S, now_s)
         self._has_lost_process = False
         self._has_output = False
 
@@ -184,8 +183,6 @@ class MpirunOutput:
     def forward_error_line(self, line: bytes, source: int | str | None) -> None:
         """Forwards a line of stderr without the exit codes in it."""
         for process, code in _PROCESS_ENDED.findall(line):
-            if not self._process_codes or (int(code) and not any(self._process_codes.values())):
-                self._grace_end_s = self._now_s() + processes.GRACE_S
             self._process_codes[int(process)] = int(code)
         remaining = _PROCESS_ENDED.sub(b"", line)
         if remaining.strip() or not line.strip():
@@ -199,16 +196,14 @@ class MpirunOutput:
         Without a failure, mpirun itself may take any time to end after its last process.
         """
         has_failed = any(self._process_codes.values())
-        if not has_failed and len(self._process_codes) == self._process_count:
+        if not self._process_codes or (not has_failed and len(self._process_codes) == self._process_count):
             return False
-        if self._grace_end_s is not None and not has_failed and self._callbacks.is_backlogged():
-            self._grace_end_s = self._now_s() + processes.GRACE_S
-        is_overdue = self._grace_end_s is not None and self._now_s() > self._grace_end_s
-        if is_overdue and not has_failed:
+        self._grace.update(has_failed=has_failed, is_paused=self._callbacks.is_backlogged())
+        if self._grace.is_over and not has_failed:
             self._has_lost_process = True
             if self._callbacks.on_error:
-                self._callbacks.on_error(overdue_message(processes.GRACE_S), None)
-        return is_overdue
+                self._callbacks.on_error(self._grace.lost_message, None)
+        return self._grace.is_over
 
     def exit_code(self, mpirun_code: int) -> int:
         """Returns the exit code of the job: from the codes of process 0 or of failed processes, else from mpirun's.

@@ -22,6 +22,7 @@ from typing import IO
 
 from busbw.engine import WORLD_VARIABLES
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
+from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.job import Command, LaunchCallbacks
 from busbw.termination_signals import logged_signals
 
@@ -60,8 +61,7 @@ class TerminationPolicy:
     end_signal: int = signal.SIGKILL
     """Signal for an immediate end: on the second interrupt, or if this process dies."""
     grace_s: float | None = None
-    """After a command ends, the others get this time to end by themselves, and again after the first failure. While the
-    reader of the output has paused, it does not begin without a failure. None: the others are not ended."""
+    """After a command ends, the others get this time to end by themselves (`GracePeriod`). None: they are not ended."""
     limit_s: float | None = None
     """All commands are ended after this time. None: no limit."""
     should_end: Callable[[], bool] | None = None
@@ -112,7 +112,7 @@ class ChildProcesses:
         """Number of received signals that were handled."""
         self._end_at_s = None if policy.limit_s is None else monotonic() + policy.limit_s
         """Time at which the commands are ended. None: not planned."""
-        self._has_failed = False
+        self._grace = None if policy.grace_s is None else GracePeriod(policy.grace_s)
         self._is_paused = False
         """True while the first command's stdout is not read."""
         self._selector = selectors.DefaultSelector()
@@ -275,23 +275,24 @@ class ChildProcesses:
     def _end_overdue(self, running: list[ChildProcess]) -> None:
         """Ends commands after their time limit, or after the grace period that began when another one ended."""
         now_s = monotonic()
-        if self._policy.grace_s is not None and not self._has_failed and len(running) < len(self._children):
-            self._has_failed = any(child.process.returncode and not child.was_terminated for child in self._children)
-            if self._has_failed or self._is_paused or self._end_at_s is None:
-                self._end_at_s = now_s + self._policy.grace_s
-        if self._end_at_s is None and self._policy.should_end and self._policy.should_end():
-            self._end_at_s = now_s
+        if self._grace and len(running) < len(self._children):
+            has_failed = any(child.process.returncode and not child.was_terminated for child in self._children)
+            self._grace.update(has_failed=has_failed, is_paused=self._is_paused)
         if self._end_at_s is None or now_s < self._end_at_s:
-            return
+            is_over = self._grace is not None and self._grace.is_over
+            if not is_over and not (self._policy.should_end and self._policy.should_end()):
+                return
+            self._end_at_s = now_s
         for child in running:
             if child.was_terminated:
                 if now_s > self._end_at_s + _KILL_S:
                     _signal_group(child, signal.SIGKILL)
                 continue
             child.was_terminated = True
-            child.is_lost = self._policy.grace_s is not None and not self._has_failed
-            if child.is_lost and self._callbacks and self._callbacks.on_error:
-                self._callbacks.on_error(overdue_message(self._policy.grace_s or 0.0), child.command.process)
+            if self._grace and not self._grace.has_failed:
+                child.is_lost = True
+                if self._callbacks and self._callbacks.on_error:
+                    self._callbacks.on_error(self._grace.lost_message, child.command.process)
             _send_interrupt(child, self._policy.first_end_signal())
 
     def _forward_signals(self) -> None:
@@ -327,8 +328,11 @@ class ChildProcesses:
         self._signal_groups(signal.SIGSTOP)
         stopped_at_s = monotonic()
         os.kill(os.getpid(), signal.SIGSTOP)
+        stopped_s = monotonic() - stopped_at_s  # the commands could not use this time
         if self._end_at_s is not None:
-            self._end_at_s += monotonic() - stopped_at_s  # the commands could not use this time
+            self._end_at_s += stopped_s
+        if self._grace:
+            self._grace.postpone(stopped_s)
         self._signal_groups(signal.SIGCONT)
 
     def _signal_groups(self, number: int) -> None:
@@ -343,11 +347,6 @@ def raise_open_file_limit(commands: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < required:
         limit = required if hard == resource.RLIM_INFINITY else min(required, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-
-
-def overdue_message(grace_s: float) -> bytes:
-    """Message about processes that did not end within the grace period, although none had failed."""
-    return f"busbw: still running {grace_s:g} s after another process ended, and terminated as lost\n".encode()
 
 
 def _exit_status(child: ChildProcess) -> ExitStatus:
