@@ -22,8 +22,8 @@ struct CheckArguments {
   int ranks = 1;
   bool reduces = false;
   int sources = 1;               ///< moving data: number of ranks with a part of the result
-  const char* inputs =
-      nullptr;  ///< input of the first rank for this rank's result; only the root's if only that has one
+  /// Input of the first rank for this rank's result; the root's if only the root has one.
+  const char* inputs = nullptr;
   std::size_t stride = 0;        ///< bytes from the input of a rank to that of the next one
 };
 

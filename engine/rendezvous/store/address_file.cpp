@@ -72,19 +72,15 @@ std::optional<Bytes> read_file(const std::string& folder, const std::string& pat
         fmt::format("{} was written by user {}, and this process runs as user {}; remove it, or set BUSBW_RENDEZVOUS "
                     "to a folder that no other user can write to",
                     path, status.st_uid, geteuid()));
-  Bytes content;
-  std::byte buffer[4096];
-  for (;;) {
-    const ssize_t read_bytes = read(file.number(), buffer, sizeof(buffer));
-    if (read_bytes < 0 && errno == EINTR) continue;
-    if (read_bytes < 0) throw_system_error("cannot read", path);
-    if (read_bytes == 0) return content;
-    content.insert(content.end(), buffer, buffer + read_bytes);
-    if (content.size() > kMaxFileBytes) {
-      errno = EFBIG;
-      throw_system_error("cannot use", path);
-    }
+  Bytes content(kMaxFileBytes + 1);
+  const ssize_t length = read_fully(file, content.data(), content.size());
+  if (length < 0) throw_system_error("cannot read", path);
+  if (length == std::ssize(content)) {
+    errno = EFBIG;
+    throw_system_error("cannot use", path);
   }
+  content.resize(static_cast<std::size_t>(length));
+  return content;
 }
 
 /// Creates a file with its whole content in one atomic step: writes a draft and links it. False if the file already
