@@ -27,23 +27,38 @@ build() {
 engine_parts=4
 parallel_files=(-n 5 --dist loadfile)
 
-# Runs the tests of engine and fast path of one preset, and prints their output.
+# Runs the tests of engine and fast path of one preset. Each part writes its own log.
 run_tests() {
-  local build=build/$1 code=0 count fastpath_filter=() logs=() part pid pids=()
+  local build=build/$1 code=0 count fastpath_filter=() part pid pids=()
   count=$("${fixed_addresses[@]}" "$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
   for part in $(seq "$engine_parts"); do
-    logs+=("$build/engine_tests-$part.log")
     "${fixed_addresses[@]}" "$build/engine_tests" --first=$(((part - 1) * count / engine_parts + 1)) \
-      --last=$((part * count / engine_parts)) >"$build/engine_tests-$part.log" 2>&1 &
+      --last=$((part * count / engine_parts)) >"$build/tests-engine-$part.log" 2>&1 &
     pids+=($!)
   done
-  logs+=("$build/fastpath_tests.log")
   # The thread sanitizer finds nothing in the models of schedules, which run on one thread for minutes.
   [ "$1" != tsan ] || fastpath_filter=('--source-file-exclude=*fastpath/schedule/*,*fastpath/model/*')
-  "${fixed_addresses[@]}" "$build/fastpath_tests" "${fastpath_filter[@]}" >"$build/fastpath_tests.log" 2>&1 &
+  "${fixed_addresses[@]}" "$build/fastpath_tests" "${fastpath_filter[@]}" >"$build/tests-fastpath.log" 2>&1 &
   pids+=($!)
   for pid in "${pids[@]}"; do wait "$pid" || code=1; done
-  cat "${logs[@]}"
+  return "$code"
+}
+
+# Prints the result of one preset: doctest's summary, or the end of the log of each part that failed.
+print_result() {
+  local preset=$1 code=0 log logs=()
+  for part in $(seq "$engine_parts"); do logs+=("build/$preset/tests-engine-$part.log"); done
+  logs+=("build/$preset/tests-fastpath.log")
+  printf '== engine and fast path, %s\n' "$preset"
+  for log in "${logs[@]}"; do
+    grep -qs 'Status: SUCCESS' "$log" && continue
+    code=1
+    [ -e "$log" ] || { printf 'not run: %s\n' "$log" >&2; continue; }
+    tail -n 100 "$log"
+    printf 'tests failed, preset %s; see %s\n' "$preset" "$log" >&2
+  done
+  # doctest's summary of each part counts all tests, so equal lines are printed once.
+  [ "$code" -ne 0 ] || grep -h '^\[doctest\] test cases' "${logs[@]}" | tr -s ' ' | uniq
   return "$code"
 }
 
@@ -54,7 +69,7 @@ build_and_test() {
   for preset in "$@"; do
     build "$preset"
     touch build/programs-are-built
-    run_tests "$preset" >"build/$preset/tests.log" 2>&1 &
+    run_tests "$preset" &
     pids+=($!)
   done
   for pid in "${pids[@]}"; do wait "$pid" || code=1; done
@@ -63,7 +78,7 @@ build_and_test() {
 
 # The first preset builds the fast path's libraries for the tests of the installed programs.
 if [ -e build/cuda-env/complete ]; then presets=(gpu-compile tsan asan); else presets=(dev tsan asan); fi
-rm -f build/{dev,gpu-compile,asan,tsan}/tests.log build/programs-are-built build/failed-build
+rm -f build/{dev,gpu-compile,asan,tsan}/tests-*.log build/programs-are-built build/failed-build
 
 # Builds in parallel with the tests of the command, which mostly wait.
 build_and_test "${presets[@]}" &
@@ -85,17 +100,6 @@ echo '== the installed programs'
 python -m pytest "${parallel_files[@]}" tests/integration || code=$?
 
 wait "$engine_pid" || code=1
-for preset in "${presets[@]}"; do
-  printf '== engine and fast path, %s\n' "$preset"
-  if [ "$(grep -c 'Status: SUCCESS' "build/$preset/tests.log" 2>/dev/null)" = $((engine_parts + 1)) ]; then
-    # doctest's summary of each part counts all tests, so equal lines are printed once.
-    grep -h '^\[doctest\] test cases' "build/$preset/tests.log" | tr -s ' ' | uniq
-  else
-    code=1
-    [ -e "build/$preset/tests.log" ] || { printf 'not run, preset %s\n' "$preset" >&2; continue; }
-    cat "build/$preset/tests.log"
-    printf 'tests failed, preset %s; see build/%s/tests.log\n' "$preset" "$preset" >&2
-  fi
-done
+for preset in "${presets[@]}"; do print_result "$preset" || code=1; done
 [ ! -e build/failed-build ] || cat build/failed-build >&2
 exit "$code"
