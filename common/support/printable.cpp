@@ -50,4 +50,14 @@ std::string printable_value(std::string_view value) {
 
 std::string hexadecimal(std::span<const std::byte> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
+std::optional<std::vector<std::byte>> bytes_of_hexadecimal(std::string_view digits) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (digits.size() % 2 != 0 || digits.find_first_not_of(kDigits) != digits.npos) return std::nullopt;
+  std::vector<std::byte> bytes;
+  bytes.reserve(digits.size() / 2);
+  for (std::size_t i = 0; i < digits.size(); i += 2)
+    bytes.push_back(static_cast<std::byte>(kDigits.find(digits[i]) * 16 + kDigits.find(digits[i + 1])));
+  return bytes;
+}
+
 }  // namespace busbw

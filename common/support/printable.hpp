@@ -1,9 +1,11 @@
 #pragma once
 // Text for messages and terminals, from bytes and from text of users, launchers and the network.
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace busbw {
 
@@ -15,5 +17,8 @@ std::string printable_value(std::string_view value);
 
 /// Returns two lower-case hexadecimal digits for each byte.
 std::string hexadecimal(std::span<const std::byte> bytes);
+
+/// Returns the bytes that `hexadecimal` encoded as `digits`, or nothing if it is another text.
+std::optional<std::vector<std::byte>> bytes_of_hexadecimal(std::string_view digits);
 
 }  // namespace busbw

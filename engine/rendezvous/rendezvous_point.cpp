@@ -12,6 +12,7 @@
 #include "common/support/printable.hpp"
 #include "rendezvous/backoff.hpp"
 #include "rendezvous/channel/handshake.hpp"
+#include "rendezvous/launcher_store/shared_text.hpp"
 #include "rendezvous/store/address_file.hpp"
 #include "rendezvous/world/token.hpp"
 
@@ -72,6 +73,16 @@ std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, cons
   }
 }
 
+/// Throws EnvironmentError with `source` and `remedy` if `bytes` are not an address.
+PublishedAddress parse_address(const Bytes& bytes, std::string_view source, std::string_view remedy) {
+  try {
+    return MessageReader(bytes).take<PublishedAddress>();
+  } catch (const BrokenMessage&) {
+    throw EnvironmentError(
+        fmt::format("the address in {} was not written by process 0 of this version; {}", source, remedy));
+  }
+}
+
 /// Returns the endpoint at which process 0 itself connects to its listening socket.
 Endpoint local_connect_endpoint(const Endpoint& listening) {
   const std::string host = listening.host();
@@ -88,18 +99,18 @@ RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks cal
 
 std::vector<Descriptor> RendezvousPoint::start_listening() {
   std::vector<Descriptor> listeners;
-  if (address_file_) {
+  if (const auto* address = std::get_if<TcpStoreAddress>(&membership_.store)) {
+    listeners = listen_with_retries(*address, callbacks_, std::min(kStaleJobTicks, ticks_of(membership_.join_limit_s)));
+    own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
+  } else {
     listeners.push_back(listen_everywhere(0));
     own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
     if (!has_own_token_) membership_.token = random_token();
-    const std::string shared_token = has_own_token_ ? std::string() : membership_.token;
-    std::string addresses;
-    for (const Interface& local : interfaces()) addresses += local.address.host() + " ";
-    address_file_->publish(MessageWriter().add(addresses).add(own_endpoint_.port()).add(shared_token).bytes());
-  } else {
-    listeners = listen_with_retries(std::get<TcpStoreAddress>(membership_.store), callbacks_,
-                                    std::min(kStaleJobTicks, ticks_of(membership_.join_limit_s)));
-    own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
+    PublishedAddress published;
+    for (const Interface& local : interfaces()) published.hosts += local.address.host() + " ";
+    published.port = own_endpoint_.port();
+    if (!has_own_token_) published.token = membership_.token;
+    publish(published);
   }
   for (const Descriptor& listener : listeners) {
     const Endpoint endpoint = local_endpoint(listener);
@@ -115,33 +126,58 @@ void RendezvousPoint::withdraw_address() {
   if (address_file_) address_file_->withdraw();
 }
 
+void RendezvousPoint::publish(const PublishedAddress& address) {
+  const Bytes bytes = MessageWriter().add(address).bytes();
+  if (address_file_) {
+    address_file_->publish(bytes);
+  } else {
+    share_through_launcher(hexadecimal(bytes));
+  }
+}
+
+/// Shares the text of process 0 with all processes, and returns it. Every process calls it once.
+std::string RendezvousPoint::share_through_launcher(const std::string& text) const {
+  int tick = 0;
+  const StoreWait wait{
+      std::max(1, ticks_of(membership_.join_limit_s)), [&] {
+        callbacks_.on_tick();
+        if (++tick % kStatusTicks == kFirstStatusTicks)
+          callbacks_.on_status(fmt::format("process {} is waiting for all processes in the launcher's key-value store",
+                                           membership_.process));
+      }};
+  return share_text(std::get<LauncherStoreAddress>(membership_.store).store, membership_.process, text, wait);
+}
+
+/// Returns the address that process 0 published, or nothing if it is not in the folder yet.
+std::optional<PublishedAddress> RendezvousPoint::read_published() {
+  if (address_file_) {
+    const auto bytes = address_file_->read();
+    if (!bytes) return std::nullopt;
+    return parse_address(*bytes, std::get<FileStoreAddress>(membership_.store).folder,
+                         "remove the folder, or set another one in BUSBW_RENDEZVOUS");
+  }
+  if (!launcher_address_)
+    launcher_address_ = parse_address(bytes_of_hexadecimal(share_through_launcher({})).value_or(Bytes()),
+                                      "the launcher's key-value store", "install the same busbw everywhere");
+  return launcher_address_;
+}
+
 /// Returns the addresses at which process 0 may listen. With an address file, the list is empty until process 0 has
 /// published them. Sets `error` to the reason if an address cannot be found.
 std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(std::string& error) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};
   std::vector<CandidateAddress> candidates;
-  if (address_file_) {
-    const auto message = address_file_->read();
-    const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
-    if (!message) {
-      error = fmt::format("it has not written its address to {}", folder);
+  if (!std::holds_alternative<TcpStoreAddress>(membership_.store)) {
+    const auto published = read_published();
+    if (!published) {
+      error = fmt::format("it has not written its address to {}", std::get<FileStoreAddress>(membership_.store).folder);
       return candidates;
     }
-    try {
-      MessageReader reader(*message);
-      std::string hosts = reader.take_text();
-      const int port = reader.take<int>();
-      const std::string shared_token = reader.take_text();
-      if (!has_own_token_) membership_.token = shared_token;
-      for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
-        candidates.push_back({endpoint_of(hosts.substr(0, end), port), {}});
-        hosts.erase(0, end + 1);
-      }
-    } catch (const BrokenMessage&) {
-      throw EnvironmentError(
-          fmt::format("the address in {} was not written by process 0 of this version; remove the folder, "
-                      "or set another one in BUSBW_RENDEZVOUS",
-                      folder));
+    if (!has_own_token_) membership_.token = published->token;
+    std::string_view hosts = published->hosts;
+    for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
+      candidates.push_back({endpoint_of(std::string(hosts.substr(0, end)), published->port), {}});
+      hosts.remove_prefix(end + 1);
     }
     return candidates;
   }

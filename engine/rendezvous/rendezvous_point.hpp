@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/os/network.hpp"
@@ -36,6 +37,15 @@ struct JoinCallbacks {
   std::function<void()> on_tick;
 };
 
+/// Address of process 0 as it is published in a folder or in the launcher's store.
+struct PublishedAddress {
+  std::string hosts;  // each followed by a blank
+  int port = 0;
+  std::string token;  // empty if all processes know it
+
+  static auto members(auto& self) { return std::tie(self.hosts, self.port, self.token); }
+};
+
 /// Process 0 calls `start_listening` and `withdraw_address`; every process, including process 0, calls `join`.
 class RendezvousPoint {
  public:
@@ -51,8 +61,8 @@ class RendezvousPoint {
   /// Returns a connection that process 0 has accepted: the control connection if `is_control`, else the connection of
   /// one rank. Throws Error with the last problem and a remedy.
   TcpChannel join(bool is_control);
-  /// Returns the job's token. With BUSBW_RENDEZVOUS=file:..., process 0 may make it, so it is known after the first
-  /// join.
+  /// Returns the job's token. With an address file or a launcher's store, process 0 may make it, so it is known after
+  /// the first join.
   const std::string& token() const { return membership_.token; }
   /// Returns the host of process 0, or an empty string before the first join.
   const std::string& process_0_host() const { return process_0_host_; }
@@ -68,14 +78,18 @@ class RendezvousPoint {
     Endpoint endpoint;
     std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
+  void publish(const PublishedAddress& address);
+  std::optional<PublishedAddress> read_published();
+  std::string share_through_launcher(const std::string& text) const;
   std::vector<CandidateAddress> find_candidates(std::string& error);
   bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                      JoinAttempt& attempt);
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  const bool has_own_token_;  // `membership.token` is set, so the address file does not transfer one
+  const bool has_own_token_;  // `membership.token` is set, so the published address has none
   std::optional<AddressFile> address_file_;  // only with BUSBW_RENDEZVOUS=file:...
+  std::optional<PublishedAddress> launcher_address_;  // only with a launcher's store, which is read once
   std::vector<CandidateAddress> candidates_;  // from the last lookup; the last successful address first
   Endpoint own_endpoint_;  // process 0: endpoint at which it connects to its own store
   std::string listen_address_text_;

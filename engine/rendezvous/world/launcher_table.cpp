@@ -22,6 +22,15 @@ int torchrun_port(Environment environment) {
                        : port;
 }
 
+std::optional<LauncherStore> pmix_store(Environment environment) {
+  const bool is_client = environment("PMIX_RANK") && environment("PMIX_NAMESPACE");
+  return is_client ? std::optional(LauncherStore::pmix) : std::nullopt;
+}
+
+std::optional<LauncherStore> hydra_store(Environment environment) {
+  return environment("PMI_FD") ? std::optional(LauncherStore::pmi1) : std::nullopt;
+}
+
 }  // namespace
 
 const std::vector<LauncherEntry>& launcher_table() {
@@ -85,18 +94,21 @@ const std::vector<LauncherEntry>& launcher_table() {
        .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
        .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
        .identity = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
-       .daemons = {"prted", "orted", "prterun", "orterun", "mpirun", "mpiexec"}},
+       .daemons = {"prted", "orted", "prterun", "orterun", "mpirun", "mpiexec"},
+       .store_from = pmix_store},
       {.name = "mpich",
        .title = "MPICH",
        .start_remedy =
            "start it with busbw launch mpirun, or with mpirun -genv BUSBW_RENDEZVOUS tcp://HOST:PORT, HOST being the "
            "first host",
-       .required_any = {"PMI_RANK", "PMI_SIZE"},
-       .rank = {"PMI_RANK"},
+       // With -pmi-port, Hydra sets only PMI_ID, and gives the size on a connection.
+       .required_any = {"PMI_RANK", "PMI_SIZE", "PMI_ID"},
+       .rank = {"PMI_RANK", "PMI_ID"},
        .size = {"PMI_SIZE"},
        .local_rank = {"MPI_LOCALRANKID"},
        .local_size = {"MPI_LOCALNRANKS"},
-       .daemons = {"hydra_pmi_proxy", "pmi_proxy"}},
+       .daemons = {"hydra_pmi_proxy", "pmi_proxy"},
+       .store_from = hydra_store},
   };
   return launchers;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/os/environment.hpp"
+#include "rendezvous/world/store_address.hpp"
 
 namespace busbw {
 
@@ -42,6 +43,8 @@ struct LauncherEntry {
   std::vector<std::string> (*hosts_from)(Environment) = nullptr;
   /// Port at which process 0 listens.
   int (*port_from)(Environment) = nullptr;
+  /// Key-value store of the launcher, if it offers one to this process.
+  std::optional<LauncherStore> (*store_from)(Environment) = nullptr;
   /// Variable with the number of this launcher's agents, which start its processes. Null unless another launcher may
   /// start these agents, as srun starts those of torchrun.
   const char* agent_count = nullptr;

@@ -23,7 +23,18 @@ struct FileStoreAddress {
   std::string folder;
   bool operator==(const FileStoreAddress&) const = default;
 };
-using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress>;
+/// Interface to the key-value store of a launcher (rendezvous/launcher_store/).
+enum class LauncherStore {
+  pmix,  // Open MPI, PRRTE
+  pmi1,  // Hydra: MPICH, Intel MPI
+};
+/// Process 0 writes its addresses, port and token to the launcher's key-value store, which only the job's processes can
+/// read.
+struct LauncherStoreAddress {
+  LauncherStore store = LauncherStore::pmix;
+  bool operator==(const LauncherStoreAddress&) const = default;
+};
+using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress, LauncherStoreAddress>;
 
 /// Parses "tcp://host:port", "tcp://[v6]:port" or "file:///folder". Throws UsageError on anything else.
 StoreAddress parse_store_address(std::string_view text);

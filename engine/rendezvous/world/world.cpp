@@ -276,6 +276,8 @@ StoreAddress find_store_address(Environment environment, const LauncherClaim& cl
     address.port = launcher.port_from(environment);
     return address;
   }
+  if (launcher.store_from)
+    if (const auto store = launcher.store_from(environment)) return LauncherStoreAddress{*store};
   throw UsageError(fmt::format("{} means {} processes, but the address of process 0 is unknown; {}",
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
@@ -345,6 +347,8 @@ World detect_world(Environment environment, Ancestors (*ancestors)()) {
   world.store = find_store_address(environment, *claim, local_size, ancestors, identity);
   if (auto token = find_token(environment)) {
     world.token = *std::move(token);
+  } else if (std::holds_alternative<LauncherStoreAddress>(world.store)) {
+    // Process 0 shares a random token with its address.
   } else if (!identity.empty()) {
     world.token = identity;
     world.notes.push_back(

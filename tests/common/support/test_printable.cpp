@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 using namespace busbw;
 
@@ -27,4 +30,12 @@ TEST_CASE("printable_value: cuts a long value between two characters and gives i
   CHECK(printable_value(umlauts) == umlauts.substr(0, 199) + "... (301 bytes)");
   CHECK(printable_value("two\nlines") == "two\\nlines");
   CHECK(printable_value(std::string(300, '\n')).size() < 450);
+}
+
+TEST_CASE("hexadecimal digits and bytes") {
+  const std::vector<std::byte> bytes{std::byte{0}, std::byte{0x0f}, std::byte{0xa0}, std::byte{0xff}};
+  CHECK(hexadecimal(bytes) == "000fa0ff");
+  CHECK(bytes_of_hexadecimal("000fa0ff") == bytes);
+  CHECK(bytes_of_hexadecimal("") == std::vector<std::byte>{});
+  for (const char* text : {"0", "0g", "0F", "00 "}) CHECK_FALSE(bytes_of_hexadecimal(text));
 }

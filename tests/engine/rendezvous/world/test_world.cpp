@@ -194,16 +194,30 @@ TEST_CASE("world: MPICH on one node is identified by the daemon that started it"
   CHECK(found.token == "mpich-hydra_pmi_proxy-71");
   CHECK(std::get<TcpStoreAddress>(found.store).hosts.front() == "127.0.0.1");
   CHECK(found.store != world(kMpich, {{73, "hydra_pmi_proxy"}}).store);
-  // A container hides the ancestors, so the address must be set.
-  check_names(refusal(kMpich, {{1, "bash"}}),
+  // A container hides the ancestors, so the launcher's store is needed.
+  CHECK(world(kMpich, {{1, "bash"}}).store == StoreAddress(LauncherStoreAddress{LauncherStore::pmi1}));
+  check_names(refusal(without(kMpich, {"PMI_FD"}), {{1, "bash"}}),
               {"PMI_SIZE=2", "the address of process 0 is unknown", "BUSBW_RENDEZVOUS"});
 }
 
-TEST_CASE("world: mpirun over several nodes needs BUSBW_RENDEZVOUS") {
-  check_names(refusal(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
+TEST_CASE("world: mpirun over several nodes shares the address through its key-value store") {
+  const World by_pmix = world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}, {{50, "prted"}});
+  CHECK(by_pmix.store == StoreAddress(LauncherStoreAddress{LauncherStore::pmix}));
+  const World by_pmi1 = world(kMpich + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}});
+  CHECK(by_pmi1.store == StoreAddress(LauncherStoreAddress{LauncherStore::pmi1}));
+  // Process 0 makes a secret token, so the name of the job is not used as one.
+  CHECK(by_pmix.token.empty());
+  CHECK(by_pmix.notes.empty());
+  const World with_token = world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_TOKEN", "secret"}});
+  CHECK(with_token.token == "secret");
+}
+
+TEST_CASE("world: mpirun over several nodes without its key-value store needs BUSBW_RENDEZVOUS") {
+  check_names(refusal(without(kOpenMpi5, {"PMIX_NAMESPACE"}) + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
               {"OMPI_COMM_WORLD_SIZE=4", "4 processes", "the address of process 0 is unknown", "busbw launch mpirun",
                "-x BUSBW_RENDEZVOUS="});
-  check_names(refusal(kMpich + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}), {"-genv BUSBW_RENDEZVOUS"});
+  check_names(refusal(without(kMpich, {"PMI_FD"}) + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}),
+              {"-genv BUSBW_RENDEZVOUS"});
   const World found =
       world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_RENDEZVOUS", "file:///shared"}});
   CHECK(found.store == StoreAddress(FileStoreAddress{"/shared"}));
@@ -360,6 +374,9 @@ TEST_CASE("world: sizes without ranks and ranks without sizes are errors") {
       {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK is not set", "run alone", "mpirun", "BUSBW_LAUNCHER=none"});
   check_names(refusal({{"PMIX_RANK", "0"}}), {"PMIX_RANK=0", "OMPI_COMM_WORLD_SIZE is not set", "run alone"});
   check_names(refusal(without(kMpich, {"PMI_RANK"})), {"PMI_SIZE=2", "PMI_RANK is not set"});
+  // mpirun -pmi-port
+  check_names(refusal({{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}, {"PMI_PORT", "n1:38801"}, {"PMI_ID", "1"}}),
+              {"PMI_ID=1", "PMI_SIZE is not set", "run alone", "busbw launch mpirun"});
   check_names(refusal({{"WORLD_SIZE", "8"}}), {"WORLD_SIZE=8", "RANK is not set", "torchrun"});
   CHECK(alone(world({{"WORLD_SIZE", "1"}})));
   // Variables exported by a script besides srun are not a launcher.
