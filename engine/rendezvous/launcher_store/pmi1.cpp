@@ -50,7 +50,7 @@ class Pmi1Connection {
  public:
   Pmi1Connection(int descriptor, const StoreWait& wait) : descriptor_(descriptor), wait_(wait) {}
 
-  /// Sends a request and returns the reply, whose `cmd` must be `expected`. Throws EnvironmentError if the daemon
+  /// Sends a request and returns the reply. Its `cmd` must be `expected`. Throws EnvironmentError if the daemon
   /// reports an error.
   Reply request(const std::string& request_line, std::string_view expected) {
     send_line(request_line);

@@ -1,6 +1,6 @@
 #pragma once
 // The part of PMIx's binary interface that is used here. It is equal in versions 3, 4 and 5 of the library (pmix.h and
-// pmix_common.h of OpenPMIx), whose file is libpmix.so.2 in all of them. Names and values are those of PMIx.
+// pmix_common.h of OpenPMIx), and so is the file name libpmix.so.2. Names and values are those of PMIx.
 #include <cstddef>
 #include <cstdint>
 
