@@ -116,7 +116,7 @@ class FakeDaemon {
 
 std::string keep_reply(const std::string&, const std::string& reply) { return reply; }
 
-StoreWait wait_of_one_second() {
+StoreWait wait_of(kSafetyLimitS) {
   return {kTicksPerS, [] {}};
 }
 
@@ -126,7 +126,7 @@ std::vector<std::string> shared_texts(const FakeDaemon& daemon, int processes, c
   std::vector<std::thread> threads;
   for (int process = 0; process < processes; ++process)
     threads.emplace_back([&, process] {
-      const StoreWait wait = wait_of_one_second();
+      const StoreWait wait = wait_of(kSafetyLimitS);
       texts[static_cast<std::size_t>(process)] =
           share_text_over(daemon.client(process), process, process == 0 ? text : "", wait);
     });
@@ -139,7 +139,7 @@ std::string failure_of(const std::string& request, const std::string& reply) {
   const FakeDaemon daemon(1, 1024, [&](const std::string& received, const std::string& usual) {
     return received.starts_with(request) ? reply : usual;
   });
-  const StoreWait wait = wait_of_one_second();
+  const StoreWait wait = wait_of(kSafetyLimitS);
   return sentence_of<EnvironmentError>([&] { share_text_over(daemon.client(0), 1, {}, wait); });
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("PMI-1: errors of the daemon name the remedy") {
 
 TEST_CASE("PMI-1: a process that does not come, and a tick that throws, end the wait") {
   const FakeDaemon daemon(2, 1024, keep_reply);
-  const StoreWait wait = wait_of_one_second();
+  const StoreWait wait = wait_of(1);
   try {
     share_text_over(daemon.client(0), 0, "text", wait);
     FAIL_CHECK("nothing was thrown");
@@ -174,7 +174,7 @@ TEST_CASE("PMI-1: a process that does not come, and a tick that throws, end the 
   }
   const FakeDaemon other(2, 1024, keep_reply);
   int ticks = 0;
-  const StoreWait interrupted{60 * kTicksPerS, [&] {
+  const StoreWait interrupted{kSafetyLimitS * kTicksPerS, [&] {
                                 if (++ticks == 3) throw Error(ExitCode::interrupted, "interrupted");
                               }};
   CHECK(sentence_of<Error>([&] { share_text_over(other.client(0), 0, "text", interrupted); }) == "interrupted");
