@@ -116,8 +116,10 @@ class FakeDaemon {
 
 std::string keep_reply(const std::string&, const std::string& reply) { return reply; }
 
-StoreWait wait_of(kSafetyLimitS) {
-  return {kTicksPerS, [] {}};
+constexpr int kSafetyLimitS = 60;
+
+StoreWait wait_of(int seconds) {
+  return {seconds * kTicksPerS, [] {}};
 }
 
 /// Text that each process of a job receives.
