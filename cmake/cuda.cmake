@@ -1,4 +1,7 @@
-# Enables the GPU engine by BUSBW_CUDA: AUTO (if CUDA's compiler is found), ON (an error if it is not found), OFF.
+# Enables the GPU engine by BUSBW_CUDA: AUTO (if CUDA's compiler works), ON (an error if it does not), OFF.
+#
+# With AUTO nothing of CUDA or NCCL may fail the build. CMake ends at a compiler that does not work, so a trial project
+# tries it first.
 #
 # The compiler is searched in CMAKE_CUDA_COMPILER, PATH, /usr/local/cuda, and the Python environment of the build (pip
 # install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from the same
@@ -6,8 +9,9 @@
 set(BUSBW_CUDA AUTO CACHE STRING "Build the GPU engine: AUTO, ON or OFF")
 set(BUSBW_PYTHON "" CACHE FILEPATH "Python of an environment with CUDA's and NCCL's wheels")
 
-set(busbw_has_cuda FALSE)
-if(NOT BUSBW_CUDA STREQUAL OFF)
+# Searches the compiler and the libraries. Sets `busbw_cuda_problem` to the reason if the GPU engine cannot be built.
+macro(busbw_find_cuda)
+  set(busbw_cuda_problem "")
   set(site "")
   find_program(busbw_python NAMES ${BUSBW_PYTHON} python python3 HINTS $ENV{VIRTUAL_ENV}/bin)
   if(busbw_python)
@@ -23,34 +27,84 @@ print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if
   endif()
   # The kernels of -D need the device API of NCCL 2.28. The library loaded at run time may be older.
   find_path(busbw_nccl_include nccl_device.h HINTS ${site}/nccl/include /usr/local/cuda/include)
-  if(CMAKE_CUDA_COMPILER AND busbw_nccl_include)
-    set(busbw_has_cuda TRUE)
-  elseif(BUSBW_CUDA STREQUAL ON)
-    message(FATAL_ERROR "BUSBW_CUDA=ON: CUDA's compiler (${CMAKE_CUDA_COMPILER}) or nccl_device.h (${busbw_nccl_include}) "
-                        "not found; see cmake/cuda.cmake")
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(busbw_cuda_problem "CUDA's compiler (nvcc) not found")
+  elseif(NOT busbw_nccl_include)
+    set(busbw_cuda_problem "nccl_device.h of NCCL 2.28 or later not found")
+  else()
+    busbw_choose_architectures()
+    get_filename_component(busbw_toolkit ${CMAKE_CUDA_COMPILER} DIRECTORY)
+    get_filename_component(busbw_toolkit ${busbw_toolkit} DIRECTORY)
+    find_library(busbw_cudart cudart_static HINTS ${busbw_toolkit}/lib ${busbw_toolkit}/lib64)
+    # The wheels have lib, but nvcc's profile says lib64.
+    set(CMAKE_CUDA_FLAGS_INIT "-L${busbw_toolkit}/lib -L${busbw_toolkit}/lib64")
+    set(CMAKE_CUDA_STANDARD 17)
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      set(busbw_cuda_problem "${CMAKE_CUDA_COMPILER} --list-gpu-arch names no known GPU")
+    elseif(NOT busbw_cudart)
+      set(busbw_cuda_problem "libcudart_static.a not found in ${busbw_toolkit}")
+    else()
+      busbw_try_cuda()
+    endif()
   endif()
-endif()
+endmacro()
 
-if(busbw_has_cuda)
-  # All architectures that the compiler supports: CUDA 13 begins at sm_75, compilers before 12.8 end at sm_90. Newer
-  # GPUs use the intermediate code of the newest one.
+# Sets CMAKE_CUDA_ARCHITECTURES to all that the compiler supports: CUDA 13 begins at sm_75, compilers before 12.8 end at
+# sm_90. Newer GPUs use the intermediate code of the newest one. It stays empty if the compiler does not answer.
+macro(busbw_choose_architectures)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
     foreach(architecture 70 75 80 86 89 90 100 120)
       if(known MATCHES "compute_${architecture}\n")
         list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture}-real)
       endif()
     endforeach()
-    list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "-real$" "" AT -1)
+    if(CMAKE_CUDA_ARCHITECTURES)
+      list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "-real$" "" AT -1)
+    endif()
   endif()
-  get_filename_component(busbw_toolkit ${CMAKE_CUDA_COMPILER} DIRECTORY)
-  get_filename_component(busbw_toolkit ${busbw_toolkit} DIRECTORY)
-  # The wheels have lib, but nvcc's profile says lib64.
-  set(CMAKE_CUDA_FLAGS_INIT "-L${busbw_toolkit}/lib -L${busbw_toolkit}/lib64")
-  set(CMAKE_CUDA_STANDARD 17)
-  enable_language(CUDA)
-  find_library(busbw_cudart cudart_static HINTS ${busbw_toolkit}/lib ${busbw_toolkit}/lib64 REQUIRED)
-  message(STATUS "the GPU engine is built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
+endmacro()
+
+# Compiles a file with NCCL's header in a project of its own, for the newest architecture. Sets `busbw_cuda_problem` if
+# that fails. A success is remembered.
+macro(busbw_try_cuda)
+  set(tried ${CMAKE_CUDA_COMPILER} ${busbw_nccl_include} ${CMAKE_CUDA_ARCHITECTURES})
+  set(trial ${PROJECT_BINARY_DIR}/cuda-trial)
+  if(NOT "${tried}" STREQUAL "${busbw_working_cuda}")
+    list(GET CMAKE_CUDA_ARCHITECTURES -1 newest)
+    file(REMOVE_RECURSE ${trial})
+    file(WRITE ${trial}/trial.cu "#include <nccl.h>\n#include <nccl_device.h>\n__global__ void trial() {}\n")
+    file(WRITE ${trial}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(trial LANGUAGES CUDA)\n\
+add_library(trial OBJECT trial.cu)\ntarget_include_directories(trial SYSTEM PRIVATE \"${busbw_nccl_include}\")\n")
+    execute_process(
+      COMMAND ${CMAKE_COMMAND} -S ${trial} -B ${trial}/build -G ${CMAKE_GENERATOR} -DCMAKE_BUILD_TYPE=Debug
+              -DCMAKE_CUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DCMAKE_CUDA_ARCHITECTURES=${newest}
+              -DCMAKE_CUDA_FLAGS=${CMAKE_CUDA_FLAGS_INIT} -DCMAKE_CUDA_STANDARD=${CMAKE_CUDA_STANDARD}
+      RESULT_VARIABLE failure OUTPUT_FILE ${trial}/log ERROR_FILE ${trial}/log)
+    if(NOT failure)
+      execute_process(COMMAND ${CMAKE_COMMAND} --build ${trial}/build RESULT_VARIABLE failure
+                      OUTPUT_FILE ${trial}/log ERROR_FILE ${trial}/log)
+    endif()
+    if(failure)
+      set(busbw_cuda_problem "${CMAKE_CUDA_COMPILER} cannot compile a file with nccl_device.h, see ${trial}/log")
+    else()
+      set(busbw_working_cuda ${tried} CACHE INTERNAL "Compiler, NCCL header and architectures of a successful trial")
+    endif()
+  endif()
+endmacro()
+
+set(busbw_has_cuda FALSE)
+if(NOT BUSBW_CUDA STREQUAL OFF)
+  busbw_find_cuda()
+  if(NOT busbw_cuda_problem)
+    set(busbw_has_cuda TRUE)
+    enable_language(CUDA)
+    message(STATUS "the GPU engine is built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
+  elseif(BUSBW_CUDA STREQUAL ON)
+    message(FATAL_ERROR "BUSBW_CUDA=ON: ${busbw_cuda_problem}; see cmake/cuda.cmake")
+  else()
+    message(STATUS "the GPU engine is not built: ${busbw_cuda_problem}")
+  endif()
 endif()
 
 # Sets up a target that calls CUDA or NCCL, or has kernels.
