@@ -10,6 +10,7 @@
 #include "backends/host/host_hardware.hpp"
 #include "backends/registry/backend_registry.hpp"
 #include "collectives/registry.hpp"
+#include "common/os/environment.hpp"
 #include "common/os/processors.hpp"
 #include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
@@ -84,7 +85,7 @@ class LaunchedProcess {
   LaunchedProcess(const Options& options, const World& world, const BackendChoice& choice, LaunchedJob& job)
       : options_(options),
         world_(world),
-        no_gpu_reason_(choice.no_gpu_reason),
+        choice_(choice),
         job_(job),
         watched_call_(no_progress_limit_s(options), [this](const Failure& failure) { abort_and_exit(failure); }),
         collective_(make_collective(options.collective, options.collective_settings)),
@@ -162,18 +163,19 @@ class LaunchedProcess {
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
-    if (!no_gpu_reason_.empty()) info.notes.push_back("Measured on the host: " + no_gpu_reason_);
+    if (!choice_.no_gpu_reason.empty()) info.notes.push_back("Measured on the host: " + choice_.no_gpu_reason);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
     for (const std::string& note : excluded_type_notes(agreement_.unsupported)) info.notes.push_back(note);
     info.warnings = agreement_.warnings;
     const auto backend_warnings = backend_->warnings();
     info.warnings.insert(info.warnings.end(), backend_warnings.begin(), backend_warnings.end());
+    if (!choice_.unused_gpus_warning.empty()) info.warnings.push_back(choice_.unused_gpus_warning);
     return info;
   }
 
   const Options& options_;
   const World& world_;
-  const std::string no_gpu_reason_;
+  const BackendChoice& choice_;
   LaunchedJob& job_;
   CallWatchdog watched_call_;
   std::unique_ptr<Collective> collective_;
@@ -189,8 +191,8 @@ JobResult run_launched(const Options& options, const World& world) {
     print_stderr(options.program,
                  fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.message));
   });
-  const BackendChoice choice =
-      watched_call("looking for GPUs", [&] { return choose_backend(options, /*forks_follow=*/false); });
+  const BackendChoice choice = watched_call(
+      "looking for GPUs", [&] { return choose_backend(options, /*forks_follow=*/false, process_environment); });
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_group_sizes(options, *collective);
 

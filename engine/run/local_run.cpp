@@ -4,6 +4,7 @@
 #include "backends/host/host_hardware.hpp"
 #include "backends/registry/backend_registry.hpp"
 #include "collectives/registry.hpp"
+#include "common/os/environment.hpp"
 #include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
 #include "measure/buffers.hpp"
@@ -21,8 +22,9 @@ JobResult run_local(const Options& options) {
   require_group_sizes(options, *collective);
   const CallWatchdog watched_call(no_progress_limit_s(options),
                                   [&](const Failure& failure) { print_stderr(options.program, failure.message); });
-  const BackendChoice choice = watched_call(
-      "looking for GPUs", [&] { return choose_backend(options, /*forks_follow=*/options.settings.processes > 1); });
+  const BackendChoice choice = watched_call("looking for GPUs", [&] {
+    return choose_backend(options, /*forks_follow=*/options.settings.processes > 1, process_environment);
+  });
   const auto backend = watched_call(choice.entry->opening, [&] { return make_backend(choice, options, World{}); });
   const auto unsupported = unsupported_types(options.data, *collective, *backend);
 
@@ -39,6 +41,7 @@ JobResult run_local(const Options& options) {
   if (!choice.no_gpu_reason.empty()) info.notes.push_back("Measured on the host: " + choice.no_gpu_reason);
   for (const std::string& note : excluded_type_notes(unsupported)) info.notes.push_back(note);
   info.warnings = backend->warnings();
+  if (!choice.unused_gpus_warning.empty()) info.warnings.push_back(choice.unused_gpus_warning);
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
 

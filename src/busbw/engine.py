@@ -26,6 +26,9 @@ WORLD_VARIABLES = (
 If a launcher sets one of them for a process, the process inherits none of the others from the environment.
 """
 
+REQUESTED_GPUS_VARIABLE = "BUSBW_REQUESTED_GPUS"
+"""Number of GPUs per node that a launcher was asked for. With it the engine does not fall back to the host backend."""
+
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
 
@@ -141,20 +144,30 @@ def devices() -> list[str]:
     return _query_engine("--list-devices").splitlines()
 
 
+def missing_gpu_support() -> str:
+    """Returns the engine's reason with a remedy if its build has no GPU engine. Empty if it has one."""
+    if "backend nccl" in versions():
+        return ""
+    _, _, reason = _run_engine("--list-devices").stderr.strip().partition("no GPU: ")
+    return reason
+
+
 def _query_engine(flag: str) -> str:
-    """Returns the engine's output for an informational flag.
+    """Returns the engine's output for an informational flag. Raises the errors of `_run_engine`."""
+    return _run_engine(flag).stdout.strip()
+
+
+def _run_engine(flag: str) -> "subprocess.CompletedProcess[str]":
+    """Runs the engine with an informational flag.
 
     Raises:
         BusbwError: The engine is not found, fails, or takes more than 60 s.
     """
     path = program(ENGINE)
     try:
-        completed = subprocess.run(
-            [path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True
-        )
+        return subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
-    return completed.stdout.strip()
 
 
 def collective_name(program: str) -> str:
@@ -166,12 +179,14 @@ __all__ = [
     "ENGINE",
     "FASTPATH_LIBRARY",
     "PROGRAMS_VARIABLE",
+    "REQUESTED_GPUS_VARIABLE",
     "WORLD_VARIABLES",
     "collective_name",
     "default_ranks",
     "devices",
     "gpu_count",
     "library",
+    "missing_gpu_support",
     "preload_variables",
     "program",
     "versions",

@@ -4,11 +4,15 @@ The driver is a library of this test, so that the same happens everywhere. The i
 that are built with the GPU engine; a build without it says that.
 """
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from polling import wait_until
+from polling import HANG_GUARD_S, wait_until
+
+from busbw import engine
 
 from .programs import Finished, Programs, Running, compile_fake, installed_in, used_from
 
@@ -88,6 +92,47 @@ def test_a_host_run_without_a_gpu_reports_it(programs: Programs) -> None:
     assert (finished.code, finished.stderr) == (0, "")
     note = "# Measured on the host: CUDA_VISIBLE_DEVICES=99 shows no GPU"
     assert (note in finished.stdout) == has_gpu_engine(programs)
+
+
+def test_gpus_that_the_build_cannot_use_are_a_warning(programs: Programs) -> None:
+    if has_gpu_engine(programs):
+        return  # it can use them
+    devices = programs.folder / "dev"
+    devices.mkdir()
+    for name in ("nvidia0", "nvidia1", "nvidiactl"):
+        (devices / name).touch()
+    # A mount of its own gives only the program these device files.
+    script = 'mount --bind dev /dev && exec "$@"'
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", str(programs.path("all_reduce_perf")), "-t", "2"]
+    flags = ["-b", "8", "-e", "8", "-n", "1", "--records", "out.jsonl"]
+    done = subprocess.run([*words, *flags], cwd=programs.folder, capture_output=True, text=True, timeout=HANG_GUARD_S)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("a mount namespace needs root")
+    assert (done.returncode, done.stderr) == (0, "")
+    warning = "measured on the host, but this machine has 2 GPUs: this build has no GPU engine: run `make wheel` "
+    assert f"# Warning: {warning}" in done.stdout
+    records = [json.loads(line) for line in (programs.folder / "out.jsonl").read_text().splitlines()]
+    messages = [record["message"] for record in records if record["kind"] == "warning"]
+    assert any(message.startswith(warning) for message in messages)
+    chosen = subprocess.run(
+        [*words, *flags[:-2], "--backend", "host"], cwd=programs.folder, capture_output=True, text=True
+    )
+    assert "this machine has" not in chosen.stdout
+
+
+def test_the_command_reads_the_reason_from_the_engine(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(programs.installed_in))
+    reason = "this build has no GPU engine: run `make wheel` and install its wheel (docs/gpu.md), or use --backend host"
+    assert engine.missing_gpu_support() == ("" if has_gpu_engine(programs) else reason)
+
+
+def test_requested_gpus_that_are_absent_are_an_error(programs: Programs) -> None:
+    compile_fake("fake_cuda.c", programs.folder / "libcuda.so.1", driver_version=ENOUGH, init=NO_DEVICE)
+    environment = {"BUSBW_REQUESTED_GPUS": "8", "LD_LIBRARY_PATH": str(programs.folder), "CUDA_VISIBLE_DEVICES": "99"}
+    finished = programs.run("all_reduce", "-t", 2, "-b", 8, "-e", 8, environment=environment)
+    assert (finished.code, finished.stdout) == (3, "")
+    reason = "CUDA_VISIBLE_DEVICES=99 shows no GPU" if has_gpu_engine(programs) else "this build has no GPU engine"
+    assert f"GPUs are requested (BUSBW_REQUESTED_GPUS=8), but {reason}" in finished.sentence()
 
 
 @pytest.mark.parametrize("flags", [["--backend", "nccl"], ["--backend", "nccl", "--processes", 2], ["-t", 2]])

@@ -13,6 +13,7 @@
 #include "common/support/error.hpp"
 #include "common/support/version.hpp"
 #include "options/backend_checks.hpp"
+#include "rendezvous/world/gpu_request.hpp"
 
 namespace busbw {
 namespace {
@@ -58,16 +59,24 @@ constexpr BackendEntry kBackends[]{{kNcclTraits, "opening NCCL and its GPUs", su
 
 std::span<const BackendEntry> all_backends() { return kBackends; }
 
-BackendChoice choose_backend(const Options& options, bool forks_follow) {
+BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment) {
   const bool is_auto = options.backend == "auto";
   std::string no_gpu_reason;
+  std::string warning;
   std::set<std::string_view> names;
   for (const BackendEntry& entry : all_backends()) {
     names.insert(entry.traits.name);
     if (!is_auto && options.backend != entry.traits.name) continue;
     GpuSurvey survey = entry.survey ? entry.survey(forks_follow) : GpuSurvey{};
-    if (!is_auto || !entry.survey || !survey.gpus.empty()) return {&entry, std::move(survey), std::move(no_gpu_reason)};
-    if (survey.has_gpu_support) no_gpu_reason = survey.no_gpu_reason;
+    if (!is_auto || !entry.survey || !survey.gpus.empty())
+      return {&entry, std::move(survey), std::move(no_gpu_reason), std::move(warning)};
+    if (const auto request = gpu_request(environment))
+      throw EnvironmentError(fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason));
+    if (survey.has_gpu_support)
+      no_gpu_reason = survey.no_gpu_reason;
+    else if (survey.unusable_gpus > 0)
+      warning = fmt::format("measured on the host, but this machine has {} GPU{}: {}", survey.unusable_gpus,
+                            survey.unusable_gpus == 1 ? "" : "s", survey.no_gpu_reason);
   }
   throw options.flags.invalid_value("--backend", fmt::format("{} or auto", fmt::join(names, ", ")));
 }

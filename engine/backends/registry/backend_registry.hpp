@@ -7,6 +7,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/nccl/nccl_backend.hpp"
+#include "common/os/environment.hpp"
 #include "options/options.hpp"
 #include "rendezvous/world/world.hpp"
 
@@ -30,11 +31,13 @@ struct BackendChoice {
   const BackendEntry* entry;
   GpuSurvey survey;           // GPUs that the backend can use
   std::string no_gpu_reason;  // why `auto` found no GPU; empty if it found or sought none
+  std::string unused_gpus_warning = {};  // if `auto` cannot use the GPUs of this machine, because of this build
 };
 
 /// Surveys the GPUs, unless the selected backend needs none. `forks_follow`: this process will run its ranks in forks.
-/// Throws UsageError if there is no backend of this name.
-BackendChoice choose_backend(const Options& options, bool forks_follow);
+/// Throws UsageError if there is no backend of this name, and EnvironmentError if `auto` finds no GPU but the
+/// environment requests GPUs: a measurement on the host would be taken for one on GPUs.
+BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment);
 
 /// Makes the chosen backend. Throws UsageError if it does not support an option, EnvironmentError if the option needs
 /// GPUs that were not found, and the errors of BackendEntry::make.

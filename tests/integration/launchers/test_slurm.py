@@ -202,6 +202,22 @@ def test_gpus_are_asked_of_slurm(cluster: Cluster) -> None:
     expect_table(done, 4)
 
 
+def test_requested_gpus_that_the_engine_cannot_use_are_an_error(cluster: Cluster) -> None:
+    # --program-path names a build that only the nodes can examine.
+    folder = str(cluster.programs.installed_in)
+    done = cluster.launch("--program-path", folder, "--gpus-per-node", "2", "--nodes", "2", *ALL_REDUCE)
+    assert (done.code, done.stdout) == (3, "")
+    assert "all_reduce_perf: GPUs are requested (BUSBW_REQUESTED_GPUS=2), but " in done.stderr
+    assert "or use --backend host" in done.stderr
+
+
+@pytest.mark.parametrize(("flags", "code"), [([], 3), (["--backend", "host"], 0)])
+def test_a_step_with_gpus_measures_the_host_only_by_request(cluster: Cluster, flags: list[str], code: int) -> None:
+    done = cluster.run("srun", "--nodes=1", "--gpus-per-node=1", cluster.program(), *SWEEP, *flags)
+    assert done.code == code, done.stderr
+    assert ("GPUs are requested (SLURM_GPUS_ON_NODE=1), but " in done.stderr) == (code == 3)
+
+
 # A site-wide default that starts jobs with an empty environment.
 NOTHING_HANDED_ON = {"SBATCH_EXPORT": "NONE", "SLURM_EXPORT_ENV": "NONE"}
 
@@ -554,7 +570,7 @@ BY_SRUN = ["--partition=nope", "--container-image=busbw.sqsh", "--mpi=nonsense",
 )
 def test_rejections_quote_slurm(cluster: Cluster, option: str, by: str) -> None:
     words, remedy = REFUSED[option]
-    done = cluster.launch("--submit-with", by, option, *ALL_REDUCE)
+    done = cluster.launch("--submit-with", by, option, *ALL_REDUCE, "--backend", "host")
     assert done.code == 3, done.stderr
     sentence = done.stderr.splitlines()[-1]
     assert words in sentence, done.stderr

@@ -182,7 +182,12 @@ def kubernetes(
         options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod
     default_processes = max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1
     processes = processes_per_node or default_processes
-    job = options.job(options.program_path or options.program_name, nodes=nodes, processes_per_node=processes)
+    job = options.job(
+        options.program_path or options.program_name,
+        nodes=nodes,
+        processes_per_node=processes,
+        requested_gpus=device_count or gpus,
+    )
     return execute_plan(options, launcher.render(job, target), launcher.submit)
 
 

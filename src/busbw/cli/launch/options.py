@@ -3,6 +3,7 @@
 A command line is `busbw launch LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE FLAGS]`.
 """
 
+import os
 import re
 import secrets
 from collections.abc import Callable
@@ -20,9 +21,10 @@ from busbw.cli.options.engine_flags import parse_collective, parse_count, sweep_
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
-from busbw.engine import WORLD_VARIABLES
+from busbw.engine import REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
+from busbw.launchers.slurm.allocation import allocated_gpus_per_node
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
@@ -70,6 +72,12 @@ class LaunchOptions:
         return max(1, gpus.value // self.ranks_per_process) if gpus else 1
 
     @property
+    def requested_gpus(self) -> int | None:
+        """GPUs per node of the machine type, else of Slurm's allocation. None without both."""
+        gpus = self.machine_type.gpus_per_node if self.machine_type else None
+        return gpus.value if gpus else allocated_gpus_per_node(os.environ) or None
+
+    @property
     def program_name(self) -> str:
         """Name of the collective's program, to be found on the PATH of the node."""
         return f"{self.collective}_perf"
@@ -100,14 +108,24 @@ class LaunchOptions:
         except BusbwError:
             return (self.program_name,)
 
-    def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1) -> Job:
+    def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1, requested_gpus: int | None) -> Job:
         """Returns the job with a new name and token. `--env` overrides the machine type's variables.
+
+        Args:
+            program: Path or name of the program.
+            nodes: Number of nodes.
+            processes_per_node: Number of processes on each.
+            requested_gpus: GPUs that the user requests on each node; 0 for none. None if nothing states a number.
 
         Raises:
             UsageError: The job has more than 65,536 processes or ranks.
         """
         require_valid_size(nodes * processes_per_node, self.ranks_per_process)
-        variables = {**(self.machine_type.variables if self.machine_type else {}), **dict(self.environment)}
+        variables = {
+            **({REQUESTED_GPUS_VARIABLE: str(requested_gpus)} if requested_gpus is not None else {}),
+            **(self.machine_type.variables if self.machine_type else {}),
+            **dict(self.environment),
+        }
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
         return Job(

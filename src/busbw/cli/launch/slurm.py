@@ -15,10 +15,12 @@ from pathlib import Path
 
 import click
 
+from busbw import engine
 from busbw.cli.launch.hosts import PORTS, read_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.deprecated import renamed_option
+from busbw.cli.options.engine_flags import used_flags
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.launchers import slurm as launcher
@@ -166,9 +168,16 @@ def slurm(
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
-    job = options.job(program, nodes=len(hosts) or node_count, processes_per_node=default_processes)
     if gpus_per_node is None and options.machine_type and options.machine_type.gpus_per_node:
         gpus_per_node = options.machine_type.gpus_per_node.value
+    # A batch job is independent of an allocation around this shell.
+    requested_gpus = current_allocation.gpus_per_node or None if gpus_per_node is None else gpus_per_node
+    job = options.job(
+        program,
+        nodes=len(hosts) or node_count,
+        processes_per_node=default_processes,
+        requested_gpus=requested_gpus,
+    )
     target = SlurmTarget(
         folder=_job_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
@@ -193,12 +202,25 @@ def slurm(
         max_processes_per_node = max([default_processes, *(host.processes for host in hosts)])
         target, processor_remarks = _with_all_processors(target, max_processes_per_node)
         remarks = (*remarks, *processor_remarks)
+    runs_local_program = not container_image and not options.program_path
+    if runs_local_program and not options.dry_run:
+        _require_gpu_support(requested_gpus or 0, options)
     plan = launcher.render(job, target)
     plan = replace(plan, remarks=(*plan.remarks, *remarks))
     if detach and not options.dry_run:
         _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
     return execute_steps(options, plan)
+
+
+def _require_gpu_support(gpus_per_node: int, options: LaunchOptions) -> None:
+    """Refuses GPUs for an engine that cannot use them before the job waits for them. The engine itself checks later.
+
+    Raises:
+        BusbwError: The job requests GPUs, but the engine has no GPU support.
+    """
+    if gpus_per_node and "--backend" not in used_flags(options.flags) and (reason := engine.missing_gpu_support()):
+        raise BusbwError(f"GPUs are requested ({gpus_per_node} per node), but {reason}")
 
 
 def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:

@@ -50,5 +50,5 @@ def ssh(
         root_address=root_address or root_address_by_name(host_slots, resolve_host_name(ssh_words, host_slots[0])),
         programs=programs,
     )
-    job = options.job(programs[0], nodes=len(host_slots))
+    job = options.job(programs[0], nodes=len(host_slots), requested_gpus=options.requested_gpus)
     return execute_plan(options, launcher.render(job, target), launcher.submit)

@@ -40,31 +40,44 @@ class Allocation:
         if not job:
             return cls()
 
-        def read_number(*names: str) -> int:
-            """Value of the first variable that is set. 0 if it is no number."""
-            text = next((environment[name] for name in names if environment.get(name)), "")
-            return int(text) if text.isdecimal() else 0
-
-        if (components := read_number("SLURM_HET_SIZE")) > 1:
+        if (components := _read_number(environment, "SLURM_HET_SIZE")) > 1:
             raise UsageError(
                 f"the allocation {job} has {components} components (SLURM_HET_SIZE={components}), "
                 "but only one can be measured",
                 remedy="use an allocation with one component, or --submit-with sbatch",
             )
-        nodes = read_number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
-        job_gpus = _gpu_count(environment.get("SLURM_GPUS", ""))
         has_step = bool(environment.get("SLURM_STEP_ID"))
         return cls(
             job=job,
-            nodes=nodes,
+            nodes=_node_count(environment),
             node_list=environment.get("SLURM_JOB_NODELIST", ""),
-            in_step=has_step and read_number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
-            tasks_per_node=read_number("SLURM_NTASKS_PER_NODE"),
-            # SLURM_GPUS_ON_NODE describes this shell's node; it is unset in an salloc on a login node.
-            gpus_per_node=read_number("SLURM_GPUS_ON_NODE")
-            or _gpu_count(environment.get("SLURM_GPUS_PER_NODE", ""))
-            or job_gpus // max(1, nodes),
+            in_step=has_step and _read_number(environment, "SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
+            tasks_per_node=_read_number(environment, "SLURM_NTASKS_PER_NODE"),
+            gpus_per_node=allocated_gpus_per_node(environment),
         )
+
+
+def allocated_gpus_per_node(environment: Mapping[str, str]) -> int:
+    """Returns the number of GPUs per node of the current allocation. 0 without an allocation, or without GPUs."""
+    if not has_allocation(environment):
+        return 0
+    # SLURM_GPUS_ON_NODE describes this shell's node; it is unset in an salloc on a login node.
+    return (
+        _read_number(environment, "SLURM_GPUS_ON_NODE")
+        or _gpu_count(environment.get("SLURM_GPUS_PER_NODE", ""))
+        or _gpu_count(environment.get("SLURM_GPUS", "")) // max(1, _node_count(environment))
+    )
+
+
+def _node_count(environment: Mapping[str, str]) -> int:
+    """Number of nodes of the allocation. 0 if unknown."""
+    return _read_number(environment, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+
+
+def _read_number(environment: Mapping[str, str], *names: str) -> int:
+    """Value of the first variable that is set. 0 if it is no number."""
+    text = next((environment[name] for name in names if environment.get(name)), "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _gpu_count(text: str) -> int:

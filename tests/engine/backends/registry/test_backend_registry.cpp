@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/support/error.hpp"
+#include "support_environment.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;
@@ -34,22 +35,37 @@ TEST_CASE("all_backends: names are unique, and made backends have the traits of 
 }
 
 TEST_CASE("choose_backend: by name without a survey, or the first that can run") {
+  made_up_environment() = {};
   Options options;
   options.backend = "host";
-  const BackendChoice host = choose_backend(options, false);
+  const BackendChoice host = choose_backend(options, false, look_up);
   CHECK(host.entry == &entry_of("host"));
   CHECK(host.no_gpu_reason.empty());
   options.backend = "nccl";
-  CHECK(choose_backend(options, true).entry == &entry_of("nccl"));
+  CHECK(choose_backend(options, true, look_up).entry == &entry_of("nccl"));
   options.backend = "auto";
-  const BackendChoice automatic = choose_backend(options, true);
+  const BackendChoice automatic = choose_backend(options, true, look_up);
   CHECK(automatic.entry == &entry_of(automatic.survey.gpus.empty() ? "host" : "nccl"));
   for (const std::string name : {"gpu", ""}) {
     options.backend = name;
     options.flags = FlagValues({{"--backend", name}});
-    const std::string sentence = sentence_of<UsageError>([&] { choose_backend(options, false); });
+    const std::string sentence = sentence_of<UsageError>([&] { choose_backend(options, false, look_up); });
     CHECK(sentence == "--backend " + (name.empty() ? "\"\"" : name) + ": allowed: host, nccl or auto");
   }
+}
+
+TEST_CASE("choose_backend: a job that requests GPUs runs on the host only if the user says so") {
+  made_up_environment() = {{"SLURM_GPUS_ON_NODE", "8"}};
+  Options options;
+  options.backend = "auto";
+  if (survey_gpus(false).gpus.empty()) {
+    const std::string sentence = sentence_of<EnvironmentError>([&] { choose_backend(options, false, look_up); });
+    check_names(sentence, {"GPUs are requested (SLURM_GPUS_ON_NODE=8), but ", "or use --backend host"});
+  } else {
+    CHECK(choose_backend(options, false, look_up).entry == &entry_of("nccl"));
+  }
+  options.backend = "host";
+  CHECK(choose_backend(options, false, look_up).entry == &entry_of("host"));
 }
 
 TEST_CASE(

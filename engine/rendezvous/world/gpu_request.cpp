@@ -1,0 +1,40 @@
+#include "rendezvous/world/gpu_request.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/support/printable.hpp"
+
+namespace busbw {
+namespace {
+
+/// Number of GPUs, as Slurm writes it: "8", "h100:8" or "h100:4,a100:4". The first one describes the node of this
+/// process.
+constexpr const char* kCountVariables[]{"BUSBW_REQUESTED_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE",
+                                        "SLURM_GPUS_PER_TASK", "SLURM_GPUS"};
+
+/// True if a text of `kCountVariables` has a number that is not 0.
+bool names_gpus(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const std::string_view count = entry.substr(entry.rfind(':') + 1);  // npos + 1 is 0
+    if (count.find_first_not_of("0123456789") == count.npos && count.find_first_not_of('0') != count.npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::string> gpu_request(Environment environment) {
+  for (const char* variable : kCountVariables)
+    if (const auto text = nonempty_variable(environment, variable)) {
+      if (!names_gpus(*text)) return std::nullopt;
+      return fmt::format("{}={}", variable, printable_value(*text));
+    }
+  return std::nullopt;
+}
+
+}  // namespace busbw
