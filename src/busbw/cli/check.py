@@ -18,8 +18,9 @@ from busbw import readers, system
 from busbw.cli.json_output import json_object
 from busbw.cli.options.nics_option import nics_option, parse_nics
 from busbw.cli.options.reference_option import select_reference
+from busbw.cli.speed import figure_texts
 from busbw.errors import ExitCode
-from busbw.judge import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, judge, worst
+from busbw.judge import EXIT_OF, BandVerdict, Grade, Verdict, judge, worst
 from busbw.store import find
 from busbw.system.detect import detect_machine, system_of_machine
 from busbw.terminal import activity, terminal_width
@@ -139,7 +140,7 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
     yield Text(heading, style="dim")
     for band in bands:
         sizes = [figure.size_bytes for figure in band.judged]
-        measured, expected = _figure_texts(band.worst, as_time=band.band == "latency")
+        measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
         line = Text(f"  {band.band:<10} ")
         line.append(f"{band.grade:<7}", style=_GRADE_STYLES[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
@@ -152,13 +153,3 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
 def _ratio_text(ratio: float) -> str:
     """Returns the ratio of the times in at most five characters, one less than the column width."""
     return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
-
-
-def _figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
-    """Returns the measured and the expected figure: as time, or as busbw if it is known."""
-    limits = figure.range_us
-    if as_time or not figure.busbw_gbps:
-        return f"{figure.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"
-    # At one size the product of busbw and time is constant.
-    product = figure.busbw_gbps * figure.time_us
-    return f"{figure.busbw_gbps:.4g} GB/s", f"{product / limits.high:.3g} - {product / limits.low:.3g}"

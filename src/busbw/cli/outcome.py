@@ -1,4 +1,4 @@
-"""Summary of a run on stderr: crash message, curve, sentence about correctness and path of the record.
+"""Summary of a run on stderr: crash message, curve, sentences about correctness and speed, and path of the record.
 
 `busbw run` and `busbw launch` print it after the engine has ended. Before that, `verified_exit_code` checks that the
 record is complete.
@@ -17,6 +17,7 @@ import msgspec
 
 from busbw.cli.correctness import correctness_sentence
 from busbw.errors import SIGNALLED, ExitCode
+from busbw.logs import Log
 from busbw.readers import busbw_records
 from busbw.records import RecordsError, read
 from busbw.terminal import plot, terminal_width
@@ -147,11 +148,16 @@ def _crash_message(code: int) -> str:
 
 
 def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
+    from busbw.cli.speed import speed_sentence  # slow, and not needed before the measurement
+    from busbw.judge import judge
+
     record = read(path)
+    table = busbw_records.table_of(record)
     if draw:
-        rows, width = busbw_records.table_of(record).rows, terminal_width()
-        for curve in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
+        width = terminal_width()
+        for curve in (plot.busbw_over_size(table.rows, width=width), plot.time_over_size(table.rows, width=width)):
             if curve:
                 click.echo(f"{curve}\n", err=True)
     click.echo(correctness_sentence(record, ending_words=_ENDING_WORDS.get(code, "was killed")), err=True)
+    click.echo(speed_sentence(judge(Log(source=str(path), tables=(table,)))), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

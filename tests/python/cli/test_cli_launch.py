@@ -69,9 +69,11 @@ def test_the_table_is_on_stdout_and_the_records_are_kept(told: Path, here: Path)
     assert run["command"] == words
     assert run["exit_code"] == 0
     # On a busy machine the status appears after two seconds.
-    here_line, verdict, place = [line for line in done.stderr.splitlines() if not line.startswith("busbw: starting")]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("busbw: starting")]
+    here_line, verdict, speed, place = lines
     assert here_line == "[0-2] stand-in: here"
     assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
+    assert speed == "Speed: not judged: the data are wrong."
     assert place == f"Record: {folder.relative_to(here)}/records.jsonl"
 
 

@@ -109,8 +109,9 @@ def test_stderr_has_the_verdict_and_the_record_but_no_picture(
     fake_engine: FakeEngine, busbw: Busbw, here: Path
 ) -> None:
     done = busbw("run", "all_reduce")
-    verdict, place = done.stderr.splitlines()
+    verdict, speed, place = done.stderr.splitlines()
     assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
+    assert speed == "Speed: not judged: the data are wrong."
     path = here / place.removeprefix("Record: ")
     assert path.name == "records.jsonl"
     assert re.fullmatch(r"\d{8}T\d{6}Z-all_reduce", path.parent.name)
@@ -209,7 +210,8 @@ def test_a_real_run_is_right_and_drawn_within_80_columns(busbw: Busbw, here: Pat
     assert "busbw (GB/s) over size" in done.stderr
     assert "8B" in done.stderr
     assert "4KiB" in done.stderr
-    assert lines[-2] == "Verdict: correct: all 10 rows right, every bit."
+    assert lines[-3] == "Verdict: correct: all 10 rows right, every bit."
+    assert lines[-2] == "Speed: not judged: the host backend has no expectation."
     record = records.read(here / lines[-1].removeprefix("Record: "))
     assert len(record.rows) == 20
     assert record.end is not None

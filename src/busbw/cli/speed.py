@@ -1,0 +1,47 @@
+"""Sentence about the speed of a run, which `busbw run` and `busbw launch` print next to that about its data.
+
+It is the verdict of `busbw check` on the record, in one line.
+"""
+
+from collections.abc import Sequence
+
+from busbw.judge import JudgedFigure, Verdict, worst
+from busbw.units import count_text, plain, size_text
+
+
+def speed_sentence(verdicts: Sequence[Verdict]) -> str:
+    """Returns the sentence: the worst grade with its figure, or the reason why the speed is not judged."""
+    grade = worst([verdict.grade for verdict in verdicts])
+    found = [verdict for verdict in verdicts if verdict.grade == grade]
+    if not found or found[0].reason_kind == "no_rows":
+        return "Speed: not judged: nothing was measured."
+    if grade == "BROKEN":
+        return "Speed: not judged: the data are wrong."
+    if not any(verdict.bands for verdict in verdicts):
+        reason = found[0].reasons[0].partition(": ")[0]  # details and remedies follow; `busbw check` shows them
+        return f"Speed: not judged: {plain(reason)}."
+    where = ""
+    if len(verdicts) > 1:
+        where = f" in {len(found)} of {count_text(len(verdicts), 'configuration')}, such as {plain(found[0].title)}"
+    return f"Speed: {grade}{where}: {plain(_evidence_text(found[0]))}."
+
+
+def _evidence_text(verdict: Verdict) -> str:
+    """Figure of the largest sizes with the verdict's grade. The reason if no band has that grade."""
+    band = next((band for band in reversed(verdict.bands) if band.grade == verdict.grade), None)
+    if verdict.grade == "UNSURE" or band is None:
+        return verdict.reasons[0]
+    measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
+    unit = measured.partition(" ")[2]
+    size = size_text(band.worst.size_bytes)
+    return f"{band.band} {measured} at {size}, expected {expected} {unit} ({verdict.yardstick})"
+
+
+def figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
+    """Returns the measured and the expected figure: as time, or as busbw if it is known."""
+    limits = figure.range_us
+    if as_time or not figure.busbw_gbps:
+        return f"{figure.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"
+    # At one size the product of busbw and time is constant.
+    product = figure.busbw_gbps * figure.time_us
+    return f"{figure.busbw_gbps:.4g} GB/s", f"{product / limits.high:.3g} - {product / limits.low:.3g}"
