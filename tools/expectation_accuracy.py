@@ -5,10 +5,9 @@ import statistics
 import sys
 from collections.abc import Iterator
 
-import msgspec
 from msgspec import Struct
 
-from busbw.expect import Expectation, ExpectedRange, Scenario, expect
+from busbw.expect import Expectation, ExpectedRange, Scenario, expect, with_nics, with_sharp
 from busbw.judge.yardstick import yardstick_from_expectation
 from busbw.reference import Reference, Sweep, references
 from busbw.statistics.bands import BANDS, BandName
@@ -136,8 +135,9 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     system = find(reference.system)
     nics = nics_from_text(reference.nics, reference.source) if reference.nics else None
     if nics is not None:
-        latency_us = system.nics.latency_us if system.nics else None
-        system = msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=latency_us))
+        system = with_nics(system, nics.count, nics.gbit, nics.source)
+    if sweep.algorithm == "CollNet":
+        system = with_sharp(system)
     scenario = Scenario(
         collective=sweep.collective,
         ranks=reference.ranks,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from busbw import readers, system
 from busbw.cli.json_output import json_object
-from busbw.cli.options.nics_option import nics_option, parse_nics
+from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.speed import figure_texts
 from busbw.errors import ExitCode
@@ -53,12 +53,19 @@ _GRADE_STYLES: dict[Grade, str] = {
     help="System of the run; auto: from the devices in the log; here: this machine.",
 )
 @nics_option
+@sharp_option
 @click.option(
     "--all", "show_all", is_flag=True, help="Show the evidence of every configuration, not only of the worst."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(
-    run: str, reference_name: str | None, system_name: str, nics: str | None, show_all: bool, as_json: bool
+    run: str,
+    reference_name: str | None,
+    system_name: str,
+    nics: str | None,
+    sharp: bool,
+    show_all: bool,
+    as_json: bool,
 ) -> int:
     """Judges each band of RUN, a log or a record: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
     with activity(f"reading {run}"):
@@ -66,7 +73,8 @@ def check(
     run_system = _find_system(system_name)
     replacement_nics = parse_nics(nics) if nics is not None else None
     with activity(f"judging {run}"):
-        verdicts = judge(log, system=run_system, nics=replacement_nics, selection=select_reference(reference_name))
+        selection = select_reference(reference_name)
+        verdicts = judge(log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection)
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:

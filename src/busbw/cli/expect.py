@@ -14,10 +14,10 @@ from busbw import system
 from busbw.cli.json_output import json_object
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
-from busbw.cli.options.nics_option import nics_option, with_parsed_nics
+from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.reference_option import select_reference
 from busbw.errors import UsageError
-from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario
+from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario, with_sharp
 from busbw.expect import expect as expectation_of
 from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
@@ -76,8 +76,9 @@ _MAX_RANKS = 1 << 32
     "(nearest).",
 )
 @nics_option
+@sharp_option
 @click.option("--nvls/--no-nvls", "nvls", default=True, help="Allow in-switch reduction (NVLS).  [default: --nvls]")
-@click.option("--algorithm", metavar="NAME", help="Use only this algorithm: Ring, Tree, NVLS, NVLSTree (NCCL_ALGO).")
+@click.option("--algorithm", metavar="NAME", help="Use only this algorithm: Ring, Tree, NVLS, NVLSTree, CollNet.")
 @click.option("--explain", is_flag=True, help="Show the source of each constant.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 @click.option("--list-systems", is_flag=True, help="List the known systems.")
@@ -94,6 +95,7 @@ def expect(
     system_name: str,
     reference_name: str | None,
     nics: str | None,
+    sharp: bool,
     nvls: bool,
     algorithm: str | None,
     explain: bool,
@@ -114,6 +116,8 @@ def expect(
     node_system, description = system_of_machine(machine) if machine else (system.find(system_name), "")
     if nics is not None:
         node_system = with_parsed_nics(node_system, nics)
+    if sharp:
+        node_system = _with_sharp(node_system)
     gpu_count = len(machine.gpus) if machine and machine.gpus else 0
     rank_count = ranks or gpu_count or max(2, node_system.ranks_per_node)
     # A host without GPUs runs any number of ranks.
@@ -137,6 +141,17 @@ def expect(
         out.print(line)
 
 
+def _with_sharp(node_system: system.System) -> system.System:
+    """Returns the system with a network that reduces.
+
+    Raises:
+        UsageError: The system has no NICs.
+    """
+    if node_system.nics is None:
+        raise UsageError(f"--sharp: {node_system.name} describes no NICs", remedy="state them with --nics 8x400")
+    return with_sharp(node_system)
+
+
 def _check_dtype(name: str | None) -> str | None:
     if name is None or name in DTYPES:
         return name
@@ -146,10 +161,10 @@ def _check_dtype(name: str | None) -> str | None:
 def _parse_algorithm(name: str | None) -> str | None:
     if name is None:
         return None
-    if name.lower() in ("ring", "tree", "nvls", "nvlstree"):
+    if name.lower() in ("ring", "tree", "nvls", "nvlstree", "collnet"):
         return name.lower()
     raise UsageError(
-        f'--algorithm "{name}" is not an algorithm of NCCL', remedy="allowed are Ring, Tree, NVLS, NVLSTree"
+        f'--algorithm "{name}" is not an algorithm of NCCL', remedy="allowed are Ring, Tree, NVLS, NVLSTree, CollNet"
     )
 
 
@@ -204,9 +219,9 @@ def _prediction_lines(
     nodes = -(-scenario.ranks // min(scenario.ranks, scenario.ranks_per_node))  # rounded up
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
     yield f"{collective_text}, {scenario.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
-    yield from _labeled_lines(
-        "system", node_system.title + (f"; NICs {node_system.nics.text} per node" if node_system.nics else "")
-    )
+    nics = node_system.nics
+    nics_text = f"; NICs {nics.text} per node{'; the network reduces (SHARP)' if nics.sharp else ''}" if nics else ""
+    yield from _labeled_lines("system", node_system.title + nics_text)
     if machine is not None:
         yield from _labeled_lines("this machine", f"{description}; {_machine_text(machine)}")
     for note in expectation.notes:

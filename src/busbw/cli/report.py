@@ -1,5 +1,6 @@
 """`busbw report`: writes one HTML file with verdict, curves and rows, built by `busbw.report`."""
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ import click
 from msgspec.structs import replace
 
 from busbw import readers, system
+from busbw.cli.options.nics_option import sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
@@ -48,6 +50,7 @@ from busbw.units import count_text
     help="System of the logs; N= applies to log N only, N.T= to its table T only. [default: from the devices in "
     "the log]",
 )
+@sharp_option
 @click.option("--title", metavar="TEXT", help="Heading of the page.  [default: name of the log, or number of logs]")
 @click.option(
     "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
@@ -59,6 +62,7 @@ def report(
     system_options: Sequence[str],
     title: str | None,
     *,
+    sharp: bool,
     is_redacted: bool,
 ) -> int:
     """Writes one HTML file about runs and logs: verdict, curves, comparison, scatter, rows.
@@ -76,6 +80,7 @@ def report(
         warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
         inputs = [ReportInput(log, log_systems) for log, log_systems in zip(logs, systems, strict=True)]
+    inputs = [dataclasses.replace(report_input, sharp=sharp) for report_input in inputs]
     with activity("judging and drawing"):
         page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
         # Only lone surrogates, from broken logs, cannot be encoded.

@@ -4,7 +4,8 @@
 """
 
 from busbw.expect.from_log import NetworkNics, estimator, hosts_of, network_nics_finder, scenario_of, system_of
-from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics
+from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics, with_sharp
+from busbw.expect.routes import can_reduce_in_network
 from busbw.expect.types import Efficiency, Estimate, Expectation, ExpectedRange, Limit, Protocol, Route, Scenario
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Protocol",
     "Route",
     "Scenario",
+    "can_reduce_in_network",
     "estimator",
     "expect",
     "hosts_of",
@@ -25,4 +27,5 @@ __all__ = [
     "scenario_of",
     "system_of",
     "with_nics",
+    "with_sharp",
 ]

@@ -13,7 +13,7 @@ import msgspec
 
 from busbw.collectives import collectives
 from busbw.expect.limits import domain_count
-from busbw.expect.predict import expect
+from busbw.expect.predict import expect, with_sharp
 from busbw.expect.types import Estimate, Scenario
 from busbw.logs import Row, Table
 from busbw.system import Nics, System, find, find_in_text, nics_from_text
@@ -37,7 +37,7 @@ def system_of(table: Table) -> System | None:
     nics = nics_from_text(text_after_device, _TITLE_SOURCE)
     if nics is None or not system.nics:
         return system
-    return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
+    return msgspec.structs.replace(system, nics=system.nics.with_rate(nics))
 
 
 def _has_stated_nics(table: Table) -> bool:
@@ -94,8 +94,12 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
 
 
 def _single_algorithm(value: str) -> str | None:
-    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless it names exactly one."""
-    return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
+    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless it names exactly one.
+
+    CollnetDirect and CollnetChain use the same links: both are collnet.
+    """
+    name = value.lower()
+    return re.sub(r"^collnet(direct|chain)$", "collnet", name) if re.fullmatch(r"[a-z]+", name) else None
 
 
 def _scenario_finder(table: Table, system: System | None) -> Callable[[Row], Scenario | None]:
@@ -146,17 +150,20 @@ def network_nics_finder(table: Table, system: System | None = None) -> Callable[
     return find_nics
 
 
-def estimator(table: Table, system: System | None = None) -> Callable[[Row], Estimate | None]:
+def estimator(table: Table, system: System | None = None, *, sharp: bool = False) -> Callable[[Row], Estimate | None]:
     """Returns a function that gives the estimate of a row, for the `expected` column.
 
     Args:
         table: The rows' table.
         system: System of the run; None to derive it from the log.
+        sharp: True if the user states that the network reduces.
 
     Returns:
         A function that returns None if there is no expectation: unknown system, one rank, or size 0.
     """
     effective_system = system or system_of(table)
+    if effective_system is not None and sharp:
+        effective_system = with_sharp(effective_system)
     scenario_of_row = _scenario_finder(table, effective_system)
     estimates: dict[tuple[Scenario, int], Estimate | None] = {}
 

@@ -122,6 +122,13 @@ def _busbw_gbps(route: Route, protocol: Protocol, size_bytes: int, efficiency: f
 
 
 def with_nics(system: System, count: int, gbit: float, source: str) -> System:
-    """Returns a copy of the system with other NICs. Their latency is kept."""
-    latency = system.nics.latency_us if system.nics else None
-    return msgspec.structs.replace(system, nics=Nics(count=count, gbit=gbit, latency_us=latency, source=source))
+    """Returns a copy of the system with other NICs on the same network."""
+    nics = Nics(count=count, gbit=gbit, source=source)
+    return msgspec.structs.replace(system, nics=system.nics.with_rate(nics) if system.nics else nics)
+
+
+def with_sharp(system: System) -> System:
+    """Returns a copy of the system with a network that reduces. Unchanged if the system has no NICs."""
+    if system.nics is None:
+        return system
+    return msgspec.structs.replace(system, nics=msgspec.structs.replace(system.nics, sharp=True))

@@ -57,6 +57,12 @@ TREE_PAIR = Efficiency(
     source=f"{_TUNING_SOURCE}: a tree reaches 0.92; published 2-node plateaus spread from 0.74 to 0.96 of it",
 )
 TREE_NET = Efficiency(low=0.75, typical=0.92, high=1.0, source=f"{_TUNING_SOURCE}: a tree reaches 0.92")
+NVLS_SHARP = Efficiency(
+    low=0.66, typical=0.7, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 551"
+)
+COLLNET = Efficiency(
+    low=0.85, typical=0.92, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 417"
+)
 PAIRWISE = Efficiency(
     low=0.85, typical=0.95, high=1.03, source="published plateaus of alltoall, gather, scatter and sendrecv on H200"
 )
@@ -84,6 +90,8 @@ _STEP_US: dict[str, dict[str, dict[Protocol, float]]] = {
     },
 }
 _NVLS_US, _NVLS_NET_US = 23.0, 14.0  # latency of NVLS within a domain, and of each step between domains
+# Latency of CollNet within a domain and for each further rank of it; of a network that reduces, for CollNet and NVLS.
+_COLLNET_US, _COLLNET_RANK_US, _COLLNET_NET_US, _NVLS_SHARP_NET_US = 3.7, 0.4, 31.0, 18.0
 _POST_US = 1.0  # CPU time for each message that is posted to a NIC
 # Maximum busbw of LL on one domain, on two, and on more, by GPU generation.
 _LL_CAP_GBPS = {
@@ -102,7 +110,9 @@ _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
 }  # fmt: skip
 _PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 _MAX_NODE_GPUS = 8
-"""Maximum number of GPUs of a node. Larger domains are racks."""
+"""Maximum number of GPUs of a node. Larger domains are racks, for which NCCL has no CollNet."""
+_IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+"""Collectives for which NCCL uses a network that reduces (src/graph/tuning.cc: CollNet)."""
 
 
 def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
@@ -123,6 +133,9 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
     if scenario.collective == "all_reduce":
         available.append(_tree_route(scenario, system, fabric, domains))
         available += _nvls_routes(scenario, system, fabric, domains)
+    is_reducing = can_reduce_in_network(scenario, system) and domain_size <= _MAX_NODE_GPUS
+    if is_reducing and system.nics is not None and system.nics.sharp:
+        available.append(_collnet_route(scenario, system, system.nics, fabric))
     allowed = [route for route in available if scenario.algorithm in (None, route.name.lower())]
     return tuple(allowed or available)
 
@@ -238,10 +251,50 @@ def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
     return inter_domain_limit(scenario, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 
-def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> list[Route]:
-    """Makes the route on which the NVLink switch reduces: NVLS on one domain, NVLSTree on several.
+def can_reduce_in_network(scenario: Scenario, system: System) -> bool:
+    """True if NCCL would use a network that reduces for this scenario. The network itself may not be able to."""
+    if scenario.collective not in _IN_NETWORK_COLLECTIVES or domain_count(scenario, system) == 1 or system.nics is None:
+        return False
+    # All-gather and reduce-scatter need a NIC for each GPU (src/graph/tuning.cc: nHeads).
+    return scenario.collective == "all_reduce" or domain_ranks(scenario, system) <= system.nics.count
 
-    Empty if the switch cannot reduce.
+
+def _in_network_limit(scenario: Scenario, system: System, nics: Nics) -> Limit:
+    """Makes the limit of the NICs of a network that reduces."""
+    if scenario.collective == "all_reduce":
+        traffic = 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks)
+        reason = "the network reduces: a node sends its data once and receives the sum once"
+    else:
+        traffic = (scenario.ranks - domain_ranks(scenario, system)) / (scenario.ranks - 1)
+        reason = "the network reduces or copies: only the parts of other nodes cross a node's NICs, each once"
+    return inter_domain_limit(scenario, system, nics, traffic, reason)
+
+
+def _collnet_route(scenario: Scenario, system: System, nics: Nics, fabric: Fabric | None) -> Route:
+    """Makes the route on which the network reduces, and the GPUs of a node exchange slices directly."""
+    domain_size = domain_ranks(scenario, system)
+    limits = [_in_network_limit(scenario, system, nics)]
+    if fabric is not None:
+        # For S bytes, d ranks per domain and n ranks the links carry S (d-1)/d, where busbw counts S (n-1)/n. For
+        # all-reduce both are twice that.
+        traffic = (domain_size - 1) / domain_size / ((scenario.ranks - 1) / scenario.ranks)
+        reason = "each GPU exchanges slices with the others of its node"
+        limits.insert(0, intra_domain_limit(scenario, system, fabric, traffic, reason))
+    within_us = 2 * (_COLLNET_US + (domain_size - 1) * _COLLNET_RANK_US) if domain_size > 1 else 0.0
+    return Route(
+        name="CollNet",
+        limits=tuple(limits),
+        efficiency=COLLNET,
+        latency_us={"Simple": within_us + _COLLNET_NET_US},
+        share={"Simple": 1.0},
+        source=_TUNING_SOURCE,
+    )
+
+
+def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> list[Route]:
+    """Makes the routes on which the NVLink switch reduces: NVLS on one domain, NVLSTree on several.
+
+    NVLS on several domains too if the network reduces. Empty if the switch cannot reduce.
     """
     domain_size = domain_ranks(scenario, system)
     if system.nvls is None or not scenario.nvls or domain_size < system.nvls.from_ranks.value:
@@ -270,7 +323,11 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
     efficiency = node_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
     step_us = _NVLS_NET_US + (_step_between_domains_us("Tree", "Simple", system) - _STEP_US["NIC"]["Tree"]["Simple"])
     latency_us = _NVLS_US + 2 * int(math.log2(domains)) * step_us
-    return [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
+    routes = [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
+    if system.nics is not None and system.nics.sharp:
+        limits = (limit, _in_network_limit(scenario, system, system.nics))
+        routes.append(_nvls_route("NVLS", limits, NVLS_SHARP, _NVLS_US + _NVLS_SHARP_NET_US))
+    return routes
 
 
 def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, latency_us: float) -> Route:

@@ -29,7 +29,7 @@ class Scenario(Struct, kw_only=True, frozen=True):
     gpus_per_thread: int | None = 1
     """Number of GPUs that one thread launches in sequence (-g). 1 in a CUDA graph; None if unknown."""
     algorithm: str | None = None
-    """The only algorithm that NCCL_ALGO allows, in lower case: 'ring', 'tree', 'nvls', 'nvlstree'. None for all."""
+    """The only algorithm that NCCL_ALGO allows: 'ring', 'tree', 'nvls', 'nvlstree' or 'collnet'. None for all."""
 
 
 class Efficiency(Struct, kw_only=True, frozen=True):

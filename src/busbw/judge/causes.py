@@ -73,7 +73,7 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[str
     for route in expectation.routes:
         typical_gbps = route.limit_gbps * route.efficiency.typical
         if route is not best and abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
-            best_text = f"{best.name} would reach {best_gbps:.4g}{_unavailable_route_text(best.name)}"
+            best_text = f"{best.name} would reach {best_gbps:.4g}{_unavailable_route_text(expectation, best.name)}"
             causes.append(f"{measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}")
     nics = expectation.system.nics
     if expectation.nodes > 1 and nics is not None and best.binding.wire == "NIC":
@@ -96,8 +96,10 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[str
     return causes
 
 
-def _unavailable_route_text(route_name: str) -> str:
+def _unavailable_route_text(expectation: Expectation, route_name: str) -> str:
     """Text of what may prevent the use of a route. Empty if nothing is known."""
+    if route_name == "CollNet" or (route_name == "NVLS" and expectation.nodes > 1):
+        return ": the network does not reduce (NCCL_COLLNET_ENABLE is not 1, no SHARP plug-in)"
     if route_name.startswith("NVLS"):
         return (
             ": the switch does not reduce (NCCL before 2.17, NCCL_NVLS_ENABLE=0, no fabric manager, a virtual machine)"

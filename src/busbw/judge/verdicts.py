@@ -12,11 +12,13 @@ from msgspec.structs import replace
 from busbw.collectives import collectives
 from busbw.expect import (
     Expectation,
+    can_reduce_in_network,
     expect,
     network_nics_finder,
     scenario_of,
     system_of,
     with_nics,
+    with_sharp,
 )
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
@@ -55,7 +57,12 @@ class ReferenceSelection(Struct, kw_only=True, frozen=True):
 
 
 def judge(
-    log: Log, *, system: System | None = None, nics: Nics | None = None, selection: ReferenceSelection | None = None
+    log: Log,
+    *,
+    system: System | None = None,
+    nics: Nics | None = None,
+    sharp: bool = False,
+    selection: ReferenceSelection | None = None,
 ) -> tuple[Verdict, ...]:
     """Judges each configuration of a log.
 
@@ -63,13 +70,14 @@ def judge(
         log: Log to judge.
         system: System of the run; None to derive it from the log's devices.
         nics: NICs of a node; None to use those of the system.
+        sharp: True if the network reduces; False to use the system's description.
         selection: Reference to judge by instead of the expectation; None for the expectation.
     """
     effective_selection = selection or ReferenceSelection()
     empty_verdicts = (_judge_empty_table(table) for table in log.tables if not table.rows)
     refused_counts = _count_refused_rows(log)
     series_verdicts = (
-        _judge_series(series, system, nics, effective_selection, refused_counts[series.table.first_line])
+        _judge_series(series, system, nics, effective_selection, refused_counts[series.table.first_line], sharp=sharp)
         for series in series_of(log)
     )
     return (*series_verdicts, *empty_verdicts)
@@ -114,10 +122,16 @@ def _make_verdict(decision: Decision, **others: object) -> Verdict:
 
 
 def _judge_series(
-    series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection, refused_count: int
+    series: Series,
+    system: System | None,
+    nics: Nics | None,
+    selection: ReferenceSelection,
+    refused_count: int,
+    *,
+    sharp: bool,
 ) -> Verdict:
     """Judges one configuration. `refused_count`: number of rows of its table that could not be read."""
-    expectation = _expect_series(series, system, nics)
+    expectation = _expect_series(series, system, nics, sharp=sharp)
     # The system with the NICs that the user states. None if the user states neither; the log then decides.
     stated_system = expectation.system if expectation and (system or nics) else None
     network_nics = network_nics_finder(series.table, stated_system)(series.row)
@@ -194,10 +208,12 @@ _NO_YARDSTICK_REMEDY = (
 )
 
 
-def _expect_series(series: Series, system: System | None, nics: Nics | None) -> Expectation | None:
+def _expect_series(series: Series, system: System | None, nics: Nics | None, *, sharp: bool) -> Expectation | None:
     effective_system = system or system_of(series.table)
     if effective_system is not None and nics is not None:
         effective_system = with_nics(effective_system, nics.count, nics.gbit, nics.source)
+    if effective_system is not None and sharp:
+        effective_system = with_sharp(effective_system)
     scenario = scenario_of(series.table, series.row, effective_system) if effective_system else None
     if scenario is None or effective_system is None:
         return None
@@ -378,12 +394,20 @@ def _find_doubts(series: Series, bands: tuple[BandVerdict, ...], expectation: Ex
     """Returns the facts that do not allow GOOD: an impossible busbw, and a run that ended early."""
     doubts = []
     if expectation is not None and (impossible_busbw := _impossible_busbw_text(bands, expectation)):
-        remedy = "state the system (--system), and check ranks and hosts in the log"
+        remedy = f"{_sharp_remedy(expectation)}state the system (--system), and check ranks and hosts in the log"
         doubts.append(Reason("impossible_busbw", impossible_busbw, remedy))
     if early_end_text := series.table.early_end_text:
         remedy = "repeat the complete run: missing sizes may be those that fail"
         doubts.append(Reason("ended_early", early_end_text, remedy))
     return tuple(doubts)
+
+
+def _sharp_remedy(expectation: Expectation) -> str:
+    """Beginning of a remedy if a network that reduces would explain the busbw. Empty otherwise."""
+    nics = expectation.system.nics
+    if nics is None or nics.sharp or not can_reduce_in_network(expectation.job, expectation.system):
+        return ""
+    return "add --sharp if the network reduces (InfiniBand SHARP); otherwise "
 
 
 def _impossible_busbw_text(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:

@@ -102,6 +102,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
     ]
     nics = expectation.system.nics if expectation.nodes > 1 else None
     nics_text = f", over {nics.text} per node{' (assumed)' if assumes_nics else ''}" if nics else ""
+    nics_text += " with SHARP" if nics and nics.sharp else ""
     return Yardstick(
         name=f"a healthy {expectation.system.title}{nics_text}",
         range_us=lambda size_bytes, _placement: estimates[size_bytes].time_us if size_bytes in estimates else None,

@@ -53,6 +53,8 @@ class ReportInput:
     Verdicts and expectations use them, because redaction removes titles and variables that affect both. The page shows
     neither of them.
     """
+    sharp: bool = False
+    """True if the user states that the network reduces."""
 
 
 def build(
@@ -144,7 +146,9 @@ def _log_section(
     for table_number, (table, judged_table, system) in enumerate(
         zip(log.tables, judged_tables, report_input.systems, strict=True), start=1
     ):
-        context = TableContext(judged_table, system, selection, is_pictured=remaining_pictured > 0)
+        context = TableContext(
+            judged_table, system, selection, is_pictured=remaining_pictured > 0, sharp=report_input.sharp
+        )
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
         remaining_pictured -= len(section.configurations)
         tables.append(section)

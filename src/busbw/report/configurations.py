@@ -51,6 +51,8 @@ class TableContext:
     """Reference that the user named. None: the verdicts use the expectation, and curves show the nearest reference."""
     is_pictured: bool
     """True if the page may have pictures of these configurations."""
+    sharp: bool = False
+    """True if the user states that the network reduces."""
 
     @property
     def known_system(self) -> System | None:
@@ -61,12 +63,13 @@ class TableContext:
 def configurations(context: TableContext, anchor: str) -> list[ConfigurationSection]:
     """Makes the sections of all configurations of a table. Variants of one configuration share a section."""
     table_log = Log(source="", tables=(context.table,))
-    verdicts = judge(table_log, system=context.system, selection=context.selection)
+    verdicts = judge(table_log, system=context.system, sharp=context.sharp, selection=context.selection)
     if not context.table.rows:
         return [_empty_section(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
     pairs_by_configuration: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
     expected = TableExpectation(
-        estimator(context.table, context.system), network_nics_finder(context.table, context.system)
+        estimator(context.table, context.system, sharp=context.sharp),
+        network_nics_finder(context.table, context.system),
     )
     for series, verdict in zip(series_of(table_log), verdicts, strict=True):
         *without_variant, _ = series.row.configuration

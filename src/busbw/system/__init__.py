@@ -59,12 +59,18 @@ class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Rate of each NIC in Gb/s, one way."""
     latency_us: SourcedValue | None = None
     """Latency that the network plug-in adds to each step. Null for InfiniBand and RoCE: NCCL's table includes it."""
+    sharp: bool = False
+    """True if the switches of the network reduce (InfiniBand SHARP)."""
     source: Annotated[str, Meta(min_length=1)]
 
     @property
     def text(self) -> str:
         """Text such as "8 x 400 Gb/s"."""
         return f"{self.count} x {self.gbit:g} Gb/s"
+
+    def with_rate(self, other: "Nics") -> "Nics":
+        """Returns NICs with count, rate and source of `other` on this network, which keeps latency and switches."""
+        return msgspec.structs.replace(self, count=other.count, gbit=other.gbit, source=other.source)
 
 
 class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -72,8 +72,8 @@ def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
     if fastest_ports is None:
         return replace(system, nics=None), f"{names_text} found; no NIC for collectives found"
     count, gbit = fastest_ports
-    latency_us = system.nics.latency_us if system.nics else None
-    nics = Nics(count=count, gbit=gbit, latency_us=latency_us, source="/sys of this machine")
+    nics = Nics(count=count, gbit=gbit, source="/sys of this machine")
+    nics = system.nics.with_rate(nics) if system.nics else nics
     return replace(system, nics=nics), f"{names_text} and {nics.text} found"
 
 

@@ -1,4 +1,4 @@
-"""The option `--nics`, which replaces the NICs of a system (hardware description) for a prediction."""
+"""The options `--nics` and `--sharp`, which state the network of a system (hardware description) for a prediction."""
 
 import re
 
@@ -9,6 +9,8 @@ from busbw.expect import with_nics
 from busbw.system import Nics, System
 
 nics_option = click.option("--nics", metavar="COUNTxGBIT", help="NICs per node and Gb/s of each: 8x400.")
+
+sharp_option = click.option("--sharp", is_flag=True, help="The network's switches reduce (InfiniBand SHARP).")
 
 
 def parse_nics(text: str) -> Nics:
