@@ -70,6 +70,12 @@ endmacro()
 macro(busbw_try_cuda)
   set(tried ${CMAKE_CUDA_COMPILER} ${busbw_nccl_include} ${CMAKE_CUDA_ARCHITECTURES})
   set(trial ${PROJECT_BINARY_DIR}/cuda-trial)
+  set(settings "")
+  foreach(setting CMAKE_MAKE_PROGRAM CMAKE_TOOLCHAIN_FILE CMAKE_CUDA_HOST_COMPILER CMAKE_CUDA_STANDARD)
+    if(${setting})
+      list(APPEND settings "-D${setting}=${${setting}}")
+    endif()
+  endforeach()
   if(NOT "${tried}" STREQUAL "${busbw_working_cuda}")
     list(GET CMAKE_CUDA_ARCHITECTURES -1 newest)
     file(REMOVE_RECURSE ${trial})
@@ -79,7 +85,7 @@ add_library(trial OBJECT trial.cu)\ntarget_include_directories(trial SYSTEM PRIV
     execute_process(
       COMMAND ${CMAKE_COMMAND} -S ${trial} -B ${trial}/build -G ${CMAKE_GENERATOR} -DCMAKE_BUILD_TYPE=Debug
               -DCMAKE_CUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DCMAKE_CUDA_ARCHITECTURES=${newest}
-              -DCMAKE_CUDA_FLAGS=${CMAKE_CUDA_FLAGS_INIT} -DCMAKE_CUDA_STANDARD=${CMAKE_CUDA_STANDARD}
+              "-DCMAKE_CUDA_FLAGS=${CMAKE_CUDA_FLAGS_INIT} ${CMAKE_CUDA_FLAGS}" ${settings}
       RESULT_VARIABLE failure OUTPUT_FILE ${trial}/log ERROR_FILE ${trial}/log)
     if(NOT failure)
       execute_process(COMMAND ${CMAKE_COMMAND} --build ${trial}/build RESULT_VARIABLE failure
