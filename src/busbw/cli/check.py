@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
-from busbw.cli.json_output import json_object
+from busbw.json_output import json_object
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.speed import figure_texts

@@ -4,7 +4,7 @@ import click
 
 from busbw import readers
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
-from busbw.cli.json_output import json_object
+from busbw.json_output import json_object
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from busbw import system
-from busbw.cli.json_output import json_object
+from busbw.json_output import json_object
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics

@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
-from busbw.cli.json_output import json_object
+from busbw.json_output import json_object
 from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError

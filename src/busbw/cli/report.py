@@ -2,24 +2,23 @@
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
-from busbw import readers, system
+from busbw import system
 from busbw.cli.options.nics_option import sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
-from busbw.errors import BusbwError, ExitCode, UsageError
-from busbw.exporters.redact import redact_all
+from busbw.errors import ExitCode, UsageError
+from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.judge import ReferenceSelection
-from busbw.logs import Log, Table
+from busbw.logs import Log
 from busbw.report import ReportInput, build, render
-from busbw.store import RECORDS, entries, find
+from busbw.store import read_named_logs
 from busbw.system import System
 from busbw.terminal import activity
 from busbw.units import count_text
@@ -70,7 +69,8 @@ def report(
     It compares two logs with each other. The file needs no network and no other file. Exit code 1 for wrong data.
     """
     with activity("reading"):
-        logs, warnings = _read_logs(names)
+        warnings: list[str] = []
+        logs = list(read_named_logs(names, warnings.append))
     if not any(log.rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
     systems = _select_systems(logs, system_options)
@@ -89,29 +89,6 @@ def report(
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
     return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in logs) else ExitCode.GOOD
-
-
-def _read_logs(names: Sequence[str]) -> tuple[list[Log], list[str]]:
-    """Reads all logs. A named log must be readable; the report lists the unreadable files of a folder."""
-    logs: list[Log] = []
-    warnings: list[str] = []
-    for name, times in Counter(names).items():
-        if times > 1:
-            warnings.append(f"{name} was given {times} times and is shown once.")
-        if not Path(name).is_dir() or (Path(name) / RECORDS).is_file():
-            logs.append(readers.read(find(name)))
-            continue
-        paths = sorted(entry.log for entry in entries(Path(name)))
-        if not paths:
-            raise UsageError(f"the folder {name} has no run and no log", remedy="give a folder of runs or logs")
-        for path in paths:
-            try:
-                logs.append(readers.read(path))
-            except BusbwError as error:
-                warnings.append(f"{path} was skipped: {error}")
-    if not logs:
-        raise UsageError(f"no log could be read: {warnings[0]}", remedy="give a log that `busbw import` can read")
-    return logs, warnings
 
 
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
@@ -153,20 +130,15 @@ def _redact_inputs(
         ReportInput(
             _without_titles(redacted_log),
             log_systems,
-            tuple(map(_with_expectation_fields, redacted_log.tables, log.tables)),
+            tuple(map(with_expectation_fields, redacted_log.tables, log.tables)),
         )
         for log, redacted_log, log_systems in zip(logs, redacted_logs, systems, strict=False)
     ]
     if reference is None or reference_log is None:
         return inputs, reference
     redacted = redacted_logs[-1]
-    tables = tuple(map(_with_expectation_fields, redacted.tables, reference_log.tables))
+    tables = tuple(map(with_expectation_fields, redacted.tables, reference_log.tables))
     return inputs, replace(reference, name="the reference", log=replace(redacted, tables=tables))
-
-
-def _with_expectation_fields(redacted: Table, original: Table) -> Table:
-    """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm."""
-    return replace(redacted, title=original.title, environment=original.environment)
 
 
 def _without_titles(log: Log) -> Log:

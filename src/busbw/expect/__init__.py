@@ -3,7 +3,15 @@
 `expect` (predict.py) computes an expectation. `from_log.py` derives its scenario and system from a log.
 """
 
-from busbw.expect.from_log import NetworkNics, estimator, hosts_of, network_nics_finder, scenario_of, system_of
+from busbw.expect.from_log import (
+    NetworkNics,
+    estimator,
+    expectation_of,
+    hosts_of,
+    network_nics_finder,
+    scenario_of,
+    system_of,
+)
 from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics, with_sharp
 from busbw.expect.routes import can_reduce_in_network
 from busbw.expect.types import Efficiency, Estimate, Expectation, ExpectedRange, Limit, Protocol, Route, Scenario
@@ -22,6 +30,7 @@ __all__ = [
     "can_reduce_in_network",
     "estimator",
     "expect",
+    "expectation_of",
     "hosts_of",
     "network_nics_finder",
     "scenario_of",

@@ -6,7 +6,7 @@ stay unknown.
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from busbw.collectives import collectives
 from busbw.expect.limits import domain_count
 from busbw.expect.predict import expect, with_sharp
-from busbw.expect.types import Estimate, Scenario
+from busbw.expect.types import Estimate, Expectation, Scenario
 from busbw.logs import Row, Table
 from busbw.system import Nics, System, find, find_in_text, nics_from_text
 
@@ -91,6 +91,12 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
         gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
         algorithm=_single_algorithm(table.environment.get("NCCL_ALGO", "")),
     )
+
+
+def expectation_of(table: Table, row: Row, system: System, sizes_bytes: Iterable[int]) -> Expectation | None:
+    """Returns the expectation of a row's configuration at these sizes. None if its scenario is unknown."""
+    scenario = scenario_of(table, row, system)
+    return expect(scenario, system, sorted(set(sizes_bytes))) if scenario else None
 
 
 def _single_algorithm(value: str) -> str | None:

@@ -59,6 +59,14 @@ def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
     return tuple(_redact_log(log, log_number, replacements) for log_number, log in enumerate(logs, start=1))
 
 
+def with_expectation_fields(redacted: Table, original: Table) -> Table:
+    """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm.
+
+    The table is for verdicts only; no output shows these fields.
+    """
+    return replace(redacted, title=original.title, environment=original.environment)
+
+
 class _Replacements:
     """Replaces names consistently. A replacement is a kind and a number in order of appearance: `host-1`, `path-2`."""
 

@@ -3,6 +3,7 @@
 `judge` (verdicts.py) judges a log. `grade.py` decides the grade of each band of sizes.
 """
 
+from busbw.judge.judged_configuration import JudgedConfiguration, judge_configurations
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
 from busbw.judge.types import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, worst
 from busbw.judge.verdicts import ReferenceSelection, judge
@@ -11,11 +12,13 @@ __all__ = [
     "EXIT_OF",
     "BandVerdict",
     "Grade",
+    "JudgedConfiguration",
     "JudgedFigure",
     "ReferenceComparison",
     "ReferenceSelection",
     "Verdict",
     "compare_with_reference",
     "judge",
+    "judge_configurations",
     "worst",
 ]

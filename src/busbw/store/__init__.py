@@ -14,6 +14,7 @@ from busbw.store.layout import (
     run_name,
     write_run_file,
 )
+from busbw.store.named_logs import read_named_logs
 from busbw.store.query import (
     Filter,
     MeasuredSeries,
@@ -50,6 +51,7 @@ __all__ = [
     "list_points",
     "list_runs",
     "new_run",
+    "read_named_logs",
     "run_name",
     "write_run_file",
 ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli.json_output import SCHEMA_VERSION
+from busbw.json_output import SCHEMA_VERSION
 from busbw.cli.main import main
 
 LOG = str(Path(__file__).parents[3] / "tests" / "golden" / "records.jsonl")

@@ -1,0 +1,77 @@
+"""Verdicts with the facts that identify their configurations: log, table, collective, hosts, group and system."""
+
+from msgspec import Struct
+
+from busbw.expect import Expectation, expectation_of, hosts_of, system_of, with_nics
+from busbw.judge.series import series_of
+from busbw.judge.types import Grade, Verdict
+from busbw.judge.verdicts import ReferenceSelection, judge
+from busbw.logs import Log, Row, Table
+from busbw.system import Nics, System
+
+
+class JudgedConfiguration(Struct, kw_only=True, frozen=True):
+    """One configuration of a log: the rows that differ only in size and pass. None means unknown."""
+
+    log: str
+    """Path of the log as given by the user, or '-' for standard input."""
+    table: int
+    """Number of the table in its log, from 1."""
+    start_time: str | None
+    """Start of the run, as the log states it."""
+    collective: str | None
+    dtype: str | None
+    redop: str | None
+    root: int | None
+    ranks: int | None
+    group: int
+    """Group of ranks under NCCL_TESTS_SPLIT."""
+    variant: str | None
+    hosts: tuple[str, ...]
+    """Hosts of the group. Empty if the log does not list its ranks."""
+    system: str | None
+    """Name of the system that the expectation is for."""
+    verdict: Verdict
+    expectation: Expectation | None
+    """Expected time and busbw at the sizes of the configuration. None if the system or the traffic is unknown."""
+
+    @property
+    def grade(self) -> Grade:
+        """Grade of the verdict."""
+        return self.verdict.grade
+
+
+def judge_configurations(
+    log: Log, *, system: System | None = None, nics: Nics | None = None, selection: ReferenceSelection | None = None
+) -> tuple[JudgedConfiguration, ...]:
+    """Judges each configuration of a log, with the arguments of `judge`. Tables without rows are last."""
+    numbers = {id(table): number for number, table in enumerate(log.tables, start=1)}
+    rows: list[tuple[Table, Row | None, list[int]]] = [
+        (series.table, series.row, [point.size_bytes for point in series.points]) for series in series_of(log)
+    ]
+    rows += [(table, None, []) for table in log.tables if not table.rows]
+    verdicts = judge(log, system=system, nics=nics, selection=selection)
+    configurations = []
+    for (table, row, sizes_bytes), verdict in zip(rows, verdicts, strict=True):
+        table_system = system or system_of(table)
+        if table_system is not None and nics is not None:
+            table_system = with_nics(table_system, nics.count, nics.gbit, nics.source)
+        configurations.append(
+            JudgedConfiguration(
+                log=log.source,
+                table=numbers[id(table)],
+                start_time=table.start_time,
+                collective=table.collective_of(row) if row else table.collective,
+                dtype=row.dtype if row else None,
+                redop=row.redop if row else None,
+                root=row.root if row else None,
+                ranks=table.ranks_of(row) if row else table.ranks,
+                group=row.group if row else 0,
+                variant=row.variant if row else None,
+                hosts=tuple(hosts_of(table, row)) if row else table.hosts,
+                system=table_system.name if table_system else None,
+                verdict=verdict,
+                expectation=expectation_of(table, row, table_system, sizes_bytes) if row and table_system else None,
+            )
+        )
+    return tuple(configurations)
