@@ -11,18 +11,28 @@ from itertools import groupby
 from operator import itemgetter
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from busbw import readers, system
-from busbw.json_output import json_object
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.system_option import find_system, system_option
 from busbw.cli.speed import figure_texts
 from busbw.errors import ExitCode
-from busbw.judge import EXIT_OF, BandVerdict, Grade, Verdict, judge, worst
-from busbw.store import find
-from busbw.system.detect import detect_machine, system_of_machine
+from busbw.json_output import json_object
+from busbw.judge import (
+    EXIT_OF,
+    GRADES,
+    BandVerdict,
+    Grade,
+    JudgedConfiguration,
+    Verdict,
+    judge_configurations,
+    worst,
+)
+from busbw.logs import Log
+from busbw.store import read_named_logs
 from busbw.terminal import activity, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_text
@@ -36,7 +46,7 @@ _GRADE_STYLES: dict[Grade, str] = {
 
 
 @click.command()
-@click.argument("run", metavar="RUN|FILE")
+@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
 @click.option(
     "--reference",
     "reference_name",
@@ -44,14 +54,7 @@ _GRADE_STYLES: dict[Grade, str] = {
     help="Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
     "auto (nearest).",
 )
-@click.option(
-    "--system",
-    "system_name",
-    metavar="NAME|FILE|auto|here",
-    default="auto",
-    show_default=True,
-    help="System of the run; auto: from the devices in the log; here: this machine.",
-)
+@system_option
 @nics_option
 @sharp_option
 @click.option(
@@ -59,7 +62,7 @@ _GRADE_STYLES: dict[Grade, str] = {
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(
-    run: str,
+    names: Sequence[str],
     reference_name: str | None,
     system_name: str,
     nics: str | None,
@@ -67,59 +70,85 @@ def check(
     show_all: bool,
     as_json: bool,
 ) -> int:
-    """Judges each band of RUN, a log or a record: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
-    with activity(f"reading {run}"):
-        log = readers.read(find(run))
-    run_system = _find_system(system_name)
+    """Judges each band of runs and logs: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3).
+
+    A FOLDER stands for all runs and logs in it. Verdicts on several logs are listed worst first: BROKEN, SLOW, UNSURE,
+    GOOD. The exit code is that of the worst.
+    """
+    run_system = find_system(system_name)
     replacement_nics = parse_nics(nics) if nics is not None else None
-    with activity(f"judging {run}"):
-        selection = select_reference(reference_name)
-        verdicts = judge(log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection)
+    selection = select_reference(reference_name)
+    notes: list[str] = []
+    judged: list[JudgedConfiguration] = []
+    log_notes: dict[str, list[str]] = {}
+    unjudged: list[str] = []
+    with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
+        for log in read_named_logs(names, notes.append):
+            configurations = judge_configurations(
+                log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
+            )
+            log_notes[log.source] = _log_notes(log)
+            judged += configurations
+            if not configurations:
+                unjudged.append(log.source)
+    has_logs = len(log_notes) > 1
+    notes += [f"{source}: {note}" if has_logs else note for source, texts in log_notes.items() for note in texts]
+    if has_logs:  # the verdicts of one log stay in its order
+        judged.sort(key=lambda configuration: GRADES.index(configuration.grade))
+        notes += [f"{source}: no rows were read; `busbw import` shows why" for source in unjudged]
+    judged_grades = [configuration.grade for configuration in judged]
+    missing_grades: list[Grade] = ["UNSURE"] if unjudged else []
+    grade = worst([*judged_grades, *missing_grades])
     console = make_console()
-    grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
-        console.print(json_object({"grade": grade, "verdicts": verdicts}).decode())
+        verdicts = [_verdict_object(configuration) for configuration in judged]
+        console.print(json_object({"grade": grade, "verdicts": verdicts, "notes": notes}).decode())
         return EXIT_OF[grade]
-    if not verdicts:
-        _print_verdict(console, "UNSURE", f"{run}: no rows were read")
+    if not judged:
+        _print_verdict(console, "UNSURE", f"{', '.join(log_notes)}: no rows were read")
         _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
         return ExitCode.ENVIRONMENT
-    if log.refused:
-        console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` shows why", style="yellow")
-    for warning in log.warnings:
-        console.print(plain(warning), style="yellow")
-    if len(verdicts) > 1:
-        _print_summary(console, verdicts)
-    selected = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
-    for verdict in selected:
-        if len(verdicts) > 1:
+    for note in notes:
+        console.print(plain(note), style="yellow")
+    titles = [(entry, f"{entry.log}: {entry.verdict.title}" if has_logs else entry.verdict.title) for entry in judged]
+    if len(judged) > 1:
+        _print_summary(console, titles)
+    selected = titles if show_all else [next(pair for pair in titles if pair[0].grade == worst(judged_grades))]
+    for configuration, title in selected:
+        if len(judged) > 1:
             console.print()
-        _print_details(console, verdict)
+        _print_details(console, title, configuration.verdict)
     return EXIT_OF[grade]
 
 
-def _find_system(system_name: str) -> system.System | None:
-    """Returns the system of `--system`. None for auto: `judge` infers it from the log."""
-    if system_name == "auto":
-        return None
-    if system_name == "here":
-        local_system, _description = system_of_machine(detect_machine())
-        return local_system
-    return system.find(system_name)
+def _log_notes(log: Log) -> list[str]:
+    refused = [f"{count_text(len(log.refused), 'line')} refused; `busbw import` shows why"] if log.refused else []
+    return [*refused, *log.warnings]
 
 
-def _print_summary(console: Console, verdicts: Sequence[Verdict]) -> None:
-    counts = Counter(verdict.grade for verdict in verdicts)
+def _verdict_object(configuration: JudgedConfiguration) -> dict[str, object]:
+    """Returns the verdict as it is printed with `--json`: its fields, with those that identify the configuration."""
+    fields: dict[str, object] = {
+        name: getattr(configuration, name)
+        for name in configuration.__struct_fields__
+        if name not in ("verdict", "expectation")
+    }
+    return {**msgspec.structs.asdict(configuration.verdict), **fields}
+
+
+def _print_summary(console: Console, titles: Sequence[tuple[JudgedConfiguration, str]]) -> None:
+    counts = Counter(configuration.grade for configuration, _ in titles)
     console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
-    for verdict in verdicts:
+    for configuration, title in titles:
+        verdict = configuration.verdict
         line = Text(f"{verdict.grade:<7}", style=_GRADE_STYLES[verdict.grade])
-        line.append(plain(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
+        line.append(plain(f"{title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
         line.truncate(terminal_width(), overflow="ellipsis")
         console.print(line)
 
 
-def _print_details(console: Console, verdict: Verdict) -> None:
-    _print_verdict(console, verdict.grade, verdict.title)
+def _print_details(console: Console, title: str, verdict: Verdict) -> None:
+    _print_verdict(console, verdict.grade, title)
     _print_sentences(console, "against", [verdict.yardstick])
     if verdict.bands:
         for line in _band_lines(verdict.bands):

@@ -4,10 +4,10 @@ import click
 
 from busbw import readers
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
-from busbw.json_output import json_object
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
+from busbw.json_output import json_object
 from busbw.logs import Log, Placement
 from busbw.store import find
 from busbw.terminal import activity

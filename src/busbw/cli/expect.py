@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from busbw import system
-from busbw.json_output import json_object
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
@@ -19,6 +18,7 @@ from busbw.cli.options.reference_option import select_reference
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario, with_sharp
 from busbw.expect import expect as expectation_of
+from busbw.json_output import json_object
 from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from busbw import readers
+from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.system_option import find_system, system_option
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
-from busbw.exporters.redact import redact_all
+from busbw.exporters.redact import redact_all, with_expectation_fields
+from busbw.judge import JudgedConfiguration, judge_configurations
 from busbw.logs import Log
 from busbw.store import find
 from busbw.terminal import activity
@@ -30,11 +35,42 @@ from busbw.units import count_text
     help="Output file, replaced if it exists.  [default: standard output]",
 )
 @click.option(
+    "--reference",
+    "reference_name",
+    metavar="NAME|FILE|auto",
+    help="Judge by a reference instead of the expectation, as in `busbw check`; junit and prometheus only.",
+)
+@system_option
+@nics_option
+@sharp_option
+@click.option(
     "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
 )
-def export(format_name: str, names: Sequence[str], output: Path | None, *, is_redacted: bool) -> None:
-    """Writes runs as FORMAT: csv, json, markdown, junit, prometheus or parquet."""
+def export(
+    format_name: str,
+    names: Sequence[str],
+    output: Path | None,
+    reference_name: str | None,
+    system_name: str,
+    nics: str | None,
+    *,
+    sharp: bool,
+    is_redacted: bool,
+) -> None:
+    """Writes runs as FORMAT: csv, json, markdown, junit, prometheus or parquet.
+
+    junit and prometheus contain the verdicts of `busbw check`.
+    """
     exporter = EXPORTERS[format_name]
+    options = {
+        "--reference": reference_name is not None,
+        "--system": system_name != "auto",
+        "--nics": nics is not None,
+        "--sharp": sharp,
+    }
+    _require_verdicts(format_name, [option for option, is_set in options.items() if is_set])
+    if is_redacted and reference_name is not None:
+        raise UsageError("--redact and --reference exclude each other", remedy="remove one of them")
     if output is None and format_name == "parquet" and sys.stdout.isatty():
         raise UsageError("parquet is binary, and stdout is a terminal", remedy=f"set -o runs{exporter.SUFFIX}")
     with activity(f"reading {count_text(len(names), 'log')}"):
@@ -42,9 +78,33 @@ def export(format_name: str, names: Sequence[str], output: Path | None, *, is_re
     for log in logs:
         if not log.rows:
             raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")
+    judged_logs = logs
     if is_redacted:
-        logs = redact_all(logs)
+        original_logs, logs = logs, redact_all(logs)
+        judged_logs = [_with_expectation_fields(*pair) for pair in zip(logs, original_logs, strict=True)]
+    verdicts: list[JudgedConfiguration] = []
+    if exporter.HAS_VERDICTS:
+        run_system = find_system(system_name)
+        replacement_nics = parse_nics(nics) if nics is not None else None
+        selection = select_reference(reference_name)
+        with activity("judging"):
+            for log in judged_logs:
+                verdicts += judge_configurations(
+                    log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
+                )
     buffer = io.BytesIO()
     with activity(f"writing {format_name}"):
-        exporter.write(logs, buffer)
+        exporter.write(logs, buffer, verdicts)
     write_whole(output, buffer.getvalue())
+
+
+def _require_verdicts(format_name: str, options: Sequence[str]) -> None:
+    """Refuses options about verdicts for a format without them."""
+    if options and not EXPORTERS[format_name].HAS_VERDICTS:
+        formats = " or ".join(name for name, exporter in EXPORTERS.items() if exporter.HAS_VERDICTS)
+        raise UsageError(f"{options[0]} does not apply to {format_name}", remedy=f"remove it, or export {formats}")
+
+
+def _with_expectation_fields(redacted: Log, original: Log) -> Log:
+    """Returns the redacted log with the fields that its verdicts need."""
+    return replace(redacted, tables=tuple(map(with_expectation_fields, redacted.tables, original.tables)))

@@ -17,11 +17,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
-from busbw.json_output import json_object
 from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
+from busbw.json_output import json_object
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import StreamConsole, activity

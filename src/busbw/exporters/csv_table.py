@@ -8,14 +8,16 @@ from typing import BinaryIO
 from msgspec.structs import astuple
 
 from busbw.exporters.flat import COLUMNS, flat_rows
+from busbw.judge import JudgedConfiguration
 from busbw.logs import Log
 
 SUFFIX = ".csv"
+HAS_VERDICTS = False
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write(logs: Sequence[Log], out: BinaryIO) -> None:
+def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes CSV by RFC 4180 in UTF-8, with a header."""
     text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text)

@@ -1,12 +1,15 @@
 """Flat table: one line per measurement, with all properties of its run and configuration.
 
-The CSV, Parquet and Prometheus exporters write it. A measurement is one placement of one row.
+The CSV, Parquet and Prometheus exporters write it, and the Python API makes data frames of it. A measurement is one
+placement of one row.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
 
+from busbw.expect import hosts_of
 from busbw.logs import Figure, Log, Row, Table
 
 
@@ -23,7 +26,7 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     library: str | None
     backend: str | None
     hosts: str | None
-    """Separated by spaces."""
+    """Hosts of the row's group, separated by spaces."""
     device_name: str | None
     collective: str | None
     size_bytes: int
@@ -64,6 +67,30 @@ class FlatRow(Struct, kw_only=True, frozen=True):
 COLUMNS: tuple[str, ...] = FlatRow.__struct_fields__
 
 
+def column_types() -> dict[str, type]:
+    """Returns the type of each column's known values: str, int or float."""
+    return {name: _type_without_none(hint) for name, hint in get_type_hints(FlatRow).items()}
+
+
+def _type_without_none(hint: Any) -> Any:
+    """Returns X for the type `X | None`."""
+    return next((part for part in get_args(hint) if part is not type(None)), hint)
+
+
+def flat_columns(logs: Sequence[Log]) -> dict[str, list[Any]]:
+    """Returns the values of each column over every measurement of every log. None means unknown."""
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for row in flat_rows(logs):
+        for name, values in columns.items():
+            values.append(_replace_surrogates(getattr(row, name)))
+    return columns
+
+
+def _replace_surrogates(value: object) -> object:
+    """Replaces lone surrogates, which broken logs contain and UTF-8 cannot encode."""
+    return value.encode("utf-8", errors="replace").decode() if isinstance(value, str) else value
+
+
 def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
     """Yields every measurement of every log in order."""
     for log in logs:
@@ -87,7 +114,7 @@ def _make_flat_row(log: Log, table_number: int, table: Table, row: Row, placemen
             "program": table.program,
             "library": table.library,
             "backend": table.settings.get("backend"),
-            "hosts": " ".join(table.hosts) or None,
+            "hosts": " ".join(hosts_of(table, row)) or None,
             "device_name": ", ".join(table.devices) or None,
             "collective": table.collective_of(row),
             "ranks": table.ranks_of(row),

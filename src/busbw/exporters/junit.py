@@ -1,24 +1,37 @@
-"""JUnit XML for build servers: a suite per table, with a case per measurement and one for the end of the run."""
+"""JUnit XML for build servers: a suite per table.
+
+It has a case per measurement, one for the end of the run, and one per configuration for its verdict.
+"""
 
 import re
 from collections.abc import Sequence
 from typing import BinaryIO
 from xml.etree import ElementTree
 
+from busbw.judge import Grade, JudgedConfiguration
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text, size_text
 
 SUFFIX = ".xml"
+HAS_VERDICTS = True
 
+_FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
+"""Grades that fail their case."""
 _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(logs: Sequence[Log], out: BinaryIO) -> None:
-    """Writes wrong data as failures, an incomplete run as an error, and unchecked measurements as skipped."""
+def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
+    """Writes wrong data and the verdicts SLOW and BROKEN as failures, and an incomplete run as an error.
+
+    Unchecked measurements and the verdict UNSURE are skipped.
+    """
     root = ElementTree.Element("testsuites", name="busbw")
+    verdicts_by_table: dict[tuple[str, int], list[JudgedConfiguration]] = {}
+    for configuration in verdicts:
+        verdicts_by_table.setdefault((configuration.log, configuration.table), []).append(configuration)
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
-            _add_suite(root, log, table, table_number)
+            _add_suite(root, log, table, table_number, verdicts_by_table.get((log.source, table_number), []))
     for attribute in ("tests", "failures", "errors", "skipped"):
         root.set(attribute, str(sum(int(suite.get(attribute, "0")) for suite in root)))
     ElementTree.indent(root)
@@ -26,7 +39,9 @@ def write(logs: Sequence[Log], out: BinaryIO) -> None:
     out.write(b"\n")
 
 
-def _add_suite(root: ElementTree.Element, log: Log, table: Table, table_number: int) -> None:
+def _add_suite(
+    root: ElementTree.Element, log: Log, table: Table, table_number: int, verdicts: Sequence[JudgedConfiguration]
+) -> None:
     name = table.program or table.collective or table.title or "table"
     suite = ElementTree.SubElement(root, "testsuite", name=_xml_text(f"{log.source}#{table_number} {name}"))
     if table.start_time:
@@ -38,6 +53,8 @@ def _add_suite(root: ElementTree.Element, log: Log, table: Table, table_number: 
     for row in table.rows:
         for placement, figure in row.figures.items():
             _add_measurement_case(suite, table, row, placement, figure)
+    for configuration in verdicts:
+        _add_verdict_case(suite, configuration)
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -75,6 +92,28 @@ def _add_measurement_case(
     ElementTree.SubElement(case, "system-out").text = _xml_text(
         "\n".join([" ".join(bandwidth_texts), *figure.warnings])
     )
+
+
+def _add_verdict_case(suite: ElementTree.Element, configuration: JudgedConfiguration) -> None:
+    verdict = configuration.verdict
+    case = ElementTree.SubElement(suite, "testcase", classname="verdict", name=_xml_text(verdict.title), time="0")
+    labels = {
+        "grade": verdict.grade,
+        "hosts": " ".join(configuration.hosts),
+        "group": str(configuration.group),
+        "system": configuration.system or "",
+    }
+    properties = ElementTree.SubElement(case, "properties")
+    for name, value in labels.items():
+        if value:
+            ElementTree.SubElement(properties, "property", name=name, value=_xml_text(value))
+    message = _xml_text(f"{verdict.grade}: {'; '.join(verdict.reasons)}")
+    if verdict.grade in _FAILED_GRADES:
+        failure = ElementTree.SubElement(case, "failure", message=message, type=verdict.grade)
+        failure.text = _xml_text("\n".join(f"{label}: {text}" for label, text in verdict.labeled_sentences()))
+    elif verdict.grade == "UNSURE":
+        ElementTree.SubElement(case, "skipped", message=message)
+    ElementTree.SubElement(case, "system-out").text = _xml_text(f"{message}\nagainst {verdict.yardstick}")
 
 
 def _wrong_element_lines(figure: Figure) -> list[str]:

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from busbw.judge import JudgedConfiguration
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Row, Table
 from busbw.units import count_text, size_text
 
 SUFFIX = ".md"
+HAS_VERDICTS = False
 
 _CONFIGURATION_FIELDS = ("collective", "dtype", "redop", "root", "ranks", "group", "cycle", "variant")
 """Fields of a row that are columns if their values vary. Otherwise the heading has the value."""
 
 
-def write(logs: Sequence[Log], out: BinaryIO) -> None:
+def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes a heading and the table. Values that all rows share are in the heading instead of a column."""
     blocks = [block for log in logs for table in log.tables for block in (_heading(log, table), _table_text(table))]
     out.write(("\n\n".join(filter(None, blocks)) + "\n").encode("utf-8", errors="replace"))

@@ -8,30 +8,39 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import BinaryIO
 
-from busbw.exporters.flat import FlatRow, flat_rows
+from busbw.exporters.flat import flat_rows
+from busbw.judge import GRADES, JudgedConfiguration
 from busbw.logs import Log
 
 SUFFIX = ".prom"
+HAS_VERDICTS = True
 
 _HELP_BY_METRIC = {
     "busbw_operation_seconds": "Time of one operation.",
     "busbw_algorithm_bandwidth_bytes_per_second": "Bytes divided by time.",
     "busbw_bus_bandwidth_bytes_per_second": "Algorithm bandwidth times the factor of the collective.",
     "busbw_wrong_elements": "Elements with wrong data, if checked.",
+    "busbw_verdict": "1 for the grade of a configuration, 0 for the other grades.",
     "busbw_run_complete": "1 if the run completed, otherwise 0.",
     "busbw_run_start_time_seconds": "Start of the run in seconds since 1970.",
 }
-_LABELS = ("library", "collective", "dtype", "redop", "root", "ranks", "group", "variant", "placement", "size_bytes")
+_CONFIGURATION_LABELS = ("collective", "dtype", "redop", "root", "ranks", "group", "variant")
+"""Labels of a configuration, which its measurements and its verdict share."""
+_LABELS = ("library", "hosts", *_CONFIGURATION_LABELS, "placement", "size_bytes")
 """Fields of a flat row that are labels. Its fields `log` (label `run`) and `table` are labels too."""
 
 _Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""
 
 
-def write(logs: Sequence[Log], out: BinaryIO) -> None:
+def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes the samples. Of equal metrics and labels (cycles of -N), the last known value is written."""
     samples: dict[str, dict[_Labels, float]] = {metric: {} for metric in _HELP_BY_METRIC}
-    for metric, labels, value in (*_run_samples(logs), *_measurement_samples(logs)):
+    for metric, labels, value in (
+        *_run_samples(logs),
+        *_measurement_samples(logs, verdicts),
+        *_verdict_samples(verdicts),
+    ):
         samples[metric][labels] = value
     for metric, values_by_labels in samples.items():
         if values_by_labels:
@@ -61,10 +70,13 @@ def _seconds_since_1970(iso_time: str | None) -> float | None:
     return parsed_time.timestamp() if parsed_time.tzinfo else None
 
 
-def _measurement_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
+def _measurement_samples(
+    logs: Sequence[Log], verdicts: Sequence[JudgedConfiguration]
+) -> Iterator[tuple[str, _Labels, float]]:
     """Yields metric, labels and value of each sample about a measurement."""
+    systems = {(configuration.log, configuration.table): configuration.system for configuration in verdicts}
     for row in flat_rows(logs):
-        labels = _row_labels(row)
+        labels = _make_labels(row, row.log, row.table, _LABELS, system=systems.get((row.log, row.table)))
         values = {
             "busbw_operation_seconds": None if row.time_us is None else row.time_us / 1e6,
             "busbw_algorithm_bandwidth_bytes_per_second": None if row.algbw_gbps is None else row.algbw_gbps * 1e9,
@@ -76,12 +88,30 @@ def _measurement_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, fl
                 yield metric, labels, value
 
 
-def _row_labels(row: FlatRow) -> _Labels:
-    values = [(name, getattr(row, name)) for name in _LABELS]
+def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[tuple[str, _Labels, float]]:
+    """Yields a sample for each grade of each configuration, so that a query sees the end of a grade."""
+    for configuration in verdicts:
+        hosts = " ".join(configuration.hosts) or None
+        for grade in GRADES:
+            labels = _make_labels(
+                configuration,
+                configuration.log,
+                configuration.table,
+                _CONFIGURATION_LABELS,
+                hosts=hosts,
+                system=configuration.system,
+                grade=grade,
+            )
+            yield "busbw_verdict", labels, float(grade == configuration.grade)
+
+
+def _make_labels(source: object, log: str, table: int, names: Sequence[str], **others: str | None) -> _Labels:
+    """Returns the labels `run` and `table`, the fields of `source` with these names, and others. None has no label."""
+    values = {name: getattr(source, name) for name in names} | others
     return (
-        ("run", row.log),
-        ("table", str(row.table)),
-        *((name, str(value)) for name, value in values if value is not None),
+        ("run", log),
+        ("table", str(table)),
+        *((name, str(value)) for name, value in values.items() if value is not None),
     )
 
 

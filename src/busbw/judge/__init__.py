@@ -5,11 +5,12 @@
 
 from busbw.judge.judged_configuration import JudgedConfiguration, judge_configurations
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
-from busbw.judge.types import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, worst
+from busbw.judge.types import EXIT_OF, GRADES, BandVerdict, Grade, JudgedFigure, Verdict, worst
 from busbw.judge.verdicts import ReferenceSelection, judge
 
 __all__ = [
     "EXIT_OF",
+    "GRADES",
     "BandVerdict",
     "Grade",
     "JudgedConfiguration",

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from busbw.expect import Expectation, expectation_of, hosts_of, system_of, with_nics
+from busbw.expect import Expectation, expectation_of, hosts_of, system_of, with_nics, with_sharp
 from busbw.judge.series import series_of
 from busbw.judge.types import Grade, Verdict
 from busbw.judge.verdicts import ReferenceSelection, judge
@@ -42,7 +42,12 @@ class JudgedConfiguration(Struct, kw_only=True, frozen=True):
 
 
 def judge_configurations(
-    log: Log, *, system: System | None = None, nics: Nics | None = None, selection: ReferenceSelection | None = None
+    log: Log,
+    *,
+    system: System | None = None,
+    nics: Nics | None = None,
+    sharp: bool = False,
+    selection: ReferenceSelection | None = None,
 ) -> tuple[JudgedConfiguration, ...]:
     """Judges each configuration of a log, with the arguments of `judge`. Tables without rows are last."""
     numbers = {id(table): number for number, table in enumerate(log.tables, start=1)}
@@ -50,12 +55,14 @@ def judge_configurations(
         (series.table, series.row, [point.size_bytes for point in series.points]) for series in series_of(log)
     ]
     rows += [(table, None, []) for table in log.tables if not table.rows]
-    verdicts = judge(log, system=system, nics=nics, selection=selection)
+    verdicts = judge(log, system=system, nics=nics, sharp=sharp, selection=selection)
     configurations = []
     for (table, row, sizes_bytes), verdict in zip(rows, verdicts, strict=True):
         table_system = system or system_of(table)
         if table_system is not None and nics is not None:
             table_system = with_nics(table_system, nics.count, nics.gbit, nics.source)
+        if table_system is not None and sharp:
+            table_system = with_sharp(table_system)
         configurations.append(
             JudgedConfiguration(
                 log=log.source,

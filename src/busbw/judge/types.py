@@ -25,12 +25,13 @@ EXIT_OF: dict[Grade, ExitCode] = {
 """Exit code of `busbw check` by grade."""
 _MAX_FEATURES = 3
 """Maximum number of dips and cliffs of the curve that a verdict names, the deepest first."""
-_WORST_FIRST: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
+GRADES: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
+"""Every grade, the worst first."""
 
 
 def worst(grades: list[Grade]) -> Grade:
     """Returns the worst of several grades. UNSURE if the list is empty."""
-    return next((grade for grade in _WORST_FIRST if grade in grades), "UNSURE")
+    return next((grade for grade in GRADES if grade in grades), "UNSURE")
 
 
 ReasonKind = Literal[

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.json_output import SCHEMA_VERSION
 from busbw.cli.main import main
+from busbw.json_output import SCHEMA_VERSION
 
 LOG = str(Path(__file__).parents[3] / "tests" / "golden" / "records.jsonl")
 

@@ -116,7 +116,7 @@ def python_dependencies(root: Path) -> Iterator[Dependency]:
     for path in sorted(source.rglob("*.py")):
         inner = path.relative_to(source)
         folders = inner.parts[:-1]
-        directory = "/".join(folders) or ("" if inner.stem == "__init__" else inner.stem)
+        directory = "/".join(folders) or inner.stem
         name = path.relative_to(root).as_posix()
         yield name, directory, directory
         for module in imported_modules(path, ".".join(("busbw", *folders))):
@@ -127,7 +127,7 @@ def dependency_violations(found: Iterator[Dependency], allowed: dict[str, list[s
     """Returns one line for each file in an unlisted directory and each dependency that is not allowed."""
     violations = []
     for name, directory, other in sorted(set(found)):
-        if directory and directory not in allowed:
+        if directory not in allowed:
             violations.append(f"{name}: directory {directory} is not listed in dependencies.toml")
         elif directory != other and other not in allowed.get(directory, []):
             listed = other in allowed or other in {target for targets in allowed.values() for target in targets}

@@ -1,0 +1,30 @@
+"""Python API: `busbw.load` reads logs and gives rows, verdicts, expectations and data frames (docs/python.md)."""
+
+from busbw.api.loading import load
+from busbw.api.log_collection import LogCollection
+from busbw.errors import BusbwError, UsageError
+from busbw.expect import Estimate, Expectation, ExpectedRange
+from busbw.exporters.flat import FlatRow
+from busbw.judge import BandVerdict, JudgedConfiguration, JudgedFigure, Verdict
+from busbw.logs import Figure, Log, Row, Table
+from busbw.store import Filter
+
+__all__ = [
+    "BandVerdict",
+    "BusbwError",
+    "Estimate",
+    "Expectation",
+    "ExpectedRange",
+    "Figure",
+    "Filter",
+    "FlatRow",
+    "JudgedConfiguration",
+    "JudgedFigure",
+    "Log",
+    "LogCollection",
+    "Row",
+    "Table",
+    "UsageError",
+    "Verdict",
+    "load",
+]

@@ -1,0 +1,103 @@
+"""Logs that `busbw.load` has read, with their rows, verdicts, expectations and data frames."""
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from busbw import system as systems
+from busbw.api import data_frames
+from busbw.errors import UsageError
+from busbw.exporters.flat import FlatRow, flat_rows
+from busbw.judge import JudgedConfiguration, ReferenceSelection, judge_configurations
+from busbw.logs import Log, Row, Table
+from busbw.reference import Reference
+from busbw.system import Nics, System
+from busbw.units import count_text
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class LogCollection(Struct, kw_only=True, frozen=True):
+    """Logs in the order in which they were read. Times are in microseconds, bandwidths in GB/s of 1e9 bytes."""
+
+    logs: tuple[Log, ...]
+    """The logs with all facts that they state: tables with device list, settings and environment, refused lines."""
+    skipped: tuple[str, ...] = ()
+    """A sentence for each file of a folder that could not be read, and for each source that was given twice."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Tables of all logs: one run each, from header to footer."""
+        return tuple(table for log in self.logs for table in log.tables)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Rows of all tables: one size each, with a figure per placement."""
+        return tuple(row for log in self.logs for row in log.rows)
+
+    @property
+    def measurements(self) -> tuple[FlatRow, ...]:
+        """Every placement of every row, with the facts of its run. The data frames have the same columns."""
+        return tuple(flat_rows(self.logs))
+
+    def configurations(
+        self,
+        *,
+        system: System | str | None = None,
+        nics: Nics | None = None,
+        sharp: bool = False,
+        reference: "LogCollection | Reference | Literal['auto'] | None" = None,
+    ) -> tuple[JudgedConfiguration, ...]:
+        """Judges each configuration as `busbw check` does, and returns its verdict and expectation.
+
+        Args:
+            system: System of the runs, or its name in `busbw expect --list-systems`; None to derive it from each log.
+            nics: NICs of a node; None for those of the system.
+            sharp: True if the network's switches reduce (InfiniBand SHARP); False to use the system's description.
+            reference: Good run to judge by instead of the expectation, published figures, or `auto` for the nearest
+                published figures.
+
+        Raises:
+            UsageError: The system is unknown, or the reference has more than one log.
+        """
+        run_system = systems.find(system) if isinstance(system, str) else system
+        selection = _reference_selection(reference)
+        return tuple(
+            configuration
+            for log in self.logs
+            for configuration in judge_configurations(
+                log, system=run_system, nics=nics, sharp=sharp, selection=selection
+            )
+        )
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Returns the measurements as a data frame of pandas with nullable types. An unknown value is `pandas.NA`.
+
+        Raises:
+            BusbwError: pandas is not installed.
+        """
+        return data_frames.to_pandas(self.logs)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Returns the measurements as a data frame of polars. An unknown value is null.
+
+        Raises:
+            BusbwError: polars is not installed.
+        """
+        return data_frames.to_polars(self.logs)
+
+
+def _reference_selection(
+    reference: "LogCollection | Reference | Literal['auto'] | None",
+) -> ReferenceSelection | None:
+    if reference is None:
+        return None
+    if isinstance(reference, LogCollection):
+        if len(reference.logs) != 1:
+            raise UsageError(f"the reference has {count_text(len(reference.logs), 'log')}", remedy="give one log")
+        return ReferenceSelection(name=reference.logs[0].source, log=reference.logs[0])
+    if isinstance(reference, Reference):
+        return ReferenceSelection(name=reference.title, reference=reference)
+    return ReferenceSelection(name="auto", nearest=True)
