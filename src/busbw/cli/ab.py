@@ -8,10 +8,11 @@ import msgspec
 from busbw import engine
 from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec, parse_side
 from busbw.ab.plan import FIRST_LOOK
-from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
+from busbw.cli.comparison_options import exit_code, not_slower_option, print_comparison, resolution_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import Seconds
 from busbw.compare import Comparison
 from busbw.json_output import json_object

@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
@@ -60,7 +61,7 @@ _GRADE_STYLES: dict[Grade, str] = {
 @click.option(
     "--all", "show_all", is_flag=True, help="Show the evidence of every configuration, not only of the worst."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@json_option
 def check(
     names: Sequence[str],
     reference_name: str | None,

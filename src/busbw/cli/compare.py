@@ -3,7 +3,8 @@
 import click
 
 from busbw import readers
-from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, print_comparison, resolution_option
+from busbw.cli.comparison_options import exit_code, not_slower_option, print_comparison, resolution_option
+from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError

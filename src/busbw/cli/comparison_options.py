@@ -43,7 +43,6 @@ def resolution_option(
     )
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 not_slower_option = click.option("--not-slower", is_flag=True, help="Exit with 5 if any size is SLOWER.")
 
 

@@ -13,6 +13,7 @@ import msgspec
 from busbw import system
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
+from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.reference_option import select_reference
 from busbw.errors import UsageError
@@ -80,7 +81,7 @@ _MAX_RANKS = 1 << 32
 @click.option("--nvls/--no-nvls", "nvls", default=True, help="Allow in-switch reduction (NVLS).  [default: --nvls]")
 @click.option("--algorithm", metavar="NAME", help="Use only this algorithm: Ring, Tree, NVLS, NVLSTree, CollNet.")
 @click.option("--explain", is_flag=True, help="Show the source of each constant.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@json_option
 @click.option("--list-systems", is_flag=True, help="List the known systems.")
 @renamed_option("--systems", "--list-systems")
 def expect(
@@ -104,6 +105,9 @@ def expect(
 ) -> None:
     """Predicts COLLECTIVE: the limit of each wire, the binding wire, and busbw and time per size."""
     out = console()
+    if list_systems and as_json:
+        click.echo(json_object({"systems": system.systems()}))
+        return
     if list_systems:
         for line in _system_lines():
             out.print(line)

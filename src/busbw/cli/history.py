@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from rich.text import Text
 
 from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
+from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import count_wrong
 from busbw.terminal import activity, console, terminal_width
@@ -80,7 +80,7 @@ def history(
         )
     if as_json:
         for trend in all_trends:
-            click.echo(msgspec.json.encode(_json_object(trend)))
+            click.echo(json_object(_trend_fields(trend)))
         return
     out = console()
     for trend in all_trends[:limit]:
@@ -136,7 +136,7 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
             yield Text("    the records show no difference to the run before")
 
 
-def _json_object(trend: Trend) -> dict[str, object]:
+def _trend_fields(trend: Trend) -> dict[str, object]:
     """Returns the trend as it is printed with `--json`."""
     return {
         "same": trend.key._asdict(),

@@ -160,14 +160,12 @@ def _events(path: Path, claims: UserClaims, totals: _Totals) -> Iterator[Event]:
 def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
     """Prints each row as one JSON object, for `--rows`."""
     sys.stdout.flush()
-    out = sys.stdout.buffer
-    encoder = msgspec.json.Encoder()
-    source = encoder.encode(str(path))
+    out, encode = sys.stdout.buffer, msgspec.json.Encoder().encode
     for event in _events(path, claims, totals):
         if isinstance(event, TableChunk):
-            # These two fields precede those of the row in the same object.
-            prefix = b'{"source":' + source + b',"table":%d,' % event.table.first_line
-            out.write(b"".join(prefix + encoder.encode(row)[1:] + b"\n" for row in event.table.rows))
+            # The source and the table precede the fields of the row in the same object.
+            prefix = json_object({"source": str(path), "table": event.table.first_line})[:-1] + b","
+            out.write(b"".join(prefix + encode(row)[1:] + b"\n" for row in event.table.rows))
             if event.is_last:
                 for warning in event.table.warnings:
                     click.echo(f"{path}:{event.table.first_line}: {warning}", err=True)

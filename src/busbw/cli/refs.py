@@ -3,6 +3,8 @@
 import click
 from rich.table import Table
 
+from busbw.cli.options.json_option import json_option
+from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.reference import Reference, Sweep, find, references
 from busbw.terminal import StreamConsole
@@ -14,9 +16,12 @@ _WIDE = 120
 
 @click.command()
 @click.argument("name", required=False)
-def refs(name: str | None) -> None:
+@json_option
+def refs(name: str | None, *, as_json: bool) -> None:
     """Lists the references that come with busbw, or shows NAME, which may be a .toml file."""
-    if name is None:
+    if as_json:
+        click.echo(json_object({"references": references() if name is None else {name: find(name)}}))
+    elif name is None:
         _print_list(references())
     else:
         _print_reference(find(name))

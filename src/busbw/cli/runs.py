@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
+from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import (
     MAX_INTEGER,
@@ -99,10 +99,10 @@ def _list_measurements(index: Index, run_filter: Filter, limit: int, *, as_json:
 
 def _write_json(items: Iterable[RunRow | StoredPoint]) -> int:
     """Writes one JSON object per line, and returns the number of lines."""
-    encode, count = msgspec.json.Encoder().encode, 0
+    count = 0
     sys.stdout.flush()
     for item in items:
-        sys.stdout.buffer.write(encode(item) + b"\n")
+        sys.stdout.buffer.write(json_object(item) + b"\n")
         count += 1
     return count
 

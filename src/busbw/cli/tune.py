@@ -5,9 +5,11 @@ results.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
+import msgspec
 
 from busbw import engine, records
 from busbw.ab import Measurement, SessionRules, parse_side
@@ -17,8 +19,10 @@ from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.json_option import json_option
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
+from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import Cell, Column, console, live_line, table_lines, terminal_width
 from busbw.tune import (
@@ -62,6 +66,7 @@ TUNER_FILE = "nccl_tuner.conf"
 @resolution_option("Smallest change that matters in a confirmation.")
 @quadruples_option("Maximum number of groups of four blocks per confirmation.")
 @folder_option
+@json_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
 def tune(
     knobs: tuple[str, ...],
@@ -70,6 +75,7 @@ def tune(
     resolution: float,
     max_quadruples: int,
     folder: Path | None,
+    as_json: bool,
     words: tuple[str, ...],
 ) -> int:
     """Varies settings one at a time at three sizes, confirms the best by `busbw ab`, and writes them to files."""
@@ -103,10 +109,17 @@ def tune(
         )
 
     sizes_bytes = sorted({point.size_bytes for point in current_block})
-    _print_screening(screened, sizes_bytes)
-    for confirmed in tuning.confirmed:
-        click.echo(f"{confirmed.candidate.text}: {confirmed.decision}{_changes_text(confirmed.comparison.changed)}.")
-    _write_settings(records_folder, collective, tuning, sizes_bytes, hosts=hosts, ranks=len(header.ranks))
+    files = _write_settings(records_folder, collective, tuning, sizes_bytes, hosts=hosts, ranks=len(header.ranks))
+    if as_json:
+        click.echo(json_object(_result_fields(screened, tuning, files)))
+    else:
+        _print_screening(screened, sizes_bytes)
+        for confirmed in tuning.confirmed:
+            click.echo(
+                f"{confirmed.candidate.text}: {confirmed.decision}{_changes_text(confirmed.comparison.changed)}."
+            )
+        for sentence in files.sentences:
+            click.echo(sentence)
     click.echo(f"Records: {records_folder}", err=True)
     return tuning.exit_code
 
@@ -138,23 +151,62 @@ def _changes_text(changed: Sequence[SizeResult]) -> str:
     return f" - {'; '.join(texts)}" if texts else ""
 
 
+@dataclass
+class _SettingsFiles:
+    """Files with the confirmed settings, and sentences about them."""
+
+    environment: Path | None = None
+    tuner: Path | None = None
+    sentences: list[str] = field(default_factory=list)
+
+
+def _result_fields(
+    screened: Sequence[ScreenedCandidate], tuning: TuningResult, files: _SettingsFiles
+) -> dict[str, object]:
+    """Returns the result as it is printed with `--json`. Gains are relative; 0.05 is 5 % faster."""
+    return {
+        "screened": [
+            {
+                "setting": entry.candidate.text,
+                "gains": [{"size_bytes": size, "gain": gain} for size, gain in sorted(entry.gains.items())],
+                "excluded": entry.excluded or None,
+            }
+            for entry in screened
+        ],
+        "confirmed": [
+            {
+                "setting": confirmed.candidate.text,
+                "decision": confirmed.decision,
+                "comparison": msgspec.to_builtins(confirmed.comparison),
+            }
+            for confirmed in tuning.confirmed
+        ],
+        "adopted": dict(tuning.adopted),
+        "winners": tuning.winners,
+        "environment_file": str(files.environment) if files.environment else None,
+        "tuner_file": str(files.tuner) if files.tuner else None,
+    }
+
+
 def _write_settings(
     records_folder: Path, collective: str, tuning: TuningResult, sizes_bytes: Sequence[int], *, hosts: int, ranks: int
-) -> None:
+) -> _SettingsFiles:
     """Writes the files with the confirmed settings, if there are any."""
+    files = _SettingsFiles()
     if tuning.adopted:
-        path = records_folder / ENVIRONMENT_FILE
+        files.environment = records_folder / ENVIRONMENT_FILE
         adopted = [confirmed for confirmed in tuning.confirmed if confirmed.decision == "adopted"]
         evidence = [f"{confirmed.candidate.text}{_changes_text(confirmed.comparison.changed)}" for confirmed in adopted]
-        path.write_text(environment_file(tuning.adopted, [f"busbw tune {collective}, {ranks} ranks", *evidence]))
-        click.echo(f"Environment: {path}")
+        comments = [f"busbw tune {collective}, {ranks} ranks", *evidence]
+        files.environment.write_text(environment_file(tuning.adopted, comments))
+        files.sentences.append(f"Environment: {files.environment}")
     if tuning.winners:
         text, omitted = tuner_file(collective, tuning.winners, sizes_bytes, hosts=hosts, ranks=ranks)
-        for sentence in omitted:
-            click.echo(sentence)
+        files.sentences += omitted
         if len(omitted) < len(tuning.winners):
-            path = records_folder / TUNER_FILE
-            path.write_text(text)
-            click.echo(f"For {TUNER_FORMAT}: {path} (NCCL_TUNER_CONFIG_FILE)")
+            files.tuner = records_folder / TUNER_FILE
+            files.tuner.write_text(text)
+            files.sentences.append(f"For {TUNER_FORMAT}: {files.tuner} (NCCL_TUNER_CONFIG_FILE)")
     if not tuning.adopted and not tuning.winners:
-        click.echo("No setting was confirmed to be faster: keep the current settings.")
+        files.sentences.append("No setting was confirmed to be faster: keep the current settings.")
+    return files

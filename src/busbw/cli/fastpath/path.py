@@ -5,13 +5,17 @@ from pathlib import Path
 import click
 
 from busbw import engine
+from busbw.cli.options.json_option import json_option
 from busbw.errors import BusbwError, ExitCode
+from busbw.json_output import json_object
 
 
 @click.command()
-def path() -> int:
+@json_option
+def path(as_json: bool) -> int:
     """Prints the library's path, for LD_PRELOAD."""
-    click.echo(str(installed_library()))
+    library = str(installed_library())
+    click.echo(json_object({"library": library}) if as_json else library)
     return ExitCode.GOOD
 
 

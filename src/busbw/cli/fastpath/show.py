@@ -10,10 +10,12 @@ from pathlib import Path
 import click
 
 from busbw import engine
+from busbw.cli.options.json_option import json_option
 from busbw.errors import ExitCode, UsageError
 from busbw.fastpath import METHODS, TABLE_VARIABLE, TableRange, parse
 from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, table_size_text
 from busbw.files import read_user_file
+from busbw.json_output import json_object
 from busbw.system import find_in_text
 from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 
@@ -30,22 +32,36 @@ _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_
     type=click.Choice(default_names()),
     help="Show the default table for these GPUs.  [default: the active table]",
 )
-def show(generation: str | None) -> int:
+@json_option
+def show(generation: str | None, *, as_json: bool) -> int:
     """Prints the library and its active table."""
     library = engine.library(engine.FASTPATH_LIBRARY)
-    click.echo(f"Library: {library or 'none, because this busbw was built without CUDA'}")
     shows_active_table = generation is None
     user_table = os.environ.get(TABLE_VARIABLE, "") if shows_active_table else ""
+    name = ""
     if user_table:
         ranges = _read_table(Path(user_table))
-        click.echo(f"Table: {TABLE_VARIABLE}={user_table}")
     else:
         name = generation or default_name(_local_generation(), os.environ)
         ranges = parse(default_text(name), name)
+    overrides = list(_override_lines(os.environ)) if shows_active_table else []
+    if as_json:
+        fields = {
+            "library": str(library) if library else None,
+            "table_file": user_table or None,
+            "default_table": name if ranges and not user_table else None,
+            "overrides": overrides,
+            "ranges": ranges,
+        }
+        click.echo(json_object(fields))
+        return ExitCode.GOOD
+    click.echo(f"Library: {library or 'none, because this busbw was built without CUDA'}")
+    if user_table:
+        click.echo(f"Table: {TABLE_VARIABLE}={user_table}")
+    else:
         click.echo(f"Table: {f'default table for {name}' if ranges else _no_table_text(name)}")
-    if shows_active_table:
-        for sentence in _override_lines(os.environ):
-            click.echo(sentence)
+    for sentence in overrides:
+        click.echo(sentence)
     _print_ranges(ranges)
     return ExitCode.GOOD
 

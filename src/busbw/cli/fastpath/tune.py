@@ -19,6 +19,7 @@ from busbw.ab import BlockEndedError
 from busbw.cli.fastpath.path import installed_library
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.deprecated import renamed_option
+from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
@@ -28,6 +29,7 @@ from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, sum
 from busbw.fastpath.table import MAX_FAST_RANKS, table_text
 from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget
 from busbw.files import replace_file
+from busbw.json_output import json_object
 from busbw.records import HeaderRecord
 from busbw.store import default_folder
 from busbw.terminal import live_line
@@ -91,6 +93,7 @@ _DTYPES = ("half", "bfloat16", "float")
     help="Folder for records; resumes if it exists.  [default: one in the store]",
 )
 @renamed_option("--folder", "--records-folder")
+@json_option
 @click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
 def tune(
     ranks_text: str,
@@ -101,6 +104,7 @@ def tune(
     output: Path,
     library: Path | None,
     folder: Path | None,
+    as_json: bool,
     dry_run: bool,
 ) -> int:
     """Measures the best method for each size on this machine, against NCCL, and writes the table."""
@@ -111,6 +115,8 @@ def tune(
     targets = list(ordinary_targets)
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
         targets += [replace(target, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for target in ordinary_targets]
+    if dry_run and as_json:
+        raise UsageError("--dry-run and --json exclude each other", remedy="remove one of them")
     if dry_run:
         _print_commands(targets, names, folder or default_folder())
         return ExitCode.GOOD
@@ -140,9 +146,18 @@ def tune(
     table = table_text(results.ranges, _provenance_comments(header, targets, results))
     write_whole(output, table.encode())
     replace_file(run_folder / TABLE_FILE, table.encode())
-    for sentence in [*results.summaries, *results.skipped]:
-        click.echo(sentence)
-    click.echo(f"Table: {output}; set {TABLE_VARIABLE}={output.absolute()} to use it")
+    if as_json:
+        fields = {
+            "table_file": str(output.absolute()),
+            "ranges": results.ranges,
+            "summaries": results.summaries,
+            "skipped": results.skipped,
+        }
+        click.echo(json_object(fields))
+    else:
+        for sentence in [*results.summaries, *results.skipped]:
+            click.echo(sentence)
+        click.echo(f"Table: {output}; set {TABLE_VARIABLE}={output.absolute()} to use it")
     click.echo(f"Records: {run_folder}", err=True)
     return ExitCode.GOOD
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import click
-import msgspec
 from rich.table import Table
 
 from busbw import system
 from busbw.errors import UsageError
+from busbw.json_output import json_object
 from busbw.launchers.machine_types.machine_type import (
     EnvironmentVariable,
     MachineType,
@@ -39,7 +39,7 @@ def machine_types(name: str | None, as_json: bool) -> None:
         _require_expectation(machine_type)
     if as_json:
         for machine_type in selected:
-            console().print(msgspec.json.encode(machine_type).decode())
+            click.echo(json_object(machine_type))
     elif name:
         for line in _details(selected[0], terminal_width()):
             console().print(line)
