@@ -22,6 +22,7 @@ from busbw.ab.verdicts import Quadruple, judge, log_speedups, noise
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
+from busbw.json_output import SCHEMA_VERSION
 from busbw.logs import Figure
 
 SIZES = [1 << 16, 1 << 18, 1 << 20]
@@ -438,6 +439,13 @@ def test_the_command_measures_both_sides_and_keeps_every_block(busbw: Busbw, her
     kept = sorted(path.name for path in (here / "run").iterdir())
     assert len(kept) == len(calls) + 1
     assert json.loads((here / "run" / "comparison.json").read_text())["b"]["source"] == "SLOW=1"
+
+
+def test_the_command_prints_an_object(busbw: Busbw, here: Path, programs: Path) -> None:
+    words = ("-t", "2", "--sizes", "1K", "--b", "SLOW=1", "--max-quadruples", "12", "--records-folder", "run", "--json")
+    fields = json.loads(busbw("ab", "all_reduce", *words).stdout)
+    assert next(iter(fields.items())) == ("schema_version", SCHEMA_VERSION)
+    assert fields == json.loads((here / "run" / "comparison.json").read_text())
 
 
 def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, programs: Path) -> None:

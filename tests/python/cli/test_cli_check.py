@@ -160,6 +160,53 @@ def test_json_has_grade_and_bands(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["verdicts"][1]["bands"][-1]["band"] == "plateau"
 
 
+def test_several_logs_are_listed_worst_first(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    good, broken = str(GOLDEN / "nccl_tests_2_19_6_ten.txt"), host_run(Path("broken.txt"), wrong=3)
+    unsure = host_run(Path("unsure.txt"))
+    code, shown, _ = check(capsys, good, unsure, seed("000"), broken)
+    assert code == 1
+    listed = grades(shown)
+    assert listed == sorted(listed, key=["BROKEN", "SLOW", "UNSURE", "GOOD"].index)
+    assert listed.count("SLOW") == 3
+    assert f"BROKEN {broken}: all_reduce" in shown
+    details = shown.split("\n\n", 1)[1]
+    assert details.startswith(f"BROKEN  {broken}: ")
+    assert "wrong data" in details
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"), [(["good", "unsure"], 3), (["good", "unsure", "slow"], 5), (["good"], 0), (["slow", "wrong"], 1)]
+)
+def test_the_exit_code_of_a_folder_is_that_of_the_worst_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kinds: list[str], code: int
+) -> None:
+    reference = host_run(tmp_path / "reference.log")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for kind in kinds:
+        path = folder / f"{kind}.txt"
+        if kind == "unsure":  # no common configuration with the reference
+            path.write_text("# rows of another kind\n" + (GOLDEN / "text_magnitudes.txt").read_text())
+        else:
+            host_run(path, {"slow": 3.0}.get(kind, 1.0), wrong=int(kind == "wrong"))
+    (folder / "README.md").write_text("no table here\n")
+    got, shown, _ = check(capsys, str(folder), "--reference", reference, "--json")
+    told = json.loads(shown)
+    assert {Path(one["log"]).stem for one in told["verdicts"]} == set(kinds)
+    assert got == code, [(one["log"], one["grade"], one["reasons"]) for one in told["verdicts"]]
+    assert any("README.md was skipped" in note for note in told["notes"])
+
+
+def test_a_log_without_a_verdict_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = host_run(tmp_path / "good.txt")
+    refused = tmp_path / "refused.txt"
+    refused.write_text("".join(line + " 7 7\n" for line in Path(good).read_text().splitlines() if line[0].isdigit()))
+    code, shown, _ = check(capsys, good, str(refused), "--reference", good, "--json")
+    told = json.loads(shown)
+    assert (code, told["grade"]) == (3, "UNSURE")
+    assert {one["grade"] for one in told["verdicts"] if one["log"] == good} == {"GOOD"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -2,7 +2,9 @@
 
 import csv
 import io
+import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from conftest import GOLDEN_RECORD, Busbw, one_sentence
@@ -50,6 +52,50 @@ def test_csv_of_two_logs(busbw: Busbw) -> None:
     ],
 )
 def test_a_usage_error_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
+    done = busbw("export", *words)
+    assert done.returncode == 2
+    assert piece in one_sentence(done.stderr)
+
+
+def test_verdicts_are_those_of_check(busbw: Busbw) -> None:
+    seed = str(next((GOLDEN_RECORD.parent / "seeds").glob("000_*")))
+    grades = [verdict["grade"] for verdict in json.loads(busbw("check", seed, "--json").stdout)["verdicts"]]
+    assert grades.count("SLOW") == 3
+    cases = ElementTree.fromstring(busbw("export", "junit", seed).stdout).iter("testcase")
+    verdict_cases = [case for case in cases if case.get("classname") == "verdict"]
+    assert [case.findtext("failure") is not None for case in verdict_cases] == [grade == "SLOW" for grade in grades]
+    prometheus = busbw("export", "prometheus", seed).stdout.splitlines()
+    slow = [line for line in prometheus if line.startswith("busbw_verdict{") and 'grade="SLOW"' in line]
+    assert sum(line.endswith(" 1.0") for line in slow) == 3
+    assert 'system="h800"' in "".join(slow)
+
+
+def test_options_choose_the_yardstick(busbw: Busbw) -> None:
+    seed = str(next((GOLDEN_RECORD.parent / "seeds").glob("002_*")))
+    unsure = ElementTree.fromstring(busbw("export", "junit", seed).stdout)
+    good = ElementTree.fromstring(busbw("export", "junit", seed, "--system", "h100-sxm").stdout)
+    found = [
+        [prop.get("value") for prop in root.iter("property") if prop.get("name") == "grade"] for root in (unsure, good)
+    ]
+    assert found == [["UNSURE"] * 4, ["GOOD"] * 4]
+
+
+def test_a_redacted_export_has_the_same_verdicts(busbw: Busbw) -> None:
+    seed = str(next((GOLDEN_RECORD.parent / "seeds").glob("000_*")))
+    roots = [ElementTree.fromstring(busbw("export", "junit", seed, *more).stdout) for more in ([], ["--redact"])]
+    plain, redacted = ([prop.get("value") for prop in root.iter("property")] for root in roots)
+    assert plain == redacted
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        (["csv", "last", "--system", "h200-sxm"], "--system does not apply to csv"),
+        (["json", "last", "--nics", "8x400"], "--nics does not apply to json"),
+        (["junit", "last", "--redact", "--reference", "auto"], "--redact and --reference exclude each other"),
+    ],
+)
+def test_options_that_do_not_apply_are_refused(busbw: Busbw, words: list[str], piece: str) -> None:
     done = busbw("export", *words)
     assert done.returncode == 2
     assert piece in one_sentence(done.stderr)

@@ -17,6 +17,7 @@ from busbw.cli.main import main
 from busbw.errors import ExitCode
 from busbw.fastpath import parse
 from busbw.fastpath.run_folder import locked_folder
+from busbw.json_output import SCHEMA_VERSION
 
 # NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a
 # two_shot 6 us and 20 MiB a ms up to 64 blocks; half the threads, half of that. Beyond 32 blocks both take 3 us more.
@@ -231,6 +232,22 @@ def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Pa
     assert busbw(*WITH_WINDOWS, "--records-folder", "kept").returncode == 0
     assert len(calls(programs)) == BLOCKS + IN_WINDOWS
     assert (here / "fastpath.table").read_text().splitlines()[-3:] == text.splitlines()[-3:]
+
+
+def test_the_tuning_prints_an_object(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw("fastpath", "tune", "--sizes", "1K", "--collective", "all_gather", "--no-windows", "--json")
+    assert done.returncode == 0, done.stderr
+    fields = json.loads(done.stdout)
+    assert next(iter(fields.items())) == ("schema_version", SCHEMA_VERSION)
+    assert fields["table_file"] == str(here / "fastpath.table")
+    (table_range,) = fields["ranges"]
+    (written,) = parse((here / "fastpath.table").read_text(), "t")
+    assert (table_range["up_to_bytes"], table_range["method"]) == (1024, written.method)
+
+
+def test_the_path_as_an_object(busbw: Command, programs: Path) -> None:
+    fields = json.loads(busbw("fastpath", "path", "--json").stdout)
+    assert fields == {"schema_version": SCHEMA_VERSION, "library": busbw("fastpath", "path").stdout.strip()}
 
 
 def test_windows_are_left_to_nccl_by_a_line_of_their_own(busbw: Command, here: Path, programs: Path) -> None:

@@ -1,26 +1,151 @@
-"""Each JSON object of a command begins with the schema version."""
+"""Each command that prints data has `--json`, and each of its objects begins with the schema version."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from conftest import GOLDEN_RECORD
+from kept_runs import add_run
+from saved_matrices import H200_X4
 
-from busbw.cli.main import main
-from busbw.json_output import SCHEMA_VERSION
+from busbw.cli.main import cli, main
+from busbw.json_output import SCHEMA_VERSION, json_object
 
-LOG = str(Path(__file__).parents[3] / "tests" / "golden" / "records.jsonl")
+LOG = str(GOLDEN_RECORD)
+GOLDEN = GOLDEN_RECORD.parent
+
+EXAMPLES: dict[str, list[list[str]]] = {
+    "check": [[LOG], [LOG, str(GOLDEN / "seeds")]],
+    "compare": [[LOG, LOG]],
+    "expect": [["all_reduce", "--system", "b200"], ["--list-systems"]],
+    "fastpath show": [["--generation", "sm_90"]],
+    "history": [["all_reduce", "--store", "store"]],
+    "import": [[LOG]],
+    "launch machine-types": [[], ["p5"]],
+    "refs": [[], ["h200-x4"]],
+    "runs": [["--store", "store"], ["--store", "store", "--rows"]],
+    "show": [[LOG], [LOG, "--table", "1", "--redact"]],
+    "topo": [["matrix.txt"]],
+}
+"""Arguments of each command that reads. Each call prints at least one object."""
+
+TESTED_ELSEWHERE = {
+    "ab": "test_ab.py",
+    "fastpath path": "test_cli_fastpath.py",
+    "fastpath tune": "test_cli_fastpath.py",
+    "tune": "test_tune.py",
+}
+"""Commands that need programs or a library. Each file tests the object with fake ones."""
+
+WITHOUT_JSON = {
+    "run": "prints the engine's table; its data is the record, a file of JSON lines with a schema version",
+    "launch": "prints the engine's table; its data is the record, as with run",
+    "export": "prints the format that its argument names, of which json has a schema version",
+    "report": "writes an HTML page",
+}
+"""Commands that print no data of their own, with the reason. `launch` stands for its launchers and `attach`."""
+
+VERSIONS = {"topo": "1.0"}
+"""Schema versions of objects with a schema file."""
+
+
+def leaf_commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yields the full name of each command below a group, without `busbw`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        full_name = f"{path}{name}"
+        if isinstance(command, click.Group):
+            yield from leaf_commands(command, f"{full_name} ")
+        else:
+            yield full_name, command
+
+
+def test_every_command_that_prints_data_has_json() -> None:
+    commands = dict(leaf_commands(cli))
+    has_json = {name for name, command in commands.items() if any("--json" in p.opts for p in command.params)}
+    assert has_json == {*EXAMPLES, *TESTED_ELSEWHERE}
+    others = {name if name in WITHOUT_JSON else name.split()[0] for name in commands.keys() - has_json}
+    assert others == set(WITHOUT_JSON)
+
+
+@pytest.mark.parametrize("file", sorted(set(TESTED_ELSEWHERE.values())))
+def test_the_other_files_test_the_object(file: str) -> None:
+    (path,) = Path(__file__).parents[1].rglob(file)
+    assert "SCHEMA_VERSION" in path.read_text()
+
+
+def objects_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    """Runs a command and returns the objects that it prints: one of several lines, or one per line."""
+    capsys.readouterr()
+    main(words)
+    text = capsys.readouterr().out
+    return (
+        [json.loads(text)] if words[0] == "import" and "--rows" not in words else [*map(json.loads, text.splitlines())]
+    )
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["check", "--json", LOG],
-        ["compare", "--json", LOG, LOG],
-        ["expect", "all_reduce", "--system", "b200", "--json"],
-        ["import", "--json", LOG],
-    ],
+    ("command", "arguments"), [(command, arguments) for command, calls in EXAMPLES.items() for arguments in calls]
 )
-def test_object_begins_with_its_schema_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    main(words)
-    fields = json.loads(capsys.readouterr().out)
-    assert next(iter(fields.items())) == ("schema_version", SCHEMA_VERSION)
+def test_each_object_begins_with_its_schema_version(
+    command: str, arguments: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "matrix.txt").write_text(H200_X4)
+    if "store" in arguments:
+        for day in range(2):
+            add_run(here / "store", day)
+    objects = objects_of([*command.split(), *arguments, "--json"], capsys)
+    assert objects
+    for fields in objects:
+        assert next(iter(fields.items())) == ("schema_version", VERSIONS.get(command, SCHEMA_VERSION))
+        assert len(fields) > 1
+
+
+def test_rows_of_import_have_the_schema_version(capsys: pytest.CaptureFixture[str]) -> None:
+    objects = objects_of(["import", "--rows", LOG], capsys)
+    assert objects
+    for fields in objects:
+        assert list(fields)[:3] == ["schema_version", "source", "table"]
+
+
+def test_the_exported_document_has_the_schema_version(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["export", "json", LOG])
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["schema_version", "logs"]
+
+
+def test_an_empty_object_is_valid() -> None:
+    assert json.loads(json_object({})) == {"schema_version": SCHEMA_VERSION}
+
+
+def test_show_has_the_log_with_the_expected_busbw(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(GOLDEN / "logs" / "h200_x4_sweep_c1.txt")
+    (shown,) = objects_of(["show", path, "--json"], capsys)
+    (imported,) = objects_of(["import", path, "--json"], capsys)
+    shown_rows = [row for table in shown["tables"] for row in table["rows"]]  # type: ignore[attr-defined]
+    imported_rows = [row for table in imported["tables"] for row in table["rows"]]  # type: ignore[attr-defined]
+    assert [row["figures"] for row in shown_rows] == [row["figures"] for row in imported_rows]
+    ranges = [row["expected_busbw_gbps"] for row in shown_rows if row["expected_busbw_gbps"]]
+    assert ranges
+    assert all(0 < limits["low"] <= limits["typical"] <= limits["high"] for limits in ranges)
+
+
+def test_show_prints_only_the_selected_table(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(GOLDEN / "seeds" / "004_01261a79506a5607.txt")
+    (shown,) = objects_of(["show", path, "--table", "2", "--json"], capsys)
+    assert [table["table"] for table in shown["tables"]] == [2]  # type: ignore[attr-defined]
+
+
+def test_check_identifies_each_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    (record,) = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines() if '"kind":"run"' in line]
+    (fields,) = objects_of(["check", LOG, "--system", "host", "--json"], capsys)
+    for verdict in fields["verdicts"]:  # type: ignore[attr-defined]
+        assert (verdict["log"], verdict["table"], verdict["system"]) == (LOG, 1, "host")
+        hosts = {rank["host"] for rank in record["ranks"] if rank.get("group", 0) == verdict["group"]}
+        assert verdict["hosts"] == sorted(hosts)
+        assert verdict["collective"] == "all_reduce"
+        assert verdict["grade"] in ("GOOD", "SLOW", "BROKEN", "UNSURE")

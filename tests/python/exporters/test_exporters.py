@@ -5,22 +5,25 @@ import io
 import json
 import math
 import sys
+from collections.abc import Sequence
 
 import junitparser
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import parquet
-from sample_logs import AWKWARD, log, row, table
+from sample_logs import AWKWARD, figure, log, row, table
 
 from busbw.errors import BusbwError
 from busbw.exporters import EXPORTERS
 from busbw.exporters.flat import COLUMNS, flat_rows
-from busbw.logs import Figure, Log
+from busbw.judge import JudgedConfiguration, judge_configurations
+from busbw.logs import Figure, Log, Rank
+from busbw.system import find
 
 
-def written(form: str, *logs: Log) -> bytes:
+def written(form: str, *logs: Log, verdicts: Sequence[JudgedConfiguration] = ()) -> bytes:
     out = io.BytesIO()
-    EXPORTERS[form].write(logs, out)
+    EXPORTERS[form].write(logs, out, verdicts)
     return out.getvalue()
 
 
@@ -119,6 +122,87 @@ def test_prometheus_as_its_own_parser_reads_it() -> None:
     assert [sample.value for sample in families["busbw_run_complete"].samples] == [0, 1]
     wrong = [sample for sample in families["busbw_wrong_elements"].samples if sample.labels["size_bytes"] == "128"]
     assert wrong == [], "what has no result to check has no sample"
+
+
+GROUPS = log(
+    table(
+        rank_list=tuple(
+            Rank(rank=rank, group=rank // 2, host=f"node{rank // 2}", device_name="NVIDIA H200") for rank in range(4)
+        ),
+        rows=tuple(
+            row(1 << power, line=20 * group + power, ranks=2, group=group, figures={"out_of_place": one})
+            for group, one in enumerate(
+                (
+                    figure(1e4, algbw_gbps=None, busbw_gbps=None),
+                    figure(20.0, algbw_gbps=None, busbw_gbps=None, wrong_elements=1),
+                )
+            )
+            for power in range(3, 21)
+        ),
+    )
+)
+"""Two groups, each on a host of its own: 10 ms for each size in the first, wrong data in the second."""
+
+
+def judged(*logs: Log) -> list[JudgedConfiguration]:
+    return [configuration for log in logs for configuration in judge_configurations(log, system=find("h200-sxm"))]
+
+
+def test_junit_fails_for_slow_and_broken_verdicts() -> None:
+    (suite,) = junitparser.JUnitXml.fromstring(written("junit", GROUPS, verdicts=judged(GROUPS)))
+    slow, broken = (case for case in suite if case.classname == "verdict")
+    assert slow.result[0].message.startswith("SLOW: ")
+    assert broken.result[0].message.startswith("BROKEN: wrong data")
+    assert [isinstance(case.result[0], junitparser.Failure) for case in (slow, broken)] == [True, True]
+    properties = [
+        {entry.name: entry.value for entry in case.child(junitparser.Properties)}  # type: ignore[no-untyped-call]
+        for case in (slow, broken)
+    ]
+    assert properties == [
+        {"grade": "SLOW", "hosts": "node0", "group": "0", "system": "h200-sxm"},
+        {"grade": "BROKEN", "hosts": "node1", "group": "1", "system": "h200-sxm"},
+    ]
+    assert suite.failures == 2 + 18, "the verdicts and each measurement with wrong data"
+
+
+def test_junit_skips_a_verdict_that_is_unsure() -> None:
+    unknown = log(table(rank_list=(), rows=(row(),)))
+    verdicts = list(judge_configurations(unknown))
+    assert [entry.grade for entry in verdicts] == ["UNSURE"]
+    (suite,) = junitparser.JUnitXml.fromstring(written("junit", unknown, verdicts=verdicts))
+    (case,) = (case for case in suite if case.classname == "verdict")
+    assert isinstance(case.result[0], junitparser.Skipped)
+    assert (suite.failures, suite.errors) == (0, 0)
+
+
+def test_prometheus_has_one_sample_for_each_grade() -> None:
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families(written("prometheus", GROUPS, verdicts=judged(GROUPS)).decode())
+    }
+    samples = families["busbw_verdict"].samples
+    assert len(samples) == 2 * 4
+    decided = {sample.labels["grade"]: sample.labels for sample in samples if sample.value == 1}
+    assert set(decided) == {"SLOW", "BROKEN"}
+    assert {sample.value for sample in samples} == {0, 1}
+    for grade, host, group in (("SLOW", "node0", "0"), ("BROKEN", "node1", "1")):
+        labels = decided[grade]
+        assert (labels["hosts"], labels["group"], labels["system"]) == (host, group, "h200-sxm")
+    for sample in families["busbw_operation_seconds"].samples:
+        assert (sample.labels["hosts"], sample.labels["system"]) == (f"node{sample.labels['group']}", "h200-sxm")
+
+
+def test_an_unknown_host_or_system_has_no_label() -> None:
+    unknown = log(table(rank_list=(), rows=(row(),)))
+    text = written("prometheus", unknown, verdicts=list(judge_configurations(unknown))).decode()
+    assert "busbw_verdict{" in text
+    assert "hosts=" not in text
+    assert "system=" not in text
+
+
+def test_csv_lists_the_hosts_of_the_group() -> None:
+    lines = csv.DictReader(io.StringIO(written("csv", GROUPS).decode(), newline=""))
+    assert {(line["group"], line["hosts"]) for line in lines} == {("0", "node0"), ("1", "node1")}
 
 
 def test_parquet_read_back_is_what_was_written() -> None:

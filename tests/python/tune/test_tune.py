@@ -18,6 +18,7 @@ from busbw.cli.main import main
 from busbw.collectives import COLLECTIVES
 from busbw.compare import PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
+from busbw.json_output import SCHEMA_VERSION
 from busbw.logs import Figure
 from busbw.tune import (
     TUNER_FIELDS,
@@ -300,6 +301,21 @@ def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, program
     assert "SPEED=2: adopted" in done.stdout
     assert (here / "run" / "tuned.env").read_text().splitlines()[-1] == "SPEED=2"
     assert not (here / "run" / "nccl_tuner.conf").exists()
+
+
+def test_the_command_prints_an_object(busbw: Busbw, here: Path, programs: Path) -> None:
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2", "--records-folder", "run", "--json")
+    assert done.returncode == 0, done.stderr
+    fields = json.loads(done.stdout)
+    assert next(iter(fields.items())) == ("schema_version", SCHEMA_VERSION)
+    assert fields["adopted"] == {"SPEED": "2"}
+    assert fields["environment_file"] == "run/tuned.env"
+    assert fields["tuner_file"] is None
+    (screened,) = fields["screened"]
+    assert all(gain["gain"] == pytest.approx(1.0) for gain in screened["gains"])  # twice as fast
+    (confirmed,) = fields["confirmed"]
+    assert confirmed["setting"] == "SPEED=2"
+    assert confirmed["comparison"]["b"]["source"] == "SPEED=2"
 
 
 def test_the_command_reports_that_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
