@@ -7,7 +7,9 @@ from busbw.expect import Estimate, Expectation, ExpectedRange
 from busbw.exporters.flat import FlatRow
 from busbw.judge import BandVerdict, JudgedConfiguration, JudgedFigure, Verdict
 from busbw.logs import Figure, Log, Row, Table
+from busbw.reference import Reference
 from busbw.store import Filter
+from busbw.system import Nics, System
 
 __all__ = [
     "BandVerdict",
@@ -22,7 +24,10 @@ __all__ = [
     "JudgedFigure",
     "Log",
     "LogCollection",
+    "Nics",
+    "Reference",
     "Row",
+    "System",
     "Table",
     "UsageError",
     "Verdict",

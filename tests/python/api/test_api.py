@@ -151,7 +151,7 @@ def test_data_frames_have_the_measurements_and_their_types() -> None:
         assert len(frame) == len(logs.measurements)
     in_pandas, in_polars = logs.to_pandas(), logs.to_polars()
     assert (str(in_pandas["size_bytes"].dtype), str(in_pandas["time_us"].dtype)) == ("Int64", "Float64")
-    assert (in_polars["size_bytes"].dtype, in_polars["time_us"].dtype) == (polars.Int64, polars.Float64)
+    assert [in_polars.schema[name] for name in ("size_bytes", "time_us")] == [polars.Int64(), polars.Float64()]
     for name in ("size_bytes", "time_us", "wrong_elements", "root", "hosts"):
         values = [getattr(measurement, name) for measurement in logs.measurements]
         assert in_polars[name].to_list() == values

@@ -1,6 +1,7 @@
 """Each command that prints data has `--json`, and each of its objects begins with the schema version."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,14 @@ def test_every_command_that_prints_data_has_json() -> None:
     assert has_json == {*EXAMPLES, *TESTED_ELSEWHERE}
     others = {name if name in WITHOUT_JSON else name.split()[0] for name in commands.keys() - has_json}
     assert others == set(WITHOUT_JSON)
+
+
+def test_the_page_describes_each_object() -> None:
+    page = (GOLDEN.parents[1] / "docs" / "automation.md").read_text()
+    described = re.findall(
+        r"`([a-z -]+)`", "".join(line.split("|")[1] for line in page.splitlines() if line[:3] == "| `")
+    )
+    assert set(described) == {*EXAMPLES, *TESTED_ELSEWHERE}
 
 
 @pytest.mark.parametrize("file", sorted(set(TESTED_ELSEWHERE.values())))
