@@ -14,6 +14,7 @@ from busbw import system as expectations
 from busbw.cli.launch.machine_types import machine_types as command
 from busbw.cli.main import main
 from busbw.errors import UsageError
+from busbw.json_output import SCHEMA_VERSION
 from busbw.launchers.machine_types.machine_type import MachineType, built_in_types, load, names
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -233,6 +234,7 @@ def test_json_holds_everything() -> None:
     lines = [json.loads(line) for line in shown("--json").splitlines()]
     assert [line["name"] for line in lines] == names()
     for line in lines:
+        assert line.pop("schema_version") == SCHEMA_VERSION
         assert msgspec.convert(line, MachineType) == load(line["name"])
 
 
