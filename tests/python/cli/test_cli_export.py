@@ -92,6 +92,7 @@ def test_a_redacted_export_has_the_same_verdicts(busbw: Busbw) -> None:
     [
         (["csv", "last", "--system", "h200-sxm"], "--system does not apply to csv"),
         (["json", "last", "--nics", "8x400"], "--nics does not apply to json"),
+        (["markdown", "last", "--sharp"], "--sharp does not apply to markdown"),
         (["junit", "last", "--redact", "--reference", "auto"], "--redact and --reference exclude each other"),
     ],
 )
