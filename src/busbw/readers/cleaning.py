@@ -1,12 +1,10 @@
-"""Removes from a line the text that launchers, terminals and web pages add, and identifies the process that wrote it.
+"""Removes from a line what has a fixed form: terminal escapes, markup, messages of NCCL and tags within rows.
 
-Prefixes are removed repeatedly: a log that passed through mpirun, Slurm and Kubernetes has three. text.py uses this
-module for every line that is not a clean row.
+unwrapping.py removes wrappers whose form the lines of a log show.
 """
 
 import html
 import re
-from typing import NamedTuple
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BLANKS = re.compile("[\t\x0b\x0c\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
@@ -14,25 +12,8 @@ _ZERO_WIDTH = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 """Control characters to replace by U+FFFD. Their removal could join two numbers into one."""
 
-_WRITERS = (
-    r"\[[\w.@:+-]*?\d+,\d+\]<std(?:out|err|diag)>:",  # mpirun --tag-output, of Open MPI 4 and 5
-    r"\[(?:rank|default)\d+\]:",  # torchrun
-    r"\[\d+\](?=[\s#]|$)",  # hydra, Intel MPI -l
-    r"\[pod/[\w./-]+\]",  # kubectl logs --prefix
-    r"\[[A-Za-z][\w.-]*:\d+\]",  # Open MPI's own lines
-    r"\d{1,6}:(?=[\s#]|$)",  # srun -l
-    r"std(?:out|err):(?=\s)",
-)
-"""Prefixes that identify the writer: the process that wrote the line."""
-_TIMES = (
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?=\s)",  # kubectl logs --timestamps, loggers
-    r"\[\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]",
-)
-_QUOTES = (r"[-*+>](?=\s)",)  # Markdown lists and quotations
-_MAX_PREFIXES = 8
-
-_WRITER = re.compile(rf"\s*({'|'.join(_WRITERS)})")
-_OTHER_PREFIX = re.compile(rf"\s*(?:{'|'.join((*_TIMES, *_QUOTES))})")
+_MARKDOWN_MARKS = re.compile(r"\s*(?:[-*+>]\s+)+")
+"""Marks of Markdown's lists and quotations."""
 _INNER_TAG = re.compile(r"\[(?:\d+|\d+,\d+|[\w.@:+-]*\d+,\d+)\](?:<std(?:out|err)>:)?(?!\.)")
 _LIBRARY_LINE = re.compile(
     r"(?:(?:\[[\d: -]{8,40}\] )?[A-Za-z][\w.-]{0,200}:\d+:\d+ \[[^\]]{0,20}\]\s{1,4})?"
@@ -40,14 +21,6 @@ _LIBRARY_LINE = re.compile(
 )
 """Message of NCCL_DEBUG, with or without time and "host:pid:tid [device]"."""
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
-
-
-class CleanLine(NamedTuple):
-    """A line without added prefixes."""
-
-    text: str
-    writer: str
-    """Prefixes that identify the writer, for example "[1,0]<stdout>:". Empty if the line has none."""
 
 
 def strip_controls(line: str) -> str:
@@ -67,16 +40,10 @@ def strip_controls(line: str) -> str:
     return text
 
 
-def without_prefixes(text: str) -> CleanLine:
-    """Removes process tags, times and quotation marks from the beginning of a line."""
-    writer = ""
-    for _ in range(_MAX_PREFIXES):
-        if match := _WRITER.match(text):
-            writer += match[1]
-        elif not (match := _OTHER_PREFIX.match(text)):
-            break
-        text = text[match.end() :]
-    return CleanLine(text, writer)
+def without_markdown_marks(text: str) -> str:
+    """Removes the marks of lists and quotations at the beginning of a line."""
+    match = _MARKDOWN_MARKS.match(text)
+    return text[match.end() :] if match else text
 
 
 def without_library_lines(text: str) -> str:
@@ -100,4 +67,4 @@ def without_markup(text: str) -> str:
     """Removes HTML tags and decodes entities. Each cell becomes a separate word."""
     if "<" in text:
         text = _HTML_TAG.sub(" ", text)
-    return html.unescape(text) if "&" in text else text
+    return strip_controls(html.unescape(text)) if "&" in text else text

@@ -31,9 +31,11 @@ class GridCollector:
 
     def accepts(self, text: str) -> bool:
         """True if the line is part of a table or begins one."""
-        if self._html is not None:
-            return True
-        return text.lstrip().startswith("|") or ("<" in text and bool(_TABLE_TAG.search(text)))
+        return self.is_html(text) or text.lstrip().startswith("|")
+
+    def is_html(self, text: str) -> bool:
+        """True if the line is part of an HTML table or begins one."""
+        return self._html is not None or ("<" in text and bool(_TABLE_TAG.search(text)))
 
     def markdown_cells(self, text: str) -> list[str] | None:
         """Returns the cells of a Markdown line; None in HTML."""

@@ -1,26 +1,28 @@
 """Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-Each line is cleaned and then classified as a row, a part of a broken row, a line of a cell grid, or a remark. A cell
-grid is a Markdown or HTML table. A remark is any other line, such as a header. A prefix such as `[1,0]<stdout>:`
-identifies the writer, the process that wrote the line. Each writer has its own table assembler. Only the open tables
-are kept in memory.
+Each line is unwrapped and then classified as a row, a part of a broken row, a line of a cell grid, or a remark. A cell
+grid is a Markdown or HTML table. A remark is any other line, such as a header. A wrapper such as the prefix
+`[1,0]<stdout>:` identifies the writer, the process that wrote the line. Each writer has its own table assembler. Only
+the open tables are kept in memory.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from busbw.logs import Table
 from busbw.readers import cleaning, hccl
+from busbw.readers.anchors import MAX_LENGTH, find_anchor
 from busbw.readers.grids import CellGrid, GridCollector
+from busbw.readers.line_stream import LineStream
 from busbw.readers.published import read_grid
 from busbw.readers.source import LogSource
 from busbw.readers.tables import fast_rows, layouts
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
-from busbw.readers.tables.quantities import DTYPES, is_value
+from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
+from busbw.readers.unwrapping import CleanLine, Unwrapper
 from busbw.units import count_text
 
 _MAX_WRITERS = 1024
@@ -31,14 +33,12 @@ _NO_PREFIX = "\0"
 """Prefix that no line has. It disables the fast row check."""
 _MAX_SINGLETONS = 10_000
 """Maximum number of singletons, tables of one rank, that are collected for a note."""
-_MAX_ROW_LENGTH = 20_000
-"""Characters. A longer line is no row, and it would be slow to search."""
 _MAX_REMARK_LENGTH = 4000
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
+_LAST_CHARACTERS = frozenset("0123456789A")
+"""Last characters of a row without a suffix: of a number or of N/A."""
 _TYPES = frozenset(DTYPES)
-_CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
-"""Times within a prefix. They change from line to line and do not identify the writer."""
 
 
 def recognizes(beginning: str) -> bool:
@@ -53,10 +53,11 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
 
 def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Iterator[Event]:
     """Reads lines from any source, like `stream`."""
-    reader = _TextReader(source, claims)
+    line_stream = LineStream(lines)
+    reader = _TextReader(source, claims, line_stream)
     singletons: list[Table] = []
     prefix, assembler = reader.prefix, reader.assembler
-    for number, line in enumerate(lines, start=1):
+    for number, line in line_stream:
         text = line.decode("utf-8", errors="replace")
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
         words = text_after_prefix.split()
@@ -64,6 +65,7 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
         if (
             len(words) == fast_rows.WORD_COUNT
             and fast_rows.is_fast_row(words)
+            and words[-1][-1] in _LAST_CHARACTERS
             and "[" not in text_after_prefix
             and text[-1] == "\n"
             and text.isascii()
@@ -87,8 +89,11 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
 class _TextReader:
     """Cleans and classifies the lines of one log."""
 
-    def __init__(self, source: str, claims: UserClaims) -> None:
+    def __init__(self, source: str, claims: UserClaims, lines: LineStream) -> None:
         self._source, self._claims = source, claims
+        self._look_ahead = lines.look_ahead
+        self._unwrapper = Unwrapper()
+        self._unwrapper.learn(lines.look_ahead())
         self._context = DocumentContext()
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
@@ -107,12 +112,18 @@ class _TextReader:
     def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
         is_cut = not text.endswith("\n")  # the end of the file
-        original_text = text
-        text = cleaning.strip_controls(text)
-        if not text.strip():
+        is_blank = True
+        for line in self._unwrapper.unwrap(text, self._look_ahead):
+            is_blank = False
+            yield from self._read_unwrapped_line(number, line, is_cut=is_cut and not line.is_closed)
+        if is_blank:
             yield from self._end_grid()
-            return
-        body, writer = cleaning.without_prefixes(text)
+
+    def _read_unwrapped_line(self, number: int, line: CleanLine, *, is_cut: bool) -> Iterator[Event]:
+        """Processes a line without its wrapper."""
+        body = cleaning.without_markdown_marks(line.text)
+        if self._grids.is_html(line.original):
+            body = cleaning.strip_controls(line.original)  # the parser needs the tags that a wrapper could be
         if self._grids.accepts(body):
             cells = self._grids.markdown_cells(body)
             if cells is None or not _begins_like_row(" ".join(cells).split()):
@@ -123,10 +134,8 @@ class _TextReader:
             body = " ".join(cells)
         else:
             yield from self._end_grid()
-        if "&" in body or "<" in body:
-            body, inner_writer = cleaning.without_prefixes(cleaning.without_markup(body))
-            writer += inner_writer
-        yield from self._read_clean_line(number, original_text, body, writer, is_cut=is_cut)
+        body = cleaning.without_markup(body)
+        yield from self._read_clean_line(number, line.original, body, line.writer, is_cut=is_cut)
 
     def read_remark(self, number: int, text: str) -> Iterable[Event]:
         """Processes a line for which `is_plain_remark` is true. It belongs to the process that wrote the last row."""
@@ -139,6 +148,8 @@ class _TextReader:
             and self._grids.is_idle
             and "CCL " not in text
             and not ("<" in text or "&" in text)
+            and not words[0][1:2].isdigit()
+            and not self._unwrapper.suffix
             and "\x1b" not in text
             and _TYPES.isdisjoint(words)
             and not self.assembler.is_waiting
@@ -154,15 +165,18 @@ class _TextReader:
             writer: Prefixes that identify the process.
             is_cut: True if the file ends without a line end after this line.
         """
+        if len(body) > MAX_LENGTH:
+            if layouts.find_row_start(body) >= 0:
+                reason = f"the line has more than {MAX_LENGTH} characters"
+                yield self._assembler_for(writer).make_refusal(number, text, reason)
+            return
         words = body.split()
         is_library_line = "CCL " in body and cleaning.is_library_line(body)
         if is_library_line and "CCL version" not in body:
             return
         has_type = not _TYPES.isdisjoint(words)
-        may_be_row = len(words) > 4 and has_type and not is_library_line and len(body) < _MAX_ROW_LENGTH
+        may_be_row = len(words) > 4 and has_type and not is_library_line
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
-            # Text before the row is a prefix of an unknown kind.
-            writer += _CLOCKS.sub("", body[:row_start]).strip()
             yield from self._read_row(number, text, body[row_start:], writer, is_cut=is_cut)
             return
         assembler = self._assembler_for(writer)
@@ -173,7 +187,7 @@ class _TextReader:
         if _are_all_figures(words):
             if assembler.continue_row(words):
                 return
-            begins_with_sizes = len(words) > 4 and words[0].isdigit() and words[1].isdigit()
+            begins_with_sizes = len(words) > 4 and _begin_with_counts(words)
             if begins_with_sizes and not assembler.columns.has_type:
                 yield from assembler.add_row(number, text, words)
                 return
@@ -221,12 +235,14 @@ class _TextReader:
 
     def _read_grid(self, grid: CellGrid) -> Iterator[Event]:
         """Processes a table of cells: a published table, or log lines split into cells."""
-        if not any(_begins_like_row(" ".join(cells).split()) for _, cells in grid.rows):
+        lines = [(line, " ".join(cells)) for line, cells in grid.rows]
+        if not any((anchor := find_anchor(text)) and anchor.is_row for _, text in lines):
             yield from read_grid(grid, self._context, self._claims)
             return
-        for line, cells in grid.rows:
-            body = " ".join(cells)
-            yield from self._read_clean_line(line, body, body, "", is_cut=False)
+        self._unwrapper.learn(text for _, text in lines)
+        for number, text in lines:
+            for line in self._unwrapper.unwrap(text, list):
+                yield from self._read_clean_line(number, text, line.text, line.writer, is_cut=False)
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""
@@ -246,9 +262,14 @@ def _are_all_figures(words: list[str]) -> bool:
     return len(words) < 40 and all(map(is_value, words))
 
 
+def _begin_with_counts(words: list[str]) -> bool:
+    """True if the first two words may be a size and a count."""
+    return parse_integer(words[0]) is not None and parse_integer(words[1]) is not None
+
+
 def _begins_like_row(words: list[str]) -> bool:
     """True if the words begin with a size, a count and an element type."""
-    return len(words) > 5 and words[0].isdigit() and words[1].isdigit() and words[2] in DTYPES
+    return len(words) > 5 and _begin_with_counts(words) and words[2] in DTYPES
 
 
 def _reject_broken_row(words: list[str]) -> str:
@@ -258,7 +279,7 @@ def _reject_broken_row(words: list[str]) -> str:
     figure_count = sum(map(is_value, words))
     if figure_count < 5 or figure_count < len(words) - 3:  # type, operator and root may be invalid
         return ""
-    if words[0].isdigit() and words[1].isdigit():
+    if _begin_with_counts(words):
         return f'"{words[2][:40]}" is not an element type'
     if any(word in DTYPES for word in words):
         return "it does not begin with a size and a count"

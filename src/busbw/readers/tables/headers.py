@@ -227,6 +227,9 @@ _LINE_PARSERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
 The function returns false if only the beginning matches.
 """
 
+LINE_BEGINNINGS = tuple(beginning for beginning, _ in _LINE_PARSERS)
+"""Beginnings of all header and footer lines, after their '#'."""
+
 _PARSERS_BY_FIRST_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
 for _line_parser in _LINE_PARSERS:
     _PARSERS_BY_FIRST_WORD.setdefault(_line_parser[0].split()[0], []).append(_line_parser)

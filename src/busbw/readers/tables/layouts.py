@@ -9,15 +9,17 @@ import re
 from typing import NamedTuple
 
 from busbw.logs import Placement
-from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value
+from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value, parse_integer
 
 BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?$")
 _INT = re.compile(r"-?\d{1,18}$")
 
+_COUNT = r"\d{1,18}(?:[,_]\d{3}){0,5}"
+"""A size or count. Its digits may be grouped."""
 _ROW_START = re.compile(
-    rf"(?<![\w.+-])(\d{{1,18}})\s+(\d{{1,18}})\s+({'|'.join(sorted(DTYPES, key=len, reverse=True))})(?![\w.])"
+    rf"(?<![\w.,+-])({_COUNT})\s+({_COUNT})\s+({'|'.join(sorted(DTYPES, key=len, reverse=True))})(?![\w.])"
 )
 
 
@@ -129,14 +131,17 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
     if len(remaining) > 2 and _DATE.match(remaining[-2]) and _CLOCK.match(remaining[-1]):
         timestamp, remaining = f"{remaining[-2]} {remaining[-1]}", remaining[:-2]
     root, figures = _split_root(remaining, columns)
+    size, elements = parse_integer(words[0]), parse_integer(words[1])
+    if size is None or elements is None:
+        raise NotARowError(f'"{words[0 if size is None else 1][:40]}" is not a whole number')
     for word in figures:
         if not is_value(word):
             raise NotARowError(f'"{word[:40]}" is not a number')
     return RawRow(
         line=line,
         text=text,
-        size=int(words[0]),
-        elements=int(words[1]),
+        size=size,
+        elements=elements,
         dtype=dtype,
         redop=None if redop == "none" else redop,
         root=root,

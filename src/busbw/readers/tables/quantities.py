@@ -60,6 +60,16 @@ def is_value(text: str) -> bool:
     return text in NO_NUMBER or _NUMBER.match(text) is not None
 
 
+_GROUPED = re.compile(r"[0-9]{1,3}(?:([,_])[0-9]{3})(?:\1[0-9]{3})*\Z")
+
+
+def parse_integer(text: str) -> int | None:
+    """Parses a size or a count with or without groups of digits: "4096", "4,096", "4_096". None if it is neither."""
+    if text.isdecimal() and text.isascii():
+        return int(text) if len(text) < 19 else None
+    return int(re.sub("[,_]", "", text)) if len(text) < 25 and _GROUPED.match(text) else None
+
+
 def half_step(text: str) -> float:
     """Returns half of one unit in the last printed place: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
     if "e" in text or "E" in text:

@@ -1,0 +1,75 @@
+"""Finds lines that identify themselves at any position of a text: rows, and lines of headers and footers.
+
+The text before such a line is the prefix that a wrapper added. prefixes.py learns from these prefixes, and from the
+order that the lines of one table have.
+"""
+
+import re
+from typing import NamedTuple
+
+from busbw.readers.tables import layouts
+from busbw.readers.tables.headers import LINE_BEGINNINGS
+from busbw.readers.tables.quantities import DTYPES, parse_integer
+
+MAX_LENGTH = 20_000
+"""Characters. A longer line is no line of a table."""
+
+_TYPES = tuple(sorted(DTYPES))
+_KINDS = (
+    r"nccl-tests version\s|rccl-tests: Version",
+    r"Collective test starting",
+    r"nThreads?:?\s+\d",
+    r"Using devices",
+    r"Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid",
+    r"#\s{0,200}(?:out-of|in)-place",
+    r"(?:size|bytes)\s{0,20}(?:\([^()\s]{1,12}\))?\s{1,20}(?:count|N|time|algbw|busbw)\b",
+    r"#\s{0,200}\(B\)",
+    r"Out of bounds values\s*:",
+    r"Avg(?:erage)? bus bandwidth\s*:",
+    r"Collective test concluded",
+)
+"""Beginnings of header and footer lines, in the order of the lines."""
+_FIRST_FOOTER = 8
+"""Position of the first line of a footer in `_KINDS`."""
+_ROW = _FIRST_FOOTER - 0.5
+"""Position of the rows."""
+_LINE = re.compile(
+    r"(?<![\w#])(?:(?:#\s{0,200})?(?:"
+    + "|".join(f"(?P<at_{position}>{beginning})" for position, beginning in enumerate(_KINDS))
+    + rf")|#\s{{0,200}}(?:{'|'.join(map(re.escape, LINE_BEGINNINGS))}))"
+)
+"""A line of a header or footer. Some kinds, such as warnings, need a '#' and may stand anywhere in a table."""
+
+
+class Anchor(NamedTuple):
+    """A row, or a line of a header or footer."""
+
+    start: int
+    """Position of its first character in the text."""
+    position: float | None
+    """Position of its kind in a table. None if the line may stand anywhere."""
+    size: int = 0
+    """Size of a row, in bytes."""
+
+    @property
+    def is_row(self) -> bool:
+        """True if the line is a row."""
+        return self.position == _ROW
+
+    def follows(self, earlier: "Anchor") -> int:
+        """Returns 1 if the line continues the table of an earlier line, -1 if it cannot, and 0 if that is unknown."""
+        if self.position is None or earlier.position is None:
+            return 0
+        if self.position > earlier.position or (self.is_row and earlier.is_row and self.size > earlier.size):
+            return 1
+        return -1 if self.position >= _ROW and self.position < earlier.position else 0
+
+
+def find_anchor(text: str) -> Anchor | None:
+    """Returns the first row, header line or footer line in a text; None if it has neither."""
+    if any(name in text for name in _TYPES) and (start := layouts.find_row_start(text)) >= 0:
+        return Anchor(start, _ROW, parse_integer(text[start:].split(None, 1)[0]) or 0)
+    match = _LINE.search(text)
+    if match is None:
+        return None
+    return Anchor(match.start(), int(match.lastgroup[3:]) if match.lastgroup else None)

@@ -1,0 +1,69 @@
+"""Splits a log into numbered lines, and reads ahead a bounded number of them."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+_MAX_AHEAD_LINES = 512
+_MAX_AHEAD_BYTES = 1 << 20
+
+
+class LineStream:
+    """The lines of a log with their numbers, from 1. A carriage return ends a line too, as on old systems.
+
+    Parts of a line that end with carriage returns, as progress bars write them, share its number. If the log has no
+    line feeds, each part has its own number.
+    """
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = _split_at_carriage_returns(lines)
+        self._ahead: deque[tuple[int, bytes]] = deque()
+        self._shown_count = 0
+        """Number of lines in `_ahead` that `look_ahead` has returned."""
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Yields each line with its number."""
+        ahead, lines = self._ahead, self._lines
+        while True:
+            while ahead:
+                self._shown_count = max(0, self._shown_count - 1)
+                yield ahead.popleft()
+            line = next(lines, None)
+            if line is None:
+                return
+            yield line
+
+    def look_ahead(self) -> list[str]:
+        """Returns the lines that follow, up to a bound, except those that it returned before."""
+        byte_count = sum(len(line) for _, line in self._ahead)
+        while len(self._ahead) < _MAX_AHEAD_LINES and byte_count < _MAX_AHEAD_BYTES:
+            numbered_line = next(self._lines, None)
+            if numbered_line is None:
+                break
+            self._ahead.append(numbered_line)
+            byte_count += len(numbered_line[1])
+        lines = [line.decode("utf-8", errors="replace") for _, line in list(self._ahead)[self._shown_count :]]
+        self._shown_count = len(self._ahead)
+        return lines
+
+
+def _split_at_carriage_returns(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    rest = b""
+    """Beginning of a long line that ends in the next read."""
+    for read in lines:
+        line, rest = rest + read, b""
+        if b"\r" not in line or line.find(b"\r") >= len(line.rstrip(b"\r\n")):
+            number += 1
+            yield number, line
+            continue
+        has_line_feed = line.endswith(b"\n")
+        *parts, rest = line.rstrip(b"\r\n" if has_line_feed else b"").split(b"\r")
+        number += has_line_feed
+        for part in parts:
+            number += not has_line_feed
+            yield number, part + b"\n"
+        if has_line_feed:
+            yield number, rest + b"\n"
+            rest = b""
+    if rest:
+        yield number + 1, rest

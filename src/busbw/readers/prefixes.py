@@ -1,0 +1,243 @@
+"""Learns the prefixes that wrappers add to lines, and identifies the writer of a line by its prefix.
+
+A prefix consists of words and separators. Its shape is the prefix without the words and the times:
+`[1,0]<stdout>:` and `[1,12]<stdout>:` share a shape. The words of one position form a field:
+
+- A *fixed* field names the writer, as rank, host and pod do: tables of different writers are kept apart.
+- A *counter* increases while one table continues, as line numbers and epoch times do. It does not name the writer.
+- A *unique* field has a new value in most lines, as identifiers of log entries do. It does not name the writer.
+
+Dates and clocks are recognized by their form, because they change without order if several sources are merged.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from busbw.readers.anchors import Anchor
+
+_TIME = re.compile(
+    r"(?<![\w.])"
+    r"(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})?)"
+    r"[T ]{1,2})?\d{1,2}:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?(?![\w:])"
+)
+_WORD = re.compile(r"[^\W_]\w*|_\w+")
+_BLANKS = re.compile(r"\s+")
+_BLANK_NEXT_TO_SEPARATOR = re.compile(r" (?=[^\w\x00\x01])|(?<=[^\w\x00\x01]) ")
+_DIGITS = re.compile(r"(\d+)")
+_TIME_MARK, _WORD_MARK = "\0", "\1"
+_MAX_WORDS = 200
+_MAX_LENGTH = 8000
+"""Maximum length of a prefix. All longer ones count as one writer."""
+_MAX_SHAPES = 256
+_MAX_VALUES = 4096
+"""Maximum number of different values of a field that are kept."""
+_MIN_UNIQUE_LINES = 6
+"""Minimum number of lines before a field can be unique."""
+_MAX_JUMP = 10_000
+"""Maximum difference of the line numbers of two consecutive lines that are kept of a log."""
+
+
+@lru_cache(maxsize=256)
+def _split(prefix: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the shape and the words of a prefix."""
+    text = _TIME.sub(_TIME_MARK, prefix)
+    words = tuple(_WORD.findall(text))
+    shape = _BLANKS.sub(" ", _WORD.sub(_WORD_MARK, text)).strip()
+    return _BLANK_NEXT_TO_SEPARATOR.sub("", shape), words
+
+
+def _order_key(word: str) -> list[str | int]:
+    """Returns a key that sorts numbers within words by value: line 9 precedes line 10."""
+    if len(word) > 40:
+        return [word]
+    return [int(part) if index % 2 else part for index, part in enumerate(_DIGITS.split(word))]
+
+
+class _Field:
+    """Values at one position of a shape."""
+
+    def __init__(self) -> None:
+        self.values: set[str] = set()
+        self.is_fixed = True
+        self.is_counter = False
+        self.visited: set[str] = set()
+        """Values since the last restart of a counter."""
+        self.increases = 0
+        """Number of increases while a table continued."""
+        self.contradictions = 0
+        """Number of changes that a counter cannot have: a decrease or a return to an earlier value within a table."""
+
+    def add_change(self, earlier: str, word: str, follows: int) -> None:
+        """Adds a change between two lines; `follows` is the result of `Anchor.follows`."""
+        is_increase = _order_key(word) > _order_key(earlier)
+        if follows == 0:
+            if not is_increase:  # numbers may begin again with the next table
+                self.visited.clear()
+        elif follows > 0 and is_increase and word not in self.visited:
+            self.increases += 1
+        else:
+            self.contradictions += 1
+
+    def add_value(self, word: str) -> None:
+        """Adds the value of a line."""
+        if len(self.values) < _MAX_VALUES:
+            self.values.add(word)
+
+    def classify(self, line_count: int, neighbor: "_Field | None") -> None:
+        """Decides if the field names the writer. `neighbor` is another part of the same number, such as seconds."""
+        is_part_of_counter = neighbor is not None and neighbor.is_counter and self.contradictions == 0
+        if is_part_of_counter or self.increases > 3 * self.contradictions:
+            self.is_fixed, self.is_counter = False, True
+        elif line_count >= _MIN_UNIQUE_LINES and len(self.values) * 2 > line_count:
+            self.is_fixed = False
+
+
+class _Shape:
+    """Prefixes of one shape."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        words = text.split(_WORD_MARK)
+        self.fields = [_Field() for _ in words[1:]]
+        self._is_joined = [index > 0 and words[index] in (".", ",", ":") for index in range(len(self.fields))]
+        """True for fields that may be the lower part of the number on their left."""
+        self._writers: dict[tuple[str, ...], str] = {}
+        self._last: tuple[tuple[str, ...], Anchor] | None = None
+        self._last_words: tuple[str, ...] | None = None
+        self._line_count = 0
+        self._pattern = _compile(text)
+
+    def observe(self, words: tuple[str, ...], anchor: Anchor) -> None:
+        """Adds a line as evidence."""
+        self._line_count += 1
+        if self._last is not None:
+            earlier_words, earlier_anchor = self._last
+            follows = anchor.follows(earlier_anchor)
+            has_changed = False
+            for field, earlier, word, is_joined in zip(self.fields, earlier_words, words, self._is_joined, strict=True):
+                is_wrapped = is_joined and has_changed
+                if is_wrapped:
+                    field.visited.clear()
+                elif earlier != word:
+                    field.add_change(earlier, word, follows)
+                has_changed = earlier != word or is_wrapped
+        for field, word in zip(self.fields, words, strict=True):
+            field.add_value(word)
+        if anchor.position is not None:
+            self._last = (words, anchor)
+            for field, word in zip(self.fields, words, strict=True):
+                if field.is_fixed and len(field.visited) < _MAX_VALUES:
+                    field.visited.add(word)
+
+    def classify(self) -> None:
+        """Decides which fields name the writer. Tables that are open keep their writers."""
+        before = [field.is_fixed for field in self.fields]
+        left: _Field | None = None
+        for field, is_joined in zip(self.fields, self._is_joined, strict=True):
+            for this, other in ((field, left), (left, field)):
+                if this is not None and this.is_fixed:
+                    this.classify(self._line_count, other if is_joined else None)
+            left = field
+        if before != [field.is_fixed for field in self.fields]:
+            remaining = [field.is_fixed for field, was_fixed in zip(self.fields, before, strict=True) if was_fixed]
+            self._writers = {
+                tuple(value for value, is_fixed in zip(key, remaining, strict=True) if is_fixed): writer
+                for key, writer in self._writers.items()
+            }
+
+    def knows(self, words: tuple[str, ...]) -> bool:
+        """True if no fixed field has a new value."""
+        return all(not field.is_fixed or word in field.values for field, word in zip(self.fields, words, strict=True))
+
+    def writer(self, words: tuple[str, ...]) -> str:
+        """Returns the writer of a prefix."""
+        for field, word in zip(self.fields, words, strict=True):
+            field.add_value(word)
+        self._last_words = words
+        key = tuple(word for field, word in zip(self.fields, words, strict=True) if field.is_fixed)
+        # The last one is the latest used. It remains if fields of the keys are dropped later.
+        writer = self._writers.pop(key, None) or f"{self.text} {' '.join(key)}"
+        self._writers[key] = writer
+        return writer
+
+    def match(self, text: str) -> tuple[int, str] | None:
+        """Returns the end of this shape at the beginning of a text, and the writer. None if the text has no such."""
+        match = self._pattern.match(text)
+        if match is None or not self.knows(match.groups()) or not self._may_count_on(match.groups()):
+            return None
+        return match.end(), self.writer(match.groups())
+
+    def _may_count_on(self, words: tuple[str, ...]) -> bool:
+        """True unless a bare number does not continue the line numbers, and so belongs to the text."""
+        if self.text != _WORD_MARK or not self.fields[0].is_counter:
+            return True
+        if not words[0].isdecimal() or len(words[0]) > 18:
+            return False
+        if self._last_words is None:
+            return True
+        number, last = int(words[0]), int(self._last_words[0])
+        return number <= 1 or last < number <= last + _MAX_JUMP
+
+
+def _compile(shape: str) -> "re.Pattern[str]":
+    """Returns the regular expression of a shape at the beginning of a line."""
+    parts = [r"\s*"]
+    for character in shape:
+        if character == _WORD_MARK:
+            parts.append(f"({_WORD.pattern})")
+        elif character == _TIME_MARK:
+            parts.append(_TIME.pattern)
+        elif character == " ":
+            parts.append(r"\s{1,20}")
+        else:
+            parts.append(rf"\s{{0,20}}{re.escape(character)}\s{{0,20}}")
+    if shape[-1] in (_WORD_MARK, _TIME_MARK):
+        parts.append(r"(?=\s|$)")
+    return re.compile("".join(parts))
+
+
+class PrefixTable:
+    """All shapes of a log."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, _Shape] = {}
+
+    def observe(self, prefix: str, anchor: Anchor) -> None:
+        """Adds a line with an anchor as evidence. Call `classify` after the last one."""
+        if prefix and (known := self._find(prefix, may_add=True)):
+            shape, words = known
+            shape.observe(words, anchor)
+
+    def classify(self) -> None:
+        """Applies the evidence."""
+        for shape in self._shapes.values():
+            shape.classify()
+
+    def knows(self, prefix: str) -> bool:
+        """True if the shape is known, and a prefix of the same writer was observed."""
+        if not prefix:
+            return True
+        known = self._find(prefix, may_add=False)
+        return known is not None and known[0].knows(known[1])
+
+    def writer(self, prefix: str) -> str:
+        """Returns the writer of a line with a known prefix. Empty if the line has no prefix."""
+        known = self._find(prefix, may_add=True) if prefix else None
+        return known[0].writer(known[1]) if known else prefix and "\0"
+
+    def match(self, text: str) -> tuple[int, str] | None:
+        """Returns the end of a known prefix at the beginning of a text, and its writer. None if it has none."""
+        return next((found for shape in self._by_length() if (found := shape.match(text))), None)
+
+    def _by_length(self) -> Iterator[_Shape]:
+        yield from sorted(self._shapes.values(), key=lambda shape: len(shape.text), reverse=True)
+
+    def _find(self, prefix: str, *, may_add: bool) -> tuple[_Shape, tuple[str, ...]] | None:
+        if len(prefix) > _MAX_LENGTH:
+            return None
+        text, words = _split(prefix)
+        shape = self._shapes.get(text)
+        if shape is None and may_add and text and len(words) <= _MAX_WORDS and len(self._shapes) < _MAX_SHAPES:
+            shape = self._shapes[text] = _Shape(text)
+        return (shape, words) if shape else None

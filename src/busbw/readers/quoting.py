@@ -1,0 +1,100 @@
+"""Finds lines of a log that stand in strings of JSON, as container runtimes, notebooks and Ansible write them.
+
+A string is known by its key. Keys are learned from strings that hold rows or lines of a header.
+"""
+
+import json
+import re
+from typing import NamedTuple
+
+from busbw.readers.anchors import find_anchor
+
+_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\Z)', re.DOTALL)
+_KEY = re.compile(r'(?:"([^"\\]{1,100})"\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z')
+_MAX_KEY_LENGTH = 150
+_IS_KEY = re.compile(r"\s{0,20}:")
+_REPEATED_SUFFIX = "_lines"
+"""Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
+_PADDING = " \t,'"
+"""Characters that may follow a bracket in a line."""
+_MAX_SURROUNDINGS = 8000
+"""Characters. The surroundings of a string in a longer line are left out."""
+
+
+class QuotedText(NamedTuple):
+    """A string that holds lines of a log."""
+
+    text: str
+    surroundings: str
+    """The line around the string, which may name the writer."""
+    is_closed: bool
+    """False if the line ends within the string."""
+
+
+class JsonStrings:
+    """Finds the strings in the lines of a log, in order."""
+
+    def __init__(self, keys: set[str]) -> None:
+        self._keys = keys
+        """Keys of strings that hold lines. Several scanners of one log share them."""
+        self._array_key = ""
+
+    def find(self, text: str) -> list[QuotedText]:
+        """Returns the strings with known keys, and those that hold rows or header lines. Their keys are then known."""
+        found = []
+        end = 0
+        for match in _STRING.finditer(text):
+            between = text[end : match.start()]
+            if end and between.lstrip().startswith("]"):
+                self._array_key = ""
+            if between.rstrip().endswith("["):
+                self._array_key = _key_before(text, text.rindex("[", 0, match.start()))
+            end = match.end()
+            if not match[1] and not self._keys:
+                continue
+            if match[2] and _IS_KEY.match(text, end):
+                continue
+            key = _key_before(text, match.start()) or self._array_key
+            if not key and between.strip(" \t,[("):
+                continue  # not the element of an array
+            if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
+                continue
+            content = _decode(match[1])
+            if key in self._keys or _has_anchor(content):
+                self._keys.add(key)
+                has_surroundings = len(text) - len(match[0]) < _MAX_SURROUNDINGS
+                surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
+                found.append(QuotedText(content, surroundings, bool(match[2])))
+        self._read_end(text[end:].rstrip(_PADDING), text)
+        return found
+
+    def read_line(self, text: str) -> None:
+        """Notes the end of an array in a line without strings."""
+        self._read_end(text.rstrip(_PADDING), text)
+
+    def _read_end(self, rest: str, text: str) -> None:
+        if rest.endswith("]"):
+            self._array_key = ""
+        elif rest.endswith("["):
+            self._array_key = _key_before(text, text.rindex("["))
+
+
+def _key_before(text: str, end: int) -> str:
+    """Returns the key of the value that begins at `end`. Empty if it has none."""
+    before = text[max(0, end - _MAX_KEY_LENGTH) : end]
+    match = _KEY.search(before) if before.rstrip().endswith((":", "=")) else None
+    return (match[1] or match[2]) if match else ""
+
+
+def _has_anchor(content: str) -> bool:
+    return any(find_anchor(line) is not None for line in content.splitlines())
+
+
+def _decode(escaped: str) -> str:
+    """Returns the text of a JSON string. Escapes that JSON does not define remain."""
+    if "\\" not in escaped:
+        return escaped
+    try:
+        return str(json.loads(f'"{escaped}"', strict=False))
+    except ValueError:
+        return escaped.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')

@@ -1,0 +1,173 @@
+"""Removes the wrappers of a log from its lines: prefixes, suffixes, quoting and markup.
+
+A wrapper is detected from the lines themselves. `learn` reads lines ahead, and `unwrap` applies what they showed.
+anchors.py finds the lines that identify themselves, prefixes.py compares the texts before them, and quoting.py finds
+strings that hold lines.
+"""
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from busbw.readers import cleaning
+from busbw.readers.anchors import MAX_LENGTH, Anchor, find_anchor
+from busbw.readers.prefixes import PrefixTable
+from busbw.readers.quoting import JsonStrings
+
+_MAX_NESTING = 4
+"""Maximum number of strings within strings."""
+_ESCAPED_QUOTES = re.compile(r"&(?:quot|#34|#x22);")
+_LINE_TAG = re.compile(r"<(?:br\s?/?|/(?:p|div|li|pre|h\d))>", re.IGNORECASE)
+"""HTML tags after which a new line begins."""
+_CELL_TAG = re.compile(r"<t[dhr]\b", re.IGNORECASE)
+"""HTML tag of a table. grids.py reads its cells."""
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_SUFFIX = re.compile(r"[^\w.\s/+-][^\w.]{0,20}\Z")
+"""Characters that no figure has, such as a quotation mark and a comma."""
+_MIN_SUFFIX_LINES = 3
+"""Minimum number of different lines that show a suffix."""
+
+
+class CleanLine(NamedTuple):
+    """A line without wrappers."""
+
+    text: str
+    writer: str
+    """Identifies the process that wrote the line. Empty if the line has no wrapper."""
+    original: str
+    """The line with its prefix and suffix, but without the string that it stands in."""
+    is_closed: bool
+    """True if a part of the wrapper follows the line, so that the line cannot be cut."""
+
+
+class _Part(NamedTuple):
+    """A line within strings and markup, with its prefix."""
+
+    text: str
+    surroundings: str
+    """Text around the string that holds the line. Empty if it is in none."""
+    is_inner: bool
+    """True if the line of the file holds several lines or a string."""
+    is_closed: bool
+    continues: bool = False
+    """True if the line follows another one in the same string or line, so that it has the same prefix."""
+
+
+class Unwrapper:
+    """Removes the wrappers of one log."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self._strings = JsonStrings(self._keys)
+        self._surroundings = PrefixTable()
+        self._prefixes = PrefixTable()
+        self.suffix = ""
+        """Text after every line. Empty if they have none in common."""
+
+    def learn(self, lines: Iterable[str]) -> None:
+        """Learns the wrappers of lines that follow each other. Each line may be learned once."""
+        strings = copy.copy(self._strings)
+        bodies: list[str] = []
+        for line in lines:
+            for part in self._split(line, strings):
+                if located := _locate(part.text):
+                    self._observe(part, located)
+                    bodies.append(located.body)
+        self._surroundings.classify()
+        self._prefixes.classify()
+        self.suffix = _common_suffix(bodies) or self.suffix
+
+    def _observe(self, part: _Part, located: "_LocatedLine") -> None:
+        self._surroundings.observe(part.surroundings, located.anchor)
+        self._prefixes.observe(located.prefix, located.anchor)
+
+    def unwrap(self, line: str, look_ahead: Callable[[], Iterable[str]]) -> Iterator[CleanLine]:
+        """Yields the lines of the log within one line of the file. Blank ones are left out.
+
+        Args:
+            line: Line of the file.
+            look_ahead: Returns lines that follow and were not learned. Called if the line shows an unknown wrapper.
+        """
+        first_writer = ""
+        for part in self._split(line, self._strings):
+            located = _locate(part.text)
+            if located and not (self._surroundings.knows(part.surroundings) and self._prefixes.knows(located.prefix)):
+                self._observe(part, located)
+                self.learn(look_ahead())
+            body, writer, is_closed = self._without_prefix(part.text, located)
+            if part.continues:
+                writer = writer or first_writer
+            else:
+                first_writer = writer
+            if self.suffix and body.rstrip().endswith(self.suffix):
+                body, is_closed = body.rstrip().removesuffix(self.suffix), True
+            writer = self._surroundings.writer(part.surroundings) + writer
+            yield CleanLine(body, writer, part.text if part.is_inner else line, is_closed or part.is_closed)
+
+    def _without_prefix(self, text: str, located: "_LocatedLine | None") -> tuple[str, str, bool]:
+        """Returns the text after its prefix, the writer, and true if a part of the wrapper follows the text."""
+        if located:
+            return located.body, self._prefixes.writer(located.prefix), located.is_closed
+        for candidate in (text, cleaning.without_markup(text)):
+            if match := self._prefixes.match(candidate):
+                end, writer = match
+                return cleaning.without_markup(candidate[end:]), writer, False
+        return text, "", False
+
+    def _split(self, line: str, strings: JsonStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
+        """Yields the lines within strings and markup."""
+        text = cleaning.strip_controls(line)
+        if depth < _MAX_NESTING:
+            if "&" in text and _ESCAPED_QUOTES.search(text) and not _CELL_TAG.search(text):
+                text = cleaning.without_markup(text)
+            if '"' not in text:
+                strings.read_line(text)
+            elif found := strings.find(text):
+                for quoted in found:
+                    for inner in _LINE_END.split(quoted.text):
+                        nested = JsonStrings(self._keys)
+                        for part in self._split(inner, nested, surroundings + quoted.surroundings, depth + 1):
+                            yield part._replace(is_inner=True, is_closed=quoted.is_closed)
+                return
+        parts = _LINE_TAG.split(text) if "<" in text else [text]
+        for index, content in enumerate(parts):
+            if content.strip():
+                is_last = index == len(parts) - 1
+                yield _Part(content, surroundings, len(parts) > 1, is_closed=not is_last, continues=index > 0)
+
+
+class _LocatedLine(NamedTuple):
+    """A line that identifies itself."""
+
+    prefix: str
+    body: str
+    anchor: Anchor
+    is_closed: bool
+    """True if markup follows the line."""
+
+
+def _locate(text: str) -> _LocatedLine | None:
+    """Returns a line that identifies itself, and its prefix. None for any other line."""
+    if len(text) > MAX_LENGTH:
+        return None
+    anchor = find_anchor(text)
+    if anchor is None and ("<" in text or "&" in text):
+        text = cleaning.without_markup(text)
+        anchor = find_anchor(text)
+    if anchor is None:
+        return None
+    body = text[anchor.start :]
+    is_closed = "<" in body and body.endswith(">")
+    return _LocatedLine(text[: anchor.start].strip(), cleaning.without_markup(body), anchor, is_closed)
+
+
+def _common_suffix(bodies: list[str]) -> str:
+    """Returns the text after the last figure or word that all lines share. Empty if they share none."""
+    if len(set(bodies)) < _MIN_SUFFIX_LINES:
+        return ""
+    reversed_bodies = [body.rstrip()[::-1] for body in bodies]
+    first, last = min(reversed_bodies), max(reversed_bodies)
+    length = next((index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    match = _SUFFIX.search(first[:length][::-1]) if length else None
+    return match.group() if match else ""
