@@ -14,7 +14,10 @@ from busbw.readers.tables.quantities import DTYPES, parse_integer
 MAX_LENGTH = 20_000
 """Characters. A longer line is no line of a table."""
 
-_TYPES = tuple(sorted(DTYPES))
+_TYPES = tuple(name for name in DTYPES if not any(other != name and other in name for other in DTYPES))
+"""Texts of which a line with an element type contains at least one."""
+_WORDS = ("#", "version", "Version", "Collective", "nThread", "devices", "Pid", "size", "bytes", "bounds", "bandwidth")
+"""Texts of which a line of a header or footer contains at least one."""
 _KINDS = (
     r"nccl-tests version\s|rccl-tests: Version",
     r"Collective test starting",
@@ -69,7 +72,7 @@ def find_anchor(text: str) -> Anchor | None:
     """Returns the first row, header line or footer line in a text; None if it has neither."""
     if any(name in text for name in _TYPES) and (start := layouts.find_row_start(text)) >= 0:
         return Anchor(start, _ROW, parse_integer(text[start:].split(None, 1)[0]) or 0)
-    match = _LINE.search(text)
+    match = _LINE.search(text) if any(word in text for word in _WORDS) else None
     if match is None:
         return None
     return Anchor(match.start(), int(match.lastgroup[3:]) if match.lastgroup else None)

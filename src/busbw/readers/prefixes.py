@@ -11,7 +11,6 @@ Dates and clocks are recognized by their form, because they change without order
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from busbw.readers.anchors import Anchor
@@ -202,6 +201,8 @@ class PrefixTable:
 
     def __init__(self) -> None:
         self._shapes: dict[str, _Shape] = {}
+        self._by_length: list[_Shape] = []
+        """All shapes, the longest first, because a shape may begin with another one."""
 
     def observe(self, prefix: str, anchor: Anchor) -> None:
         """Adds a line with an anchor as evidence. Call `classify` after the last one."""
@@ -228,10 +229,7 @@ class PrefixTable:
 
     def match(self, text: str) -> tuple[int, str] | None:
         """Returns the end of a known prefix at the beginning of a text, and its writer. None if it has none."""
-        return next((found for shape in self._by_length() if (found := shape.match(text))), None)
-
-    def _by_length(self) -> Iterator[_Shape]:
-        yield from sorted(self._shapes.values(), key=lambda shape: len(shape.text), reverse=True)
+        return next((found for shape in self._by_length if (found := shape.match(text))), None)
 
     def _find(self, prefix: str, *, may_add: bool) -> tuple[_Shape, tuple[str, ...]] | None:
         if len(prefix) > _MAX_LENGTH:
@@ -240,4 +238,5 @@ class PrefixTable:
         shape = self._shapes.get(text)
         if shape is None and may_add and text and len(words) <= _MAX_WORDS and len(self._shapes) < _MAX_SHAPES:
             shape = self._shapes[text] = _Shape(text)
+            self._by_length = sorted(self._shapes.values(), key=lambda shape: len(shape.text), reverse=True)
         return (shape, words) if shape else None

@@ -111,6 +111,9 @@ class _TextReader:
 
     def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
+        if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
+            yield from self._end_grid()
+            return
         is_cut = not text.endswith("\n")  # the end of the file
         is_blank = True
         for line in self._unwrapper.unwrap(text, self._look_ahead):

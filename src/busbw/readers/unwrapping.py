@@ -109,7 +109,8 @@ class Unwrapper:
         """Returns the text after its prefix, the writer, and true if a part of the wrapper follows the text."""
         if located:
             return located.body, self._prefixes.writer(located.prefix), located.is_closed
-        for candidate in (text, cleaning.without_markup(text)):
+        candidates = (text, cleaning.without_markup(text)) if "<" in text or "&" in text else (text,)
+        for candidate in candidates:
             if match := self._prefixes.match(candidate):
                 end, writer = match
                 return cleaning.without_markup(candidate[end:]), writer, False
