@@ -6,7 +6,7 @@
 set(toml ${PROJECT_SOURCE_DIR}/src/busbw/collectives.toml)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${toml})
 file(READ ${toml} text)
-string(REGEX REPLACE "#[^\n]*|(spelling|runs_as_ring|always_named) = [^\n]*" "" text "${text}") # only Python reads these
+string(REGEX REPLACE "#[^\n]*|(spelling|runs_as_ring|checked_in_place|always_named) = [^\n]*" "" text "${text}") # only Python reads these
 string(REGEX REPLACE "\n+([a-z_]+) = ([^\n]+)" ", .\\1 = \\2" text "${text}")
 string(REGEX REPLACE "\n+\\[\\[collective\\]\\], .name = \"([a-z_]+)\"([^\n]+)" "BUSBW_COLLECTIVE(\\1\\2)\n" text "${text}")
 string(REGEX REPLACE "BUSBW_(COLLECTIVE[^\n]+fast_methods)" "BUSBW_FAST_\\1" text "${text}")

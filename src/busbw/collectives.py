@@ -34,6 +34,8 @@ class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Role of the root if there is one: only it has an input, or only it has a result."""
     runs_as_ring: bool = False
     """True if NCCL can run it as a ring. The others consist of point-to-point transfers."""
+    checked_in_place: bool = True
+    """False if its data is undefined in place, so that programs do not check it there."""
     always_named: bool = False
     """True if every program that measures it prints its name, so a table without a name is of another collective."""
     fast_methods: tuple[str, ...] = ()

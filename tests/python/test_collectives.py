@@ -34,3 +34,10 @@ def test_the_documentation_derives_the_factor(collective: Collective) -> None:
     factor = "1" if collective.has_constant_ratio else collective.bus_factor.replace("2(", "2 (")
     row = rf"\| {collective.name} \| [^|]+ \| {re.escape(factor)} \|"
     assert re.search(row, (ROOT / "docs" / "measuring.md").read_text())
+
+
+def test_the_engine_does_not_check_in_place_what_is_undefined_there() -> None:
+    engine = ROOT / "engine" / "collectives"
+    for name, collective in collectives().items():
+        is_undefined = "in_place_defined() const override { return false; }" in (engine / f"{name}.cpp").read_text()
+        assert collective.checked_in_place != is_undefined, name

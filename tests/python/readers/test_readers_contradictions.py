@@ -137,7 +137,7 @@ def test_rows_without_a_tag_are_not_those_of_a_tag(tmp_path: Path) -> None:
     """Also where no-break spaces hide how a line began."""
     tagged = [f"[1,0]<stdout>:{line}".replace(" ", "\u00a0") for line in TABLE[:3] + rows(1.75)]
     log = read(tmp_path, tagged + TABLE[:3] + rows(1.0, shift=1))
-    assert [(len(table.rows), table.ranks) for table in log.tables] == [(14, 8), (14, None)]
+    assert [(len(table.rows), table.ranks) for table in log.tables] == [(14, 8), (14, 2)]
     assert not log.refused
 
 

@@ -242,6 +242,53 @@ def test_cpu_time_has_its_own_field(tmp_path: Path) -> None:
     assert log.rows[0].figures["out_of_place"].busbw_gbps == 383.79
 
 
+@pytest.mark.parametrize(("wrong_in_place", "collective", "ranks"), [("0", "all_reduce", 2), ("N/A", "sendrecv", None)])
+def test_a_check_in_place_tells_two_ranks_from_sendrecv(
+    tmp_path: Path, wrong_in_place: str, collective: str, ranks: int | None
+) -> None:
+    """On two ranks, busbw / algbw of all_reduce is 1, as that of sendrecv, which is undefined in place."""
+    figures_text = "20.00 52.43 52.43"
+    row = f"1048576 262144 float sum -1 {figures_text} 0 {figures_text} {wrong_in_place}\n"
+    (table,) = read(tmp_path, HEADER + row).tables
+    assert (table.collective, table.ranks) == (collective, ranks)
+
+
+FOREIGN_HEADERS = {
+    "the row has a type that the header does not name": """\
+#                                    in-place                       out-of-place
+#       size         count     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+""",
+    "the header belongs to rows without a type": """\
+#                                    in-place                       out-of-place
+#       size         count     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+ 1048576 262144 11.96 87.67 153.43 0 12.50 83.89 146.80 0
+""",
+}
+
+
+@pytest.mark.parametrize("header", FOREIGN_HEADERS.values(), ids=FOREIGN_HEADERS)
+def test_a_foreign_header_does_not_swap_the_placements(tmp_path: Path, header: str) -> None:
+    table = read(tmp_path, header + ROWS).tables[-1]
+    assert [row.figures["in_place"].time_us for row in table.rows] == [2622.4, 5199.4, 10389]
+    assert "the header above these rows has no type column" in table.warnings[0]
+
+
+def test_a_foreign_header_after_rows_does_not_swap_their_placements(tmp_path: Path) -> None:
+    log = read(tmp_path, HEADER + ROWS + FOREIGN_HEADERS["the header belongs to rows without a type"])
+    assert [len(table.rows) for table in log.tables] == [3, 1]
+    assert [row.figures["in_place"].time_us for row in log.rows] == [2622.4, 5199.4, 10389, 11.96]
+
+
+def test_placements_without_columns_are_refused(tmp_path: Path) -> None:
+    """Without columns, nothing says if the line belongs to these rows, which begin out of place elsewhere."""
+    log = read(tmp_path, "#            in-place           out-of-place\n" + ROWS)
+    assert log.rows == ()
+    assert {refusal.reason for refusal in log.refused} == {
+        "a line above names in-place first, but no columns: the order is unknown"
+    }
+
+
 def test_the_three_times_of_records_have_their_own_fields() -> None:
     figure = readers.read(Path(__file__).parents[2] / "golden" / "records.jsonl").rows[0].figures["out_of_place"]
     assert (figure.time_us, figure.device_time_us, figure.launch_time_us) == (16, 8, 2)

@@ -13,7 +13,8 @@ from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaim
 from busbw.readers.tables.fast_rows import SplitLine
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.inference import Entry, TableInference
-from busbw.readers.tables.layouts import ColumnLayout, NotARowError, is_incomplete, parse_row
+from busbw.readers.tables.layouts import BOTH, ColumnLayout, NotARowError, is_incomplete, parse_row
+from busbw.readers.tables.quantities import DTYPES
 from busbw.units import count_text
 
 _MAX_CONTINUATIONS = 40
@@ -83,8 +84,22 @@ class TableAssembler:
         """Adds words that begin like a row."""
         if self._pending:
             yield from self._refuse_pending()
-        if self._facts is None or self._facts.has_footer:
+        facts = self._facts
+        if facts is None or facts.has_footer:
             yield from self._begin_without_header(line)
+        elif facts.named_placements not in (None, BOTH):
+            yield self.make_refusal(
+                line, text, "a line above names in-place first, but no columns: the order is unknown"
+            )
+            return
+        elif not facts.columns.has_type and words[2] in DTYPES:
+            yield from self._begin_without_header(line)
+            assert self._facts is not None
+            self._facts.columns = ColumnLayout()
+            self._facts.warnings[:] = [
+                "the header above these rows has no type column, so it is that of another table; the rows are read in "
+                "nccl-tests' order, out of place first"
+            ]
         yield from self._add_or_refuse(line, text, words)
         facts = self._facts
         self._accepts_fast_rows = (
@@ -127,7 +142,7 @@ class TableAssembler:
         facts = self._facts
         if facts is None or not (self._has_rows or facts.has_footer):
             return False
-        return headers.begins_run(text) or headers.is_column_header(text)
+        return headers.begins_run(text) or headers.begins_columns(text)
 
     def add_header_line(self, line: int, text: str) -> bool:
         """Adds a line of a header or a footer. Returns false if the line is neither."""

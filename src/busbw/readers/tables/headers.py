@@ -26,6 +26,9 @@ _OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
 _FAILURE = re.compile(
     r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}"
 )
+_PLACEMENTS = re.compile(
+    r"[#\s]*(in-place|out-of-place)(?:\s*\([^()]*\))?\s+(in-place|out-of-place)(?:\s*\([^()]*\))?\s*$"
+)
 
 MAX_RANKS = 100_000
 """Maximum number of ranks kept from a device list."""
@@ -54,6 +57,8 @@ class TableFacts:
     """Number of GPUs according to `claimed_by`, for example "32x H800" or "1 node, 8 gpus/node" in a heading."""
     claimed_by: str = "the heading"
     columns: ColumnLayout = field(default_factory=ColumnLayout)
+    named_placements: tuple[Placement, ...] | None = None
+    """Placements that a line has named. They apply to the column header that follows it."""
     has_header: bool = False
     group: int = 0
     """Group (NCCL_TESTS_SPLIT) of the rows that follow."""
@@ -269,6 +274,19 @@ def is_column_header(text: str) -> bool:
     return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
 
 
+def _parse_placements(text: str) -> tuple[Placement, ...] | None:
+    """Returns the placements that a line above the column header names. None for any other line."""
+    match = _PLACEMENTS.match(text)
+    if match is None or match[1] == match[2]:
+        return None
+    return BOTH if match[1] == "out-of-place" else ("in_place", "out_of_place")
+
+
+def begins_columns(text: str) -> bool:
+    """True if a line begins the header above rows, so that earlier rows belong to another table."""
+    return is_column_header(text) or _parse_placements(text) is not None
+
+
 def _parse_columns(text: str, facts: TableFacts) -> bool:
     """Parses a line above the rows that names placements, columns or units."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
@@ -278,8 +296,8 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
         facts.has_header = True
         placement_count = words.count("algbw")
         placements: tuple[Placement, ...] = BOTH
-        if placement_count == 2:  # an earlier line may have named the placements
-            placements = facts.columns.placements
+        if placement_count == 2:
+            placements = facts.named_placements or BOTH
         elif placement_count == 1:
             placements = ("unstated",)
         facts.columns = facts.columns._replace(
@@ -290,16 +308,15 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
             placements=placements,
             unit=_time_unit(words),
         )
+        facts.named_placements = None
         has_backends = placement_count > 1 and words.count("#wrong") == 1
         if has_backends:  # side by side, with one wrong column for all
             facts.columns = facts.columns._replace(
                 backends=tuple(f"backend {number}" for number in range(1, placement_count + 1))
             )
         return True
-    names = re.findall(r"in-place|out-of-place", text)
-    if len(names) == 2 and len(set(names)) == 2 and not re.search(r"\d", text):
-        order: tuple[Placement, ...] = BOTH if names[0] == "out-of-place" else ("in_place", "out_of_place")
-        facts.columns = facts.columns._replace(placements=order)
+    if named := _parse_placements(text):
+        facts.named_placements = named
         return True
     if "(gb/s)" in words and (unit := _time_unit(words)):
         facts.columns = facts.columns._replace(unit=unit)

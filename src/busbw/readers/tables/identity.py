@@ -13,6 +13,7 @@ from busbw.readers.tables.arithmetic import RatioInterval
 from busbw.readers.tables.collectives import names_with_columns, rank_bounds
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import RawRow, share_count
+from busbw.readers.tables.quantities import NO_NUMBER
 from busbw.units import count_text
 
 
@@ -79,6 +80,18 @@ def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvide
     return _ColumnEvidence(names, None if shares is None else int(shares))
 
 
+def _is_checked_in_place(rows: Sequence[RawRow]) -> bool | None:
+    """True if rows that are checked out of place are checked in place too. None if rows differ or are not checked."""
+    checks = {
+        raw.placement_texts[1].wrong not in NO_NUMBER
+        for raw in rows
+        if len(raw.placement_texts) == 2
+        and raw.placement_texts[0].wrong not in {"", *NO_NUMBER}
+        and raw.placement_texts[1].time not in NO_NUMBER
+    }
+    return checks.pop() if len(checks) == 1 else None
+
+
 def _is_possible(name: str, ratio: RatioInterval | None, shares: int | None) -> bool:
     """True if the arithmetic allows a collective."""
     collective = collectives()[name]
@@ -102,16 +115,8 @@ def _choose_collective(rows: Sequence[RawRow], possible: frozenset[str], hint: s
     if hint:
         return hint if hint in possible else None
     candidates = {name for name in possible if not collectives()[name].always_named}
-    if candidates == {"all_gather", "alltoall"}:
-        # alltoall has no check in place: its in-place column has N/A while the out-of-place one is checked.
-        checks = {
-            (raw.placement_texts[0].wrong != "N/A", raw.placement_texts[1].wrong != "N/A")
-            for raw in rows
-            if len(raw.placement_texts) == 2 and raw.placement_texts[0].wrong
-        }
-        if checks == {(True, False)}:
-            return "alltoall"
-        return "all_gather" if checks == {(True, True)} else None
+    if (is_checked := _is_checked_in_place(rows)) is not None:
+        candidates = {name for name in candidates if collectives()[name].checked_in_place == is_checked}
     return next(iter(candidates)) if len(candidates) == 1 else None
 
 

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from busbw.collectives import collectives
 from busbw.logs import Figure, Placement, Row
 from busbw.readers.tables.arithmetic import UNITS_US, Interpretation, PlacementNumbers
 from busbw.readers.tables.headers import TableFacts
@@ -142,10 +143,9 @@ class RowBuilder:
             return "unstated"
         if wrong not in NO_NUMBER:
             return "checked"
-        is_in_place = index == 1
-        if is_in_place and self._identity.collective in ("alltoall", "alltoallv"):
-            return "not_applicable"
-        return "not_checked"
+        collective = collectives().get(self._identity.collective or "")
+        is_defined = index == 0 or collective is None or collective.checked_in_place
+        return "not_checked" if is_defined else "not_applicable"
 
     def _parse_wrong(self, wrong: str) -> tuple[int | None, tuple[str, ...]]:
         """Returns the number of wrong elements (None if unknown) and warnings.
