@@ -348,6 +348,28 @@ Avg bus bandwidth: 68.2433GB/s
     assert log.tables[0].claimed_average_busbw_gbps == 68.2433
 
 
+def test_nccom_prints_gibibytes(tmp_path: Path) -> None:
+    """The row of the guide to nccom-test: 33,554,432 bytes in 768 us are 43.69 GB/s and 40.69 GiB/s."""
+    text = """size(B) count(elems) type time(us) algbw(GB/s) busbw(GB/s)
+33554432 33554432 uint8 768 40.69 40.69
+Avg bus bandwidth: 40.6901GB/s
+"""
+    (table,) = read(tmp_path, text).tables
+    (row,) = table.rows
+    assert row.figures["unstated"].algbw_gbps == pytest.approx(33554432 / 768e3, rel=2e-4)
+    assert row.figures["unstated"].busbw_gbps == pytest.approx(33554432 / 768e3, rel=2e-4)
+    assert table.claimed_average_busbw_gbps == pytest.approx(33554432 / 768e3, rel=2e-4)
+    assert table.warnings == (
+        "the header states GB/s, but by bytes / time the bandwidths are in GiB/s; busbw converts them to GB/s",
+    )
+
+
+def test_a_row_of_nccl_tests_is_not_converted(tmp_path: Path) -> None:
+    """A table that states its placements is of a program that prints GB/s, so that such a row is damaged."""
+    log = read(tmp_path, HEADER + "33554432 8388608 float sum -1 768 40.69 40.69 0 768 40.69 40.69 0\n")
+    assert (len(log.rows), len(log.refused)) == (0, 1)
+
+
 def test_ubx(tmp_path: Path) -> None:
     text = """#                                             ubx                     nccl
 #       size         count   type  redop   time   algbw   busbw    time   algbw   busbw  #wrong

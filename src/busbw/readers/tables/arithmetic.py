@@ -6,7 +6,8 @@ disjoint. EPSILON is the only additional tolerance.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from busbw.readers.tables.layouts import PlacementText, RawRow
@@ -17,6 +18,9 @@ EPSILON = 1e-3
 
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 """Microseconds per unit of time."""
+
+GBPS_PER_UNIT = {"GB/s": 1.0, "GiB/s": 2**30 / 1e9}
+"""GB/s per unit of bandwidth."""
 _MAX_INFORMATIVE_WIDTH = 0.02
 """A ratio with a narrower interval is informative: precise enough to distinguish numbers of ranks."""
 _INFINITE = float("inf")
@@ -25,7 +29,7 @@ _INFINITE = float("inf")
 class PlacementNumbers(NamedTuple):
     """Figures of one placement, each with its half step (see `half_step`), which is the maximum rounding error.
 
-    A figure is None if no number is printed. `time` is in the table's unit, bandwidths are in GB/s.
+    A figure is None if no number is printed. Times and bandwidths are in the units of the table.
     """
 
     time: float | None
@@ -50,13 +54,15 @@ def parse_numbers(texts: PlacementText) -> PlacementNumbers:
 
 
 class Interpretation(NamedTuple):
-    """Assumptions about a table: the unit of its times, and the data that algbw counts."""
+    """Assumptions about a table: the units of its times and bandwidths, and the data that algbw counts."""
 
     unit: str = "us"
     excludes_own_share: bool = False
     """True if algbw counts only the shares of other ranks: hypercube, and all_gather until 2019."""
     has_time: bool = True
     """False with -C: algbw is not computed from the printed time."""
+    bandwidth_unit: str = "GB/s"
+    """GiB/s if the program prints GiB/s, whatever its header states."""
 
     def data_bytes(self, raw: RawRow) -> int:
         """Returns the number of bytes that algbw is computed from."""
@@ -65,11 +71,12 @@ class Interpretation(NamedTuple):
         return raw.size
 
     def rate(self, raw: RawRow, numbers: PlacementNumbers) -> tuple[float, float]:
-        """Returns the lower and upper bound of bytes / time in GB/s; (0, inf) if the row has no usable time."""
+        """Returns the bounds of bytes / time in the unit of bandwidth; (0, inf) if the row has no usable time."""
         time = numbers.time
         if time is None or not self.has_time:
             return (0.0, _INFINITE)
-        scale = self.data_bytes(raw) / (UNITS_US[self.unit] * 1e3)  # bytes per us are 1e-3 GB/s
+        # Bytes per us are 1e-3 GB/s.
+        scale = self.data_bytes(raw) / (UNITS_US[self.unit] * 1e3 * GBPS_PER_UNIT[self.bandwidth_unit])
         low = scale / (time + numbers.time_half_step) if time + numbers.time_half_step > 0 else _INFINITE
         high = scale / (time - numbers.time_half_step) if time > numbers.time_half_step else _INFINITE
         return (low, high)
@@ -84,7 +91,9 @@ class Interpretation(NamedTuple):
 
 
 def best_interpretation(
-    rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], preferred: Interpretation
+    rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]],
+    preferred: Interpretation,
+    bandwidth_units: Sequence[str],
 ) -> tuple[Interpretation, int]:
     """Returns the interpretation with the fewest contradictions, and their number. On a tie, `preferred` wins."""
     rows = list(rows)
@@ -93,12 +102,11 @@ def best_interpretation(
     best, min_count = preferred, count_contradictions(rows, preferred)
     if min_count == 0:
         return best, 0
-    for unit in UNITS_US:
-        for excludes_own_share in (False, True):
-            interpretation = Interpretation(unit, excludes_own_share)
-            count = count_contradictions(rows, interpretation)
-            if count < min_count:
-                best, min_count = interpretation, count
+    for unit, excludes_own_share, bandwidth_unit in product(UNITS_US, (False, True), bandwidth_units):
+        interpretation = Interpretation(unit, excludes_own_share, bandwidth_unit=bandwidth_unit)
+        count = count_contradictions(rows, interpretation)
+        if count < min_count:
+            best, min_count = interpretation, count
     return best, min_count
 
 

@@ -250,7 +250,7 @@ class TableAssembler:
                 rows=tuple(rows),
                 complete=_is_complete(facts),
                 end_reason=facts.end_reason,
-                claimed_average_busbw_gbps=_parse_finite(facts.average),
+                claimed_average_busbw_gbps=_parse_average(facts.average, self._inference.gbps_per_unit),
                 claimed_out_of_bounds=facts.out_of_bounds,
                 warnings=tuple(dict.fromkeys(warnings)),
             ),
@@ -268,9 +268,10 @@ def _is_complete(facts: TableFacts) -> bool | None:
     return False if has_run_header else None
 
 
-def _parse_finite(text: str | None) -> float | None:
+def _parse_average(text: str | None, gbps_per_unit: float) -> float | None:
+    """Returns the average of the footer in GB/s. None if it is missing or no finite number."""
     try:
-        number = float(text) if text else None
+        number = float(text) * gbps_per_unit if text else None
     except ValueError:
         return None
     return number if number is not None and number == number and abs(number) != float("inf") else None

@@ -62,6 +62,11 @@ class TableInference:
         self._row_builder = self._infer_facts(entries)
         return self._build_rows(entries, self._row_builder)
 
+    @property
+    def gbps_per_unit(self) -> float:
+        """GB/s per unit of the printed bandwidths."""
+        return arithmetic.GBPS_PER_UNIT[self._interpretation.bandwidth_unit]
+
     def closing_warnings(self) -> list[str]:
         """Returns all warnings, including those about a footer that contradicts the rows."""
         warnings = list(self.warnings)
@@ -182,7 +187,11 @@ class TableInference:
         """Selects the time unit and the data that algbw counts."""
         columns = self.facts.columns
         stated = Interpretation(columns.unit or "us", has_time=not columns.has_cpu_time)
-        self._interpretation, contradicting_count = arithmetic.best_interpretation(numbered_rows, stated)
+        # Of the programs with one placement, nccom-test prints GiB/s as GB/s. Elsewhere, such a row is damaged.
+        bandwidth_units = ("GB/s", "GiB/s") if columns.has_one_placement else ("GB/s",)
+        self._interpretation, contradicting_count = arithmetic.best_interpretation(
+            numbered_rows, stated, bandwidth_units
+        )
         figure_count = sum(len(placements) for _, placements in numbered_rows)
         if contradicting_count * 2 >= figure_count:
             self._interpretation = stated  # none fits: the rows that contradict the header's unit are refused
@@ -193,6 +202,12 @@ class TableInference:
                     f"the header states {columns.unit}, but by bytes / algbw the times are in {unit}; busbw uses {unit}"
                 )
             self.facts.settings["time unit"] = f"{unit}, by bytes / algbw"
+        if (unit := self._interpretation.bandwidth_unit) != stated.bandwidth_unit:
+            self.warnings.append(
+                f"the header states {stated.bandwidth_unit}, but by bytes / time the bandwidths are in {unit}; busbw "
+                f"converts them to {stated.bandwidth_unit}"
+            )
+            self.facts.settings["bandwidth unit"] = f"{unit}, by bytes / time"
 
     def _replace_by_exact_factor(self, ratio: RatioInterval | None) -> None:
         """Replaces the measured factor by the exact one if the collective and the ranks are known."""
@@ -210,7 +225,8 @@ class TableInference:
                 rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
                 data_bytes = self._interpretation.data_bytes(raw)
                 unit = self._interpretation.unit
-                return f"algbw {texts.algbw} is not {data_bytes} bytes / {texts.time} {unit} = {rate} GB/s"
+                bandwidth_unit = self._interpretation.bandwidth_unit
+                return f"algbw {texts.algbw} is not {data_bytes} bytes / {texts.time} {unit} = {rate} {bandwidth_unit}"
             if self._factor is not None and numbers.busbw is not None:
                 ratio = arithmetic.ratio(raw, numbers, self._interpretation)
                 if ratio is not None and not ratio.overlaps(self._factor):

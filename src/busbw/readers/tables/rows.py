@@ -4,7 +4,7 @@ from typing import Literal
 
 from busbw.collectives import collectives
 from busbw.logs import Figure, Placement, Row
-from busbw.readers.tables.arithmetic import UNITS_US, Interpretation, PlacementNumbers
+from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretation, PlacementNumbers
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity
 from busbw.readers.tables.layouts import PlacementText, RawRow
@@ -18,14 +18,16 @@ class RowBuilder:
 
     def __init__(self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation) -> None:
         self.busbw_sum = 0.0
+        """Sum of all busbw figures, in the unit of the table."""
         self.busbw_half_steps = 0.0
-        """Sum of the maximum rounding errors of all busbw figures, in GB/s."""
+        """Sum of the maximum rounding errors of all busbw figures, in the unit of the table."""
         self.busbw_count = 0
         self.wrong_figures = 0
         """Number of figures with wrong elements."""
         self._facts = facts
         self._identity = identity
         self._us_per_unit = UNITS_US[interpretation.unit]
+        self._gbps_per_unit = GBPS_PER_UNIT[interpretation.bandwidth_unit]
         self._has_cpu_time = facts.columns.has_cpu_time
         # The repeated sizes of several separate jobs would look like passes.
         self._may_have_passes = len(facts.rank_zero_processes) < 2
@@ -120,18 +122,20 @@ class RowBuilder:
             self.busbw_half_steps += numbers.busbw_half_step
             self.busbw_count += 1
         time_us = None if numbers.time is None else numbers.time * self._us_per_unit
+        algbw_gbps = None if numbers.algbw is None else numbers.algbw * self._gbps_per_unit
+        busbw_gbps = None if numbers.busbw is None else numbers.busbw * self._gbps_per_unit
         wrong = texts.wrong
         if wrong == "0" and not texts.per_iteration and not self._has_cpu_time:  # the most frequent case
             return Figure(
-                time_us=time_us, algbw_gbps=numbers.algbw, busbw_gbps=numbers.busbw, check="checked", wrong_elements=0
+                time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0
             )
         elements, warnings = self._parse_wrong(wrong)
         self.wrong_figures += bool(elements)
         return Figure(
             time_us=None if self._has_cpu_time else time_us,
             cpu_time_us=time_us if self._has_cpu_time else None,
-            algbw_gbps=numbers.algbw,
-            busbw_gbps=numbers.busbw,
+            algbw_gbps=algbw_gbps,
+            busbw_gbps=busbw_gbps,
             check=self._check_state(wrong, index),
             wrong_elements=elements,
             warnings=warnings,
