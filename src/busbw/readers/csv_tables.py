@@ -14,7 +14,8 @@ from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import BOTH, PlacementText
 
-_SIZE_COLUMNS = ("size", "size_bytes", "sizebytes")
+SIZE_COLUMNS = ("size", "size_bytes", "sizebytes", "bytes")
+"""Names of the size column."""
 _AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
 """Prefixes of the column names of each placement in AWS's format."""
 _FIGURE_COLUMNS = {
@@ -38,7 +39,7 @@ _OTHER_COLUMNS = {
 def recognizes(beginning: str) -> bool:
     """True if the first line has comma-separated names that include a size and a bus bandwidth."""
     header = _column_names(beginning.partition("\n")[0])
-    return bool(set(header) & set(_SIZE_COLUMNS)) and any(name.endswith(_FIGURE_COLUMNS["busbw"]) for name in header)
+    return bool(set(header) & set(SIZE_COLUMNS)) and any(name.endswith(_FIGURE_COLUMNS["busbw"]) for name in header)
 
 
 def _column_names(line: str) -> list[str]:
@@ -48,7 +49,20 @@ def _column_names(line: str) -> list[str]:
         words = next(csv.reader([line]), [])
     except csv.Error:
         return []
-    return [re.sub(r"[^a-z0-9_]+", "_", word.strip("\ufeff ").lower()).strip("_") for word in words]
+    return [column_name(word) for word in words]
+
+
+def column_name(word: str) -> str:
+    """Returns a printed name in lower case, with underscores for all other characters."""
+    return re.sub(r"[^a-z0-9_]+", "_", word.strip("\ufeff ").lower()).strip("_")
+
+
+def are_column_names(names: list[str]) -> bool:
+    """True if all names are those of columns of rows with one placement."""
+    return set(names) <= {
+        *SIZE_COLUMNS,
+        *(name for names in (*_FIGURE_COLUMNS.values(), *_OTHER_COLUMNS.values()) for name in names),
+    }
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
@@ -67,7 +81,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         except csv.Error:
             cells = []
         values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        for flat in _split_placements(line_number, line.strip(), values, is_aws):
+        for flat in split_placements(line_number, line.strip(), values, is_aws):
             yield from tables.add(flat)
     yield from tables.end_table()
 
@@ -77,7 +91,7 @@ def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
         yield line.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def _split_placements(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
+def split_placements(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
     """Yields the placements of a line. `values` has the cells by column name."""
     other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
     ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
@@ -91,7 +105,7 @@ def _split_placements(line_number: int, line: str, values: dict[str, str], is_aw
         yield FlatPlacement(
             line=line_number,
             text=line,
-            size=_first_value(values, _SIZE_COLUMNS),
+            size=_first_value(values, SIZE_COLUMNS),
             figure_texts=PlacementText(
                 figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]
             ),

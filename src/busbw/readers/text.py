@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from busbw.logs import Table
-from busbw.readers import cleaning, hccl
+from busbw.readers import cleaning, hccl, plain_tables
 from busbw.readers.anchors import MAX_LENGTH, find_anchor
 from busbw.readers.grids import CellGrid, GridCollector
 from busbw.readers.line_stream import LineStream
+from busbw.readers.plain_tables import PlainTable
 from busbw.readers.published import read_grid
 from busbw.readers.source import LogSource
-from busbw.readers.tables import fast_rows, layouts
+from busbw.readers.tables import fast_rows, headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
@@ -33,6 +34,7 @@ _NO_PREFIX = "\0"
 """Prefix that no line has. It disables the fast row check."""
 _MAX_SINGLETONS = 10_000
 """Maximum number of singletons, tables of one rank, that are collected for a note."""
+_CUT_REASON = "the file ends here; its last figure may be cut"
 _MAX_REMARK_LENGTH = 4000
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
@@ -102,6 +104,8 @@ class _TextReader:
         """Assembler of the last row."""
         self._grids = GridCollector()
         self._hccl = hccl.ReportParser(claims)
+        self._plain_tables: dict[str, PlainTable] = {}
+        """Open plain tables by writer."""
 
     def _assembler_for(self, writer: str) -> TableAssembler:
         key = writer if writer in self._assemblers or len(self._assemblers) < _MAX_WRITERS else ""
@@ -154,6 +158,8 @@ class _TextReader:
             and not words[0][1:2].isdigit()
             and not self._unwrapper.suffix
             and "\x1b" not in text
+            and "algbw" not in text
+            and not self._plain_tables
             and _TYPES.isdisjoint(words)
             and not self.assembler.is_waiting
         )
@@ -187,6 +193,17 @@ class _TextReader:
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
         if not words:
             return
+        if (plain_table := self._plain_tables.get(writer)) and plain_table.is_row(words):
+            if is_cut:
+                yield assembler.make_refusal(number, text, _CUT_REASON)
+            else:
+                yield from plain_table.add(number, text, words)
+            return
+        if headers.begins_columns(body) or headers.begins_run(body):
+            yield from self._end_plain_table(writer)
+            if names := plain_tables.parse_columns(body):
+                yield from self._begin_plain_table(body, names, writer)
+                return
         if _are_all_figures(words):
             if assembler.continue_row(words):
                 return
@@ -202,12 +219,21 @@ class _TextReader:
         else:
             yield from self._read_remark(number, body, assembler)
 
+    def _begin_plain_table(self, header: str, names: list[str], writer: str) -> Iterator[Event]:
+        yield from self._assembler_for(writer).end_table()
+        if len(self._plain_tables) < _MAX_WRITERS:
+            self._plain_tables[writer] = PlainTable(header, names, self._context, self._claims, self._source)
+
+    def _end_plain_table(self, writer: str) -> Iterator[Event]:
+        if plain_table := self._plain_tables.pop(writer, None):
+            yield from plain_table.end()
+
     def _read_row(self, number: int, text: str, row_text: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
         assembler = self._assembler_for(writer)
         words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
         if is_cut and not _is_complete_line(words):
-            yield assembler.make_refusal(number, text, "the file ends here; its last figure may be cut")
+            yield assembler.make_refusal(number, text, _CUT_REASON)
             return
         self.assembler = assembler
         prefix_length = text.rfind(row_text.strip())
@@ -253,6 +279,8 @@ class _TextReader:
             yield from self._read_grid(grid)
         for assembler in self._assemblers.values():
             yield from assembler.end_table()
+        for plain_table in self._plain_tables.values():
+            yield from plain_table.end()
 
 
 def _is_complete_line(words: list[str]) -> bool:

@@ -261,7 +261,7 @@ def _make_rank(match: "re.Match[str]") -> Rank:
     )
 
 
-def _split_header(text: str) -> list[str]:
+def split_header(text: str) -> list[str]:
     """Splits a column header into lower-case words. A unit in parentheses is a word of its own."""
     return text.lower().replace("(", " (").split()
 
@@ -270,7 +270,7 @@ def is_column_header(text: str) -> bool:
     """True if a line names the columns of a table."""
     if "algbw" not in text.lower():
         return False
-    words = _split_header(text)
+    words = split_header(text)
     return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
 
 
@@ -291,7 +291,7 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
     """Parses a line above the rows that names placements, columns or units."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
         return False
-    words = _split_header(text)
+    words = split_header(text)
     if is_column_header(text):
         facts.has_header = True
         placement_count = words.count("algbw")
@@ -306,7 +306,7 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
             shows_error="error" in words or "res" in words,
             has_one_placement=placement_count == 1,
             placements=placements,
-            unit=_time_unit(words),
+            unit=time_unit(words),
         )
         facts.named_placements = None
         has_backends = placement_count > 1 and words.count("#wrong") == 1
@@ -318,13 +318,13 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
     if named := _parse_placements(text):
         facts.named_placements = named
         return True
-    if "(gb/s)" in words and (unit := _time_unit(words)):
+    if "(gb/s)" in words and (unit := time_unit(words)):
         facts.columns = facts.columns._replace(unit=unit)
         return True
     return False
 
 
-def _time_unit(header_words: list[str]) -> str:
+def time_unit(header_words: list[str]) -> str:
     """Unit of the times in a header. Empty if it names none."""
     if "(us)" in header_words:
         return "us"

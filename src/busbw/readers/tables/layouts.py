@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from busbw.logs import Placement
-from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value, parse_integer
+from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value, parse_integer, without_groups
 
 BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d$")
@@ -130,7 +130,7 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
     timestamp = None
     if len(remaining) > 2 and _DATE.match(remaining[-2]) and _CLOCK.match(remaining[-1]):
         timestamp, remaining = f"{remaining[-2]} {remaining[-1]}", remaining[:-2]
-    root, figures = _split_root(remaining, columns)
+    root, figures = _split_root([without_groups(word) for word in remaining], columns)
     size, elements = parse_integer(words[0]), parse_integer(words[1])
     if size is None or elements is None:
         raise NotARowError(f'"{words[0 if size is None else 1][:40]}" is not a whole number')

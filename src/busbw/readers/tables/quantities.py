@@ -70,6 +70,14 @@ def parse_integer(text: str) -> int | None:
     return int(re.sub("[,_]", "", text)) if len(text) < 25 and _GROUPED.match(text) else None
 
 
+_GROUPED_FIGURE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,6}\.[0-9]{1,20}\Z")
+
+
+def without_groups(text: str) -> str:
+    """Removes the commas of a figure such as "1,234.50". Those of "1,234" remain, because it may mean 1.234."""
+    return text.replace(",", "") if "," in text and _GROUPED_FIGURE.match(text) else text
+
+
 def half_step(text: str) -> float:
     """Returns half of one unit in the last printed place: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
     if "e" in text or "E" in text:
