@@ -124,6 +124,11 @@ def _ansible(lines: Sequence[str]) -> str:
     return "TASK [nccl-tests] ****\nok: [gpu012] => " + json.dumps(result) + "\n"
 
 
+def _ansible_loop(lines: Sequence[str]) -> str:
+    result = {"version": 2, "results": [{"item": "gpu012", "stdout": "\n".join(lines), "stdout_lines": list(lines)}]}
+    return json.dumps(result) + "\n"
+
+
 def _ansible_debug(lines: Sequence[str]) -> str:
     return "ok: [gpu012] => " + json.dumps({"out.stdout_lines": list(lines)}, indent=4) + "\n"
 
@@ -141,6 +146,7 @@ QUOTES: dict[str, Wrapper] = {
     "journald -o json": _journald_json,
     ".ipynb": _notebook,
     "Ansible": _ansible,
+    "Ansible loop": _ansible_loop,
     "Ansible debug": _ansible_debug,
     "logfmt": _logfmt,
     "quoted": lambda lines: _join([f"'{line}'," for line in lines]),

@@ -14,6 +14,7 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
 from busbw.readers import nccl_tests_json, tolerant_json
+from busbw.readers.anchors import find_anchor
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
 from busbw.readers.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, UserClaims
@@ -27,9 +28,11 @@ _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
 
 def recognizes(beginning: str) -> bool:
-    """True if the text begins with a bracket and has a key of one of the formats."""
-    return beginning.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and bool(
-        _KEYS.search(beginning) or '"version"' in beginning[:200]
+    """True if the text begins with a bracket, has a key of one of the formats, and holds no line of a text table."""
+    return (
+        beginning.lstrip("\ufeff \t\r\n")[:1] in ("{", "[")
+        and bool(_KEYS.search(beginning) or '"version"' in beginning[:200])
+        and find_anchor(beginning) is None
     )
 
 
