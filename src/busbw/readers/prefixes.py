@@ -31,8 +31,8 @@ _MAX_LENGTH = 8000
 _MAX_SHAPES = 256
 _MAX_VALUES = 4096
 """Maximum number of different values of a field that are kept."""
-_MIN_UNIQUE_LINES = 6
-"""Minimum number of lines before a field can be unique."""
+_MIN_UNIQUE_CHANGES = 3
+"""Minimum number of changes within tables that show a unique field. Lines of several hosts may be one each."""
 _MAX_JUMP = 10_000
 """Maximum difference of the line numbers of two consecutive lines that are kept of a log."""
 
@@ -88,7 +88,7 @@ class _Field:
         is_part_of_counter = neighbor is not None and neighbor.is_counter and self.contradictions == 0
         if is_part_of_counter or self.increases > 3 * self.contradictions:
             self.is_fixed, self.is_counter = False, True
-        elif line_count >= _MIN_UNIQUE_LINES and len(self.values) * 2 > line_count:
+        elif self.contradictions >= _MIN_UNIQUE_CHANGES and len(self.values) * 2 > line_count:
             self.is_fixed = False
 
 

@@ -116,6 +116,13 @@ def test_equal_tables_of_interleaved_ranks_are_kept_apart(tmp_path: Path) -> Non
     assert {len(table.rows) for table in log.tables} == {len(readers.read(PATHS["h200_x4_sweep_c1"]).rows)}
 
 
+def test_hosts_with_one_row_each_are_kept_apart(tmp_path: Path) -> None:
+    """As after `pdsh ... | grep`: each line has its own host, and nothing shows that the rows are of one table."""
+    row = next(line for line in reversed(LOGS["h200_x4_sweep_c1"]) if " sum " in line)
+    log = read(tmp_path, "".join(f"gpu{host:03}: {row}\n" for host in range(20)))
+    assert [len(table.rows) for table in log.tables] == [1] * 20
+
+
 @pytest.mark.parametrize("wrapper", ["cat -n", "grep -n", "epoch seconds", "dmesg"])
 def test_numbers_may_begin_again(tmp_path: Path, wrapper: str) -> None:
     """Numbered logs after each other."""
@@ -148,7 +155,7 @@ def test_rows_without_types_have_prefixes(tmp_path: Path) -> None:
     lines = (header + rows).splitlines()
     plain = facts(read(tmp_path, header + rows))
     for wrapper in WRAPPERS.keys() - {"epoch seconds", "identifier", "textPayload lines", "HTML table"}:
-        # In five lines, those four show too little: the seconds change once, and identifiers need six lines.
+        # In five lines, those four show too little: the seconds change once, and identifiers twice.
         assert facts(read(tmp_path, WRAPPERS[wrapper](lines))) == plain, wrapper
 
 
