@@ -44,8 +44,12 @@ _LINE = re.compile(
 """A line of a header or footer. Some kinds, such as warnings, need a '#' and may stand anywhere in a table."""
 
 
+_MIN_CELLS = 2
+"""Minimum number of cells in a line of a Markdown table."""
+
+
 class Anchor(NamedTuple):
-    """A row, or a line of a header or footer."""
+    """A row, a line of a header or footer, or a line of Markdown cells."""
 
     start: int
     """Position of its first character in the text."""
@@ -69,10 +73,11 @@ class Anchor(NamedTuple):
 
 
 def find_anchor(text: str) -> Anchor | None:
-    """Returns the first row, header line or footer line in a text; None if it has neither."""
+    """Returns the first row, header line, footer line or line of Markdown cells in a text; None if it has none."""
     if any(name in text for name in _TYPES) and (start := layouts.find_row_start(text)) >= 0:
         return Anchor(start, _ROW, parse_integer(text[start:].split(None, 1)[0]) or 0)
     match = _LINE.search(text) if any(word in text for word in _WORDS) else None
     if match is None:
-        return None
+        is_line_of_cells = text.rstrip().endswith("|") and text.count("|") > _MIN_CELLS
+        return Anchor(text.index("|"), None) if is_line_of_cells else None
     return Anchor(match.start(), int(match.lastgroup[3:]) if match.lastgroup else None)

@@ -413,6 +413,13 @@ def test_busbw_before_algbw(tmp_path: Path) -> None:
     assert [row.size_bytes for row in rows] == [32768, 65536]
 
 
+@pytest.mark.parametrize("prefix", ["[default0]:", " 0: ", "gpu012: ", "2026-08-06T01:02:03Z [1,0]<stdout>:", "> "])
+def test_a_markdown_table_with_a_prefix(tmp_path: Path, prefix: str) -> None:
+    text = "all_reduce on 8 ranks\n| size | busbw | algbw |\n| ---: | ---: | ---: |\n| 32KiB | 0.92GBps | 0.48GBps |\n"
+    (row,) = read(tmp_path, prefixed(prefix, text)).rows
+    assert (row.size_bytes, row.figures["unstated"].busbw_gbps) == (32768, 0.92)
+
+
 RCCL = [
     '{"#wrong":"0","algBw":0.05,"busBw":0.08,"gpus":4,"inPlace":0,"name":"AllReduce","redop":"sum","size":1024,"time":19.18,"type":"float"}',
     '{"#wrong":"N/A","algBw":0.06,"busBw":0.09,"gpus":4,"inPlace":1,"name":"AllReduce","redop":"sum","size":1024,"time":17.07,"type":"float"}',
