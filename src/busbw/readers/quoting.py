@@ -7,6 +7,7 @@ import json
 import re
 from typing import NamedTuple
 
+from busbw.readers import cleaning
 from busbw.readers.anchors import find_anchor
 
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\Z)', re.DOTALL)
@@ -87,7 +88,7 @@ def _key_before(text: str, end: int) -> str:
 
 
 def _has_anchor(content: str) -> bool:
-    return any(find_anchor(line) is not None for line in content.splitlines())
+    return any(find_anchor(cleaning.without_markup(line)) is not None for line in content.splitlines())
 
 
 def _decode(escaped: str) -> str:

@@ -64,7 +64,8 @@ def test_a_wrapper_changes_nothing(tmp_path: Path, wrapper: str) -> None:
 
 
 PAIRS = st.tuples(st.sampled_from(sorted(WRAPPERS)), st.sampled_from(sorted(WRAPPERS))).filter(
-    lambda pair: not (pair[0] in MARKUP and pair[1] in MARKUP)  # a page within a page escapes its text twice
+    # A page within a page escapes its text twice. A page of one line has its prefix before one of its lines only.
+    lambda pair: not (pair[0] in MARKUP and pair[1] in MARKUP) and pair[0] != "HTML breaks"
 )
 
 
