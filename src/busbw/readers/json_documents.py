@@ -13,7 +13,7 @@ import msgspec
 
 from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
-from busbw.readers import nccl_tests_json, tolerant_json
+from busbw.readers import cleaning, nccl_tests_json, tolerant_json
 from busbw.readers.anchors import find_anchor
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
 from busbw.readers.source import LogSource
@@ -33,6 +33,7 @@ def recognizes(beginning: str) -> bool:
         beginning.lstrip("\ufeff \t\r\n")[:1] in ("{", "[")
         and bool(_KEYS.search(beginning) or '"version"' in beginning[:200])
         and find_anchor(beginning) is None
+        and find_anchor(cleaning.without_markup(beginning)) is None
     )
 
 
