@@ -162,7 +162,8 @@ class Table(Struct, kw_only=True, frozen=True):
     @property
     def gpus_per_thread(self) -> int | None:
         """GPUs per thread (-g), from nccl-tests' or busbw's setting. None if unknown."""
-        setting = self.settings.get("nGpus") or self.settings.get("gpus_per_thread") or ""
+        names = ("nGpus", "gpus_per_thread", "ngpus")  # of nccl-tests' table, busbw's record, nccl-tests' JSON
+        setting = next((value for name in names if (value := self.settings.get(name))), "")
         return int(setting) if setting.isdigit() and int(setting) > 0 else None
 
     @property
