@@ -115,7 +115,8 @@ class Verdict(Struct, kw_only=True, frozen=True):
     """Reasons for the grade, the most important first."""
     bands: tuple[BandVerdict, ...] = ()
     causes: tuple[str, ...] = ()
-    """Likely causes with the figures that suggest them. Not proofs."""
+    """Likely causes with the figures that suggest them, the strongest evidence first. Each names what would confirm it.
+    """
     advice: tuple[str, ...] = ()
     """Next steps for the user."""
     beside: tuple[str, ...] = ()

@@ -146,6 +146,7 @@ def _judge_series(
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
     notes += _notes_on_data(series)
+    by_expectation = selection.log is None and selection.reference is None and not selection.nearest
     if wrong_data := _wrong_data_reason(series):
         evidence = Evidence(wrong_data=(wrong_data,))
     elif obstacle := _find_obstacle(series, yardstick, expectation):
@@ -153,7 +154,6 @@ def _judge_series(
     else:
         assert isinstance(yardstick, Yardstick)
         bands = grade_bands(series, yardstick)
-        by_expectation = selection.log is None and selection.reference is None and not selection.nearest
         refused_text = count_text(refused_count, "row")
         refused_text = f"the rows that were read are in their range, but {refused_text} of the log could not be read"
         evidence = Evidence(
@@ -167,12 +167,14 @@ def _judge_series(
     missing = [name for name in BANDS if name not in {band.band for band in decision.bands}]
     if decision.bands and missing:
         notes.append(f"not measured: {' and '.join(missing)}")
-    is_explained = decision.grade == "SLOW" and expectation is not None and expectation.best is not None
+    causes: tuple[str, ...] = ()
+    if decision.grade == "SLOW" and expectation is not None and expectation.best is not None:
+        causes = likely_causes(series.table, expectation, decision.bands, by_expectation=by_expectation)
     return _make_verdict(
         decision,
         title=series.title,
         yardstick=yardstick.name if isinstance(yardstick, Yardstick) else "nothing",
-        causes=likely_causes(expectation, decision.bands) if expectation is not None and is_explained else (),
+        causes=causes,
         beside=tuple(notes),
         **_analyze_curve(series),
     )

@@ -402,6 +402,29 @@ def test_a_slow_plateau_is_compared_with_known_figures(gbps: float, words: str) 
     assert any(words in cause for cause in found.causes)
 
 
+def test_causes_are_ordered_by_evidence_and_name_their_confirmation() -> None:
+    """MSCCL++ in a graph of one operation: the library comes first, and no advice that the run already follows."""
+    all_reduce, _, all_gather, *_ = judge(read(GOLDEN / "logs" / "h200_x4_mscclpp_G1.txt"))
+    for verdict in (all_reduce, all_gather):
+        assert verdict.grade == "SLOW"
+        assert verdict.causes[0].startswith("the run used a library with version code 900")
+        assert all("; to confirm: " in cause for cause in verdict.causes)
+    _, start_up, plateau = all_gather.causes
+    assert "typical is 8.422 us" in start_up  # 4.2 times the typical time, the plateau only 1.2 times
+    assert "-G 50" in start_up
+    assert "GDRDMA" not in start_up  # one node
+    assert "matches no other route" in plateau
+
+
+def test_a_stated_setting_comes_before_a_matching_figure() -> None:
+    run = h100_x8(48)
+    table = msgspec.structs.replace(run.tables[0], environment={"NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "0"})
+    found = only(judge(msgspec.structs.replace(run, tables=(table,))))
+    stated, matching = found.causes
+    assert "NCCL_P2P_DISABLE=1" in stated
+    assert "PCIe 5" in matching
+
+
 def test_missing_nics_are_recognized() -> None:
     half = {size: 25 + size * 1.875 / 42 / 1e3 for size in SIZES}
     slow = log(half, device="NVIDIA A100-SXM4-40GB", ranks=16, hosts=2)
