@@ -9,7 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.logs import Placement
+from busbw.logs import PLACEMENT_WORDS, Placement
+from busbw.units import count_text
 
 
 class ChangeVerdict(str, Enum):
@@ -43,8 +44,25 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
     root: int | None = None
     ranks: int | None = None
     group: int = 0
+    system: str | None = None
+    """Description of the system. None unless the sides have figures of unlike systems in this configuration."""
     placement: Placement = "unstated"
     size_bytes: int
+
+    @property
+    def configuration_text(self) -> str:
+        """Description without the size: "all_reduce float sum 8 ranks out of place"."""
+        parts = [self.collective or "unknown collective", self.dtype, self.redop]
+        if self.root is not None and self.root >= 0:
+            parts.append(f"root {self.root}")
+        if self.ranks is not None:
+            parts.append(count_text(self.ranks, "rank"))
+        if self.group:
+            parts.append(f"group {self.group}")
+        if self.system is not None:
+            parts.append(f"({self.system})")
+        parts.append(PLACEMENT_WORDS[self.placement])
+        return " ".join(filter(None, parts))
 
 
 class Side(Struct, kw_only=True, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.collectives import collectives
+from busbw.comparability import Difference, find_system_difference
 from busbw.expect import (
     Expectation,
     can_reduce_in_network,
@@ -26,7 +27,6 @@ from busbw.judge.nearest import NearestReference, find_nearest_reference, find_n
 from busbw.judge.series import Series, replace_means_by_medians, series_of
 from busbw.judge.types import BandVerdict, Reason, Verdict
 from busbw.judge.yardstick import (
-    Difference,
     Yardstick,
     differences_text,
     most_similar_yardstick,
@@ -149,7 +149,7 @@ def _judge_series(
     by_expectation = selection.log is None and selection.reference is None and not selection.nearest
     if wrong_data := _wrong_data_reason(series):
         evidence = Evidence(wrong_data=(wrong_data,))
-    elif obstacle := _find_obstacle(series, yardstick, expectation):
+    elif obstacle := _find_obstacle(series, yardstick, expectation, system):
         evidence = Evidence(obstacles=(obstacle,))
     else:
         assert isinstance(yardstick, Yardstick)
@@ -322,8 +322,13 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {size_text(largest.size_bytes)}"
 
 
-def _find_obstacle(series: Series, yardstick: Yardstick | Reason, expectation: Expectation | None) -> Reason | None:
-    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged."""
+def _find_obstacle(
+    series: Series, yardstick: Yardstick | Reason, expectation: Expectation | None, system: System | None
+) -> Reason | None:
+    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged.
+
+    `system` is the system that the user states, if any.
+    """
     if series.ranks == 1:
         return Reason(
             "one_rank",
@@ -340,6 +345,10 @@ def _find_obstacle(series: Series, yardstick: Yardstick | Reason, expectation: E
     if not series.points:
         return Reason(
             "no_times", "no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2"
+        )
+    if system is not None and (difference := find_system_difference(series.table, system)):
+        return Reason(
+            "other_system", f"not comparable: {difference.text}", "leave out --system, or state the system of the run"
         )
     if isinstance(yardstick, Reason):
         return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if expectation is None else _NO_EXPECTATION_REMEDY)

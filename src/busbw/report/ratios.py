@@ -93,6 +93,7 @@ def _configuration_title(result: SizeResult) -> str:
         count_text(point.ranks, "rank") if point.ranks else None,
         f"root {point.root}" if point.root is not None else None,
         f"group {point.group}" if point.group else None,
+        point.system,
         PLACEMENT_WORDS[point.placement],
         "device time" if result.compared == "device_time_us" else None,
     ]

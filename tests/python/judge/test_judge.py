@@ -663,6 +663,18 @@ def test_a_floor_decides_nothing() -> None:
     assert found.grade == "UNSURE"
 
 
+def test_a_stated_system_does_not_judge_another_device() -> None:
+    ranks = tuple(Rank(rank=number, bus_id="cpu", device_name="AMD EPYC") for number in range(4))
+    table = msgspec.structs.replace(log(GOOD_H200_X4).tables[0], rank_list=ranks)
+    found = only(judge(Log(source="a test", tables=(table,)), system=find_system("h100-sxm")))
+    assert (found.grade, found.reason_kind) == ("UNSURE", "other_system")
+    assert "AMD EPYC" in found.reasons[0]
+    assert "H100" in found.reasons[0]
+    assert found.bands == ()
+    other_gpu = only(judge(log(GOOD_H200_X4), system=find_system("h100-sxm")))
+    assert other_gpu.reason_kind == "other_system"
+
+
 # --- several
 
 
