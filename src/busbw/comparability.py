@@ -67,7 +67,7 @@ class SystemFacts(Struct, kw_only=True, frozen=True):
     nics: str | None = None
     """NICs of a node, if the log states them and the data cross them: '8 x 400 Gb/s'."""
     transport: str | None = None
-    """How the host backend moves data. None for GPUs, whose fabric follows from GPU and hosts."""
+    """How the host backend moves data. None for GPUs: GPU and hosts determine their fabric."""
 
     def by_name(self) -> dict[FactName, object]:
         """Returns the facts by the names of differences."""

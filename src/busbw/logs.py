@@ -58,6 +58,17 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
             return self.device_time_us is None
         return self.sample_clock != "gated_device_events"
 
+    @property
+    def sample_label(self) -> str:
+        """Word before a statistic of the samples. Empty if they measure the same time as `time_us`."""
+        if self.samples_include_launches:
+            return ""
+        return "device" if self.sample_clock else "sample"
+
+
+SAMPLE_LABELS = ("", "device", "sample")
+"""All values of `Figure.sample_label`. "sample": the log does not state if the samples include launches."""
+
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):
     """One size of one configuration: a line of an nccl-tests table, with both placements."""

@@ -35,6 +35,11 @@ TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "
 """Field of `SideFigures` that is compared. A bandwidth replaces a time that is unknown or printed less precisely."""
 
 
+def change_text(change: float) -> str:
+    """Text of a relative change: "5 %", or "a factor of 2.25" from 100 % on."""
+    return f"{change * 100:.3g} %" if change < 1 else f"a factor of {1 + change:g}"
+
+
 class PointKey(Struct, kw_only=True, frozen=True, order=True):
     """A point: one size of one configuration and placement. None: not stated or not applicable."""
 
@@ -115,6 +120,8 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     verdict: ChangeVerdict
     reason: str
     """One sentence."""
+    threshold: float | None = None
+    """Relative change that a change of few runs must exceed: 0.05 is 5 %. None if the interval alone decides."""
     claimed_speedup: float | None = None
     """Speed-up that the log states."""
     claim_agrees: bool | None = None

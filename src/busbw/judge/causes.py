@@ -154,7 +154,9 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
         typical_gbps = route.limit_gbps * route.efficiency.typical
         if route is not best and abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
             best_text = f"{best.name} would reach {best_gbps:.4g}{_unavailable_route_text(expectation, best.name)}"
-            text = f"{measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}"
+            text = (
+                f"the maximum of {measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}"
+            )
             confirmation = "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
             causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     nics = expectation.system.nics
@@ -162,19 +164,20 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
         for used_nics in range(1, nics.count):
             gbps = best_gbps * used_nics / nics.count
             if nics.count % used_nics == 0 and abs(measured_gbps / gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
-                text = f"{measured_gbps:.4g} GB/s is typical of {used_nics} of the {nics.count} NICs of a node"
+                used_text = f"{used_nics} of the {nics.count} NICs of a node"
+                text = f"the maximum of {measured_gbps:.4g} GB/s is typical of {used_text}"
                 confirmation = "count the NICs in the output of NCCL_DEBUG=INFO, and check NCCL_IB_HCA"
                 causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     if expectation.nodes == 1 and best.binding.wire == "NVLink":
         for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
             if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:
-                text = f"{measured_gbps:.4g} GB/s is typical of {name}: the GPUs do not use NVLink"
+                text = f"the maximum of {measured_gbps:.4g} GB/s is typical of {name}: the GPUs do not use NVLink"
                 confirmation = "look for NV in nvidia-smi topo -m, and for P2P in the output of NCCL_DEBUG=INFO"
                 causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     if not causes:
         text = (
-            f"{measured_gbps:.4g} GB/s is {measured_gbps / best_gbps:.0%} of the typical busbw of {best.name} over "
-            f"{best.binding.wire} and matches no other route: settings, clocks or other load"
+            f"the maximum of {measured_gbps:.4g} GB/s is {measured_gbps / best_gbps:.0%} of the typical busbw of "
+            f"{best.name} over {best.binding.wire} and matches no other route: settings, clocks or other load"
         )
         confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"
         causes.append(_Cause(_Evidence.NONE, loss, text, confirmation))

@@ -32,7 +32,7 @@ from busbw.judge.yardstick import (
     most_similar_yardstick,
     yardstick_from_expectation,
 )
-from busbw.logs import Log, Placement, Table
+from busbw.logs import PLACEMENT_WORDS, Log, Placement, Table
 from busbw.reference import Reference
 from busbw.statistics.bands import BANDS
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
@@ -138,8 +138,12 @@ def _judge_series(
     assumes_nics = network_nics is not None and not network_nics.is_stated
     series = series.with_stated_nics(network_nics)
     if selection.log is not None:
+        stated_times_us = [point.time_us for point in series.points]
         series, reference_series = _use_medians(series, selection)
         yardstick, notes = _select_yardstick_from_log(series, selection.name, reference_series)
+        # The table shows means, so the verdict says that it shows other times of the same rows.
+        if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != stated_times_us:
+            yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
     else:
         yardstick, notes = _select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
@@ -318,8 +322,9 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     if not shared:
         return text
     largest = max(shared, key=lambda point: point.size_bytes)
+    place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
     published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
-    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {size_text(largest.size_bytes)}"
+    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {place}"
 
 
 def _find_obstacle(

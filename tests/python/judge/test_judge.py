@@ -766,6 +766,7 @@ def test_late_iterations_do_not_make_a_record_slow() -> None:
     found = only(judge(run, selection=ReferenceSelection(name="good", log=good)))
     assert found.grade == "GOOD"
     assert {band.worst.ratio for band in found.bands} == {1.0}
+    assert found.yardstick == "good, by medians of the iterations"  # the table shows means
 
 
 def test_slow_medians_do() -> None:
