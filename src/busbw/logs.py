@@ -58,6 +58,17 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
             return self.device_time_us is None
         return self.sample_clock != "gated_device_events"
 
+    @property
+    def sample_label(self) -> str:
+        """Word before a statistic of the samples. Empty if they measure the same time as `time_us`."""
+        if self.samples_include_launches:
+            return ""
+        return "device" if self.sample_clock else "sample"
+
+
+SAMPLE_LABELS = ("", "device", "sample")
+"""All values of `Figure.sample_label`. "sample": the log does not state if the samples include launches."""
+
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):
     """One size of one configuration: a line of an nccl-tests table, with both placements."""
@@ -162,7 +173,8 @@ class Table(Struct, kw_only=True, frozen=True):
     @property
     def gpus_per_thread(self) -> int | None:
         """GPUs per thread (-g), from nccl-tests' or busbw's setting. None if unknown."""
-        setting = self.settings.get("nGpus") or self.settings.get("gpus_per_thread") or ""
+        names = ("nGpus", "gpus_per_thread", "ngpus")  # of nccl-tests' table, busbw's record, nccl-tests' JSON
+        setting = next((value for name in names if (value := self.settings.get(name))), "")
         return int(setting) if setting.isdigit() and int(setting) > 0 else None
 
     @property

@@ -18,6 +18,8 @@ def add_run(
     host: str = "vm",
     library: str = "1",
     build: str = "b1",
+    machine: dict[str, str] | None = None,
+    environment: dict[str, str] | None = None,
     **settings: object,
 ) -> None:
     """Adds a run to a store.
@@ -29,6 +31,8 @@ def add_run(
         host: Host of all ranks.
         library: Version of the measured library.
         build: Build id of busbw.
+        machine: Additional facts of the machine.
+        environment: Additional environment variables.
         settings: Changes of the header's settings.
     """
     golden_records = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines()]
@@ -37,6 +41,8 @@ def add_run(
     header |= {"start_time": f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00+00:00", "backend_version": library}
     header["busbw_build"] = build
     header["settings"] |= settings
+    header["machine"] |= machine or {}
+    header["environment"] |= environment or {}
     for rank in header["ranks"]:
         rank["host"] = host
     rows = [

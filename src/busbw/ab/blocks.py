@@ -13,6 +13,7 @@ from typing import TypeAlias
 from busbw import engine, records
 from busbw.ab import container
 from busbw.ab.sides import SideSpec
+from busbw.comparability import SystemFacts, system_facts
 from busbw.compare.pairing import Observations, observations
 from busbw.compare.quantities import value_of
 from busbw.compare.result import PointKey
@@ -94,6 +95,12 @@ class Measurement:
     def record(self, name: str) -> Path:
         """Path of the record of a block."""
         return self.folder / f"{name}.jsonl"
+
+    def system_facts(self, name: str) -> SystemFacts:
+        """Returns the facts of the system that a finished block ran on. All are unstated without a row or a record."""
+        path = self.record(name)
+        table = busbw_records.table_of(records.read(path)) if path.exists() else None
+        return system_facts(table, table.rows[0]) if table and table.rows else SystemFacts()
 
     def _job(self, side: SideSpec, record: Path, extra_flags: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra_flags)

@@ -14,6 +14,7 @@ from busbw.ab import plan, verdicts
 from busbw.ab.blocks import PREFLIGHT_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement
 from busbw.ab.sides import SideSpec
 from busbw.ab.verdicts import Quadruple
+from busbw.comparability import find_differences
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult
 from busbw.errors import ExitCode, UsageError, interrupt_exit_code
@@ -127,6 +128,7 @@ class Session:
         blocks = {
             name: self._measurement.block(side, f"proof-{name}", *PREFLIGHT_FLAGS) for name, side in self._sides.items()
         }
+        self._require_like_systems()
         for name, block in blocks.items():
             wrong = [point for point, figure in block.items() if figure.wrong_elements]
             if wrong:
@@ -143,6 +145,16 @@ class Session:
             )
         if unpaired := len(a.keys() ^ b.keys()):
             self.state.unpaired_warnings.append(f"{count_text(unpaired, 'measurement')} of one side only are left out.")
+
+    def _require_like_systems(self) -> None:
+        """Raises UsageError if the check blocks ran on unlike systems, such as other GPUs of a mixed machine."""
+        facts_a, facts_b = (self._measurement.system_facts(f"proof-{name}").by_name() for name in self._sides)
+        blockers, _ = find_differences(facts_a, facts_b)
+        if blockers:
+            raise UsageError(
+                f"the two sides ran on unlike systems: {'; '.join(difference.text for difference in blockers)}",
+                remedy="let --a and --b use like GPUs and one transport",
+            )
 
     def _require_sufficient_budget(self) -> None:
         """Raises UsageError if the time budget is too short for the first look."""

@@ -29,6 +29,7 @@ from busbw.terminal import activity
     type=PlacementChoice(["out_of_place", "in_place"]),
     help="Compare only this placement.",
 )
+@click.option("--any-system", is_flag=True, help="Compare runs on unlike GPUs, NICs or numbers of hosts too.")
 @json_option
 @not_slower_option
 def compare(
@@ -37,20 +38,25 @@ def compare(
     variants: tuple[str, str] | None,
     resolution: float,
     placement: Placement | None,
+    any_system: bool,
     as_json: bool,
     not_slower: bool,
 ) -> int:
     """Compares B with A, which are runs or logs. With one log it compares two variants in it.
 
-    Compared rows have the same collective, type, operator, root, ranks, group, placement and size.
+    Compared rows have the same collective, type, operator, root, ranks, group, placement and size, and like systems.
     """
     if b is not None and variants:
         raise UsageError("--variants: takes one log, got two", remedy="drop one")
     with activity(f"comparing {a}{f' and {b}' if b else ''}"):
         if b is None:
-            comparison = compare_variants(_read(a), variants, resolution=resolution, placement=placement)
+            comparison = compare_variants(
+                _read(a), variants, resolution=resolution, placement=placement, any_system=any_system
+            )
         else:
-            comparison = compare_logs(_read(a), _read(b), resolution=resolution, placement=placement)
+            comparison = compare_logs(
+                _read(a), _read(b), resolution=resolution, placement=placement, any_system=any_system
+            )
     if as_json:
         click.echo(json_object(comparison))
     else:

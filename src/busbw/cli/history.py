@@ -56,8 +56,8 @@ def history(
 ) -> None:
     """Shows COLLECTIVE over time, per band of sizes, and its level changes.
 
-    Runs of one trend have the same collective, type, operator, root, ranks, hosts, device, backend and placement, and
-    the same settings that change the meaning of a time.
+    Runs of one trend have the same collective, type, operator, root, ranks, hosts, device, backend, transport and
+    placement, and the same settings that change the meaning of a time.
     """
     folder = store_folder(store)
     run_filter = build_filter(datetime.now(timezone.utc), collective, **filters)
@@ -100,7 +100,7 @@ def _trend_lines(trend: Trend, *, picture_width: int) -> Iterator[Text]:
     ranks = "unknown number of ranks" if key.ranks is None else count_text(key.ranks, "rank")
     yield Text(
         f"on: {ranks}, hosts {key.hosts or 'unknown'}, {key.device or 'unknown device'}, "
-        f"backend {key.backend or 'unknown'}"
+        f"backend {key.backend or 'unknown'}{f' over {key.transport}' if key.transport else ''}"
     )
     run_count = len(trend.names)
     period = f"{time_text(trend.times_s[0])} to {time_text(trend.times_s[-1])} UTC" if run_count else ""

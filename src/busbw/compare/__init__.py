@@ -20,6 +20,7 @@ from busbw.compare.result import (
     SideFigures,
     SizeResult,
 )
+from busbw.compare.systems import separate_systems
 from busbw.compare.verdicts import FAMILY_ALPHA, MIN_RUNS, judge_points, run_count, thresholds_text
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
@@ -28,12 +29,26 @@ RESOLUTION = 0.05
 """Default for the largest relative difference that is SAME: 5 %."""
 
 
-def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: Placement | None = None) -> Comparison:
+def compare_logs(
+    a: Log,
+    b: Log,
+    *,
+    resolution: float = RESOLUTION,
+    placement: Placement | None = None,
+    any_system: bool = False,
+) -> Comparison:
     """Compares B against A, row by row within each configuration.
 
+    Args:
+        a: Log of side A.
+        b: Log of side B.
+        resolution: Largest relative difference that is SAME.
+        placement: Placement to compare; None for all.
+        any_system: True to compare unlike systems.
+
     Raises:
-        UsageError: A log has several variants, the logs have no row in common, or one does not state a property for
-            which the other has several values.
+        UsageError: A log has several variants or unlike runs, the logs have no row of like systems in common, or one
+            does not state a property for which the other has several values.
     """
     for side, log in (("A", a), ("B", b)):
         variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
@@ -48,6 +63,7 @@ def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: P
         warnings=[*differences.log_warnings("A", a), *differences.log_warnings("B", b)],
         resolution=resolution,
         placement=placement,
+        any_system=any_system,
     )
 
 
@@ -57,6 +73,7 @@ def compare_variants(
     *,
     resolution: float = RESOLUTION,
     placement: Placement | None = None,
+    any_system: bool = False,
 ) -> Comparison:
     """Compares two variants within one log, such as two libraries or kernels.
 
@@ -65,6 +82,7 @@ def compare_variants(
         names: Variants for A and B; '#1' is the log's first table. None to compare the only two variants.
         resolution: Largest relative difference that is SAME.
         placement: Placement to compare; None for all.
+        any_system: True to compare unlike systems.
 
     Raises:
         UsageError: `names` is None and the log does not have two variants, a name is unknown or given twice, or the
@@ -95,6 +113,7 @@ def compare_variants(
         warnings=differences.log_warnings("the log", log),
         resolution=resolution,
         placement=placement,
+        any_system=any_system,
         has_claims=True,
     )
 
@@ -129,6 +148,7 @@ def _compare(
     warnings: list[str],
     resolution: float,
     placement: Placement | None,
+    any_system: bool,
     has_claims: bool = False,
 ) -> Comparison:
     """Compares two sides, each with its tables. `has_claims`: True if B's rows state speed-ups over this A."""
@@ -137,6 +157,9 @@ def _compare(
         _select_placement(observations(tables), placement) for tables in (tables_a, tables_b)
     )
     observations_a, observations_b, notes = align(observations_a, observations_b)
+    observations_a, observations_b, system_notes = separate_systems(
+        (observations_a, tables_a), (observations_b, tables_b), any_system=any_system
+    )
     points = require_common(observations_a, observations_b)
     pairs = [(observations_a[point], observations_b[point]) for point in points]
     results = judge_points(points, pairs, resolution=resolution, has_claims=has_claims)
@@ -154,7 +177,7 @@ def _compare(
         ),
         level_text=_level_text(bases),
         wrong_data=(*differences.wrong_data(a.label, tables_a), *differences.wrong_data(b.label, tables_b)),
-        warnings=(*warnings, *notes, *_cycle_warnings(pairs)),
+        warnings=(*warnings, *system_notes, *notes, *_cycle_warnings(pairs)),
         only_in_a=tuple(sorted(observations_a.keys() - observations_b.keys(), key=by_configuration)),
         only_in_b=tuple(sorted(observations_b.keys() - observations_a.keys(), key=by_configuration)),
         differences=differences.find_differences(tables_a, tables_b),

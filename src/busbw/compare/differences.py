@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from busbw.comparability import circumstances
 from busbw.compare.result import Difference
 from busbw.logs import Log, Row, Table
 from busbw.units import count_text, size_text
-
-# Settings that differ between any two runs, so that they cannot explain a change of speed.
-_SETTINGS_OF_ONE_RUN = {"run_id", "start_time", "output_file", "records"}
 
 
 def find_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[Difference, ...]:
@@ -30,11 +28,11 @@ def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
             "program": table.program,
             "program version": table.program_version,
             "hosts": ", ".join(table.hosts) or None,
-            **table.settings,
-            **{f"environment {name}": value for name, value in table.environment.items()},
+            **circumstances(table.settings),
+            **{f"environment {name}": value for name, value in circumstances(table.environment).items()},
         }
         for name, value in table_facts.items():
-            if value is not None and name not in _SETTINGS_OF_ONE_RUN:
+            if value is not None:
                 facts.setdefault(name, []).append(value)
     return {name: ", ".join(dict.fromkeys(values)) for name, values in facts.items()}
 

@@ -42,6 +42,7 @@ _FIELD_NAMES = {
     "root": "root",
     "ranks": "number of ranks",
     "group": "group",
+    "system": "system",
     "placement": "placement",
 }
 
@@ -150,15 +151,19 @@ def require_common(a: Observations, b: Observations) -> list[PointKey]:
     if not {point.size_bytes for point in a} & {point.size_bytes for point in b}:
         differences.append(f"sizes {_sizes_text(a)} against {_sizes_text(b)}")
     reason = "; ".join(differences) or "both sides have each value, but no common combination of values"
+    has_other_system = reason.startswith(_FIELD_NAMES["system"])
     raise UsageError(
-        f"A and B have no row in common: {reason}", remedy="compare runs of the same configuration and sizes"
+        f"A and B have no row in common: {reason}",
+        remedy="compare runs on like systems, or add --any-system"
+        if has_other_system
+        else "compare runs of the same configuration and sizes",
     )
 
 
 def by_configuration(point: PointKey) -> tuple[object, ...]:
     """Sort key of a comparison: the sizes of one configuration and placement are adjacent."""
     texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
-    return (*texts, point.group, point.placement != "out_of_place", point.size_bytes)
+    return (*texts, point.group, point.system or "", point.placement != "out_of_place", point.size_bytes)
 
 
 def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.logs import Placement
+from busbw.logs import PLACEMENT_WORDS, Placement
+from busbw.units import count_text
 
 
 class ChangeVerdict(str, Enum):
@@ -34,6 +35,11 @@ TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "
 """Field of `SideFigures` that is compared. A bandwidth replaces a time that is unknown or printed less precisely."""
 
 
+def change_text(change: float) -> str:
+    """Text of a relative change: "5 %", or "a factor of 2.25" from 100 % on."""
+    return f"{change * 100:.3g} %" if change < 1 else f"a factor of {1 + change:g}"
+
+
 class PointKey(Struct, kw_only=True, frozen=True, order=True):
     """A point: one size of one configuration and placement. None: not stated or not applicable."""
 
@@ -43,8 +49,25 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
     root: int | None = None
     ranks: int | None = None
     group: int = 0
+    system: str | None = None
+    """Description of the system. None unless the sides have figures of unlike systems in this configuration."""
     placement: Placement = "unstated"
     size_bytes: int
+
+    @property
+    def configuration_text(self) -> str:
+        """Description without the size: "all_reduce float sum 8 ranks out of place"."""
+        parts = [self.collective or "unknown collective", self.dtype, self.redop]
+        if self.root is not None and self.root >= 0:
+            parts.append(f"root {self.root}")
+        if self.ranks is not None:
+            parts.append(count_text(self.ranks, "rank"))
+        if self.group:
+            parts.append(f"group {self.group}")
+        if self.system is not None:
+            parts.append(f"({self.system})")
+        parts.append(PLACEMENT_WORDS[self.placement])
+        return " ".join(filter(None, parts))
 
 
 class Side(Struct, kw_only=True, frozen=True):
@@ -97,6 +120,8 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     verdict: ChangeVerdict
     reason: str
     """One sentence."""
+    threshold: float | None = None
+    """Relative change that a change of few runs must exceed: 0.05 is 5 %. None if the interval alone decides."""
     claimed_speedup: float | None = None
     """Speed-up that the log states."""
     claim_agrees: bool | None = None

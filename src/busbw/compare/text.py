@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import msgspec
 from rich.text import Text
 
 from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult, TimeQuantity
-from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import Cell, Column, table_lines
 from busbw.units import count_text, plain, size_text
 
@@ -121,21 +119,9 @@ def _side_text(side: Side, letter: str) -> Text:
     return text
 
 
-def _configuration_text(point: PointKey) -> str:
-    parts = [point.collective or "unknown collective", point.dtype, point.redop]
-    if point.root is not None and point.root >= 0:
-        parts.append(f"root {point.root}")
-    if point.ranks is not None:
-        parts.append(count_text(point.ranks, "rank"))
-    if point.group:
-        parts.append(f"group {point.group}")
-    parts.append(PLACEMENT_WORDS[point.placement])
-    return " ".join(filter(None, parts))
-
-
 def _table_title(result: SizeResult) -> str:
     """Title of a result's table. Results with the same title share a table."""
-    return _configuration_text(result.point) + (", device time" if result.compared == "device_time_us" else "")
+    return result.point.configuration_text + (", device time" if result.compared == "device_time_us" else "")
 
 
 def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
@@ -203,8 +189,7 @@ def _points_text(points: Sequence[PointKey]) -> str:
     """Text of the configurations of these points, each with its first and last size and the number of sizes."""
     points_by_configuration: dict[str, list[PointKey]] = {}
     for point in points:
-        configuration = _configuration_text(msgspec.structs.replace(point, size_bytes=0))
-        points_by_configuration.setdefault(configuration, []).append(point)
+        points_by_configuration.setdefault(point.configuration_text, []).append(point)
     texts = []
     for configuration, sizes in points_by_configuration.items():
         text = f"{configuration} {size_text(sizes[0].size_bytes)}"

@@ -24,7 +24,7 @@ import msgspec
 from busbw.compare.figures import side_figures
 from busbw.compare.pairing import Observation, adjacent_sizes
 from busbw.compare.quantities import have_device_times, program_time, value_of
-from busbw.compare.result import Basis, ChangeVerdict, PointKey, SizeResult, TimeQuantity
+from busbw.compare.result import Basis, ChangeVerdict, PointKey, SizeResult, TimeQuantity, change_text
 from busbw.logs import Figure
 from busbw.statistics import stats
 from busbw.statistics.run_variation import VARIATIONS
@@ -155,6 +155,7 @@ def judge_points(
                 basis=evidence.basis,
                 verdict=verdict,
                 reason=reason,
+                threshold=thresholds[index] if evidence.needs_variation_threshold else None,
                 claimed_speedup=claim,
                 claim_agrees=None if claim is None else _is_claim_consistent(claim, decimals, evidence),
             )
@@ -195,14 +196,14 @@ def thresholds_text(
 
 def _threshold_text(variation: _VariationLimits, resolution: float) -> str:
     if math.isinf(variation[0][0]):  # only the host backend has one value for all sizes
-        return f"a factor of {1 + variation[0][1]:g} (host backend)"
+        return f"{change_text(variation[0][1])} (host backend)"
     texts = [
-        f"{change * 100:g} % up to {size_text(int(size_bytes))}"
+        f"{change_text(change)} up to {size_text(int(size_bytes))}"
         for size_bytes, change in variation
         if change > resolution
     ]
-    percent = f"{resolution * 100:g} %"
-    return f"{', '.join(texts)} and {percent} above" if texts else percent
+    resolution_text = change_text(resolution)
+    return f"{', '.join(texts)} and {resolution_text} above" if texts else resolution_text
 
 
 def _change_threshold(comparison: _TimeComparison, evidence: _Evidence, resolution: float) -> float:
@@ -417,7 +418,7 @@ def _decide_verdict(
         is_confirmed: True if a neighboring size changes in the same direction.
         has_neighbors: True if there is a neighboring size.
     """
-    resolution_text, threshold_text = f"{resolution * 100:.3g} %", f"{threshold * 100:.3g} %"
+    resolution_text, threshold_text = change_text(resolution), change_text(threshold)
     if evidence.speedup is None:
         return ChangeVerdict.UNCLEAR, f"{evidence.missing_reason}."
     if direction:

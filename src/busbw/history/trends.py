@@ -38,6 +38,8 @@ class TrendKey(NamedTuple):
     hosts: str
     """Names of all hosts, or only their number if any hosts may be combined."""
     device: str | None
+    transport: str | None
+    """How the host backend moved data. None for other backends."""
     method: str
     """Settings that change the meaning of a time. Only those that differ from the defaults."""
 

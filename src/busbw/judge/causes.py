@@ -1,12 +1,16 @@
-"""Likely causes of a SLOW band: links or routes with a typical busbw that matches the measured one. Not proofs.
+"""Likely causes of SLOW bands, those with the strongest evidence first. Not proofs: each names what would confirm it.
 
-A route is an algorithm of NCCL with the links it uses, see `expect/routes.py`.
+A fact of the log comes before figures that match a known fault, these before a pattern of the times, and a pattern
+before an unspecific cause. A route is an algorithm of NCCL with the links it uses, see `expect/routes.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
 
 from busbw.expect import Expectation
 from busbw.judge.types import BandVerdict
+from busbw.logs import Table
 
 _MAX_PLATEAU_DIFFERENCE = 0.08
 """Maximum relative difference of two plateaus that count as equal. Twice as much for PCIe: its values are coarse."""
@@ -17,30 +21,104 @@ _MAX_SIMILAR_RATIO = 1.6
 _PCIE_BUSBW_GBPS = {"PCIe 3 x16": 12.0, "PCIe 4 x16": 24.0, "PCIe 5 x16": 48.0}
 """Typical busbw over one x16 slot of each PCIe generation."""
 
+_MODELED_LIBRARIES = ("NCCL", "RCCL")
+"""Libraries with the algorithms that the expectation models, by the first word of their name."""
 
-def likely_causes(expectation: Expectation, bands: Sequence[BandVerdict]) -> tuple[str, ...]:
-    """Returns one sentence per likely cause, with the figures that suggest it."""
-    causes: list[str] = []
-    for verdict in bands:
-        if verdict.grade != "SLOW":
-            continue
+_SLOWING_VARIABLES = {
+    "NCCL_P2P_DISABLE": "keeps data off NVLink",
+    "NCCL_SHM_DISABLE": "keeps data off shared memory",
+    "NCCL_IB_DISABLE": "replaces RDMA by TCP sockets",
+    "NCCL_NET_GDR_LEVEL": "limits GPUDirect RDMA",
+    "NCCL_PROTO": "limits the protocols",
+    "NCCL_MAX_NCHANNELS": "limits the channels",
+    "NCCL_MAX_CTAS": "limits the channels",
+    "NCCL_BUFFSIZE": "changes the size of chunks",
+}
+"""Variables that can lower the speed and that the expectation does not model, with their effects."""
+
+
+class _Evidence(IntEnum):
+    """Kind of evidence for a cause, the strongest first."""
+
+    LOG_FACT = 0
+    """The log states it."""
+    MATCHING_FIGURE = 1
+    """The measured figure is typical of this cause."""
+    PATTERN = 2
+    """The times of several sizes have the form that this cause gives them."""
+    NONE = 3
+    """Only that nothing else matches."""
+
+
+class _Cause(NamedTuple):
+    evidence: _Evidence
+    loss: float
+    """Ratio of the measured to the typical time of the band: the larger loss is explained first."""
+    text: str
+    """Figures and the cause that they suggest."""
+    confirmation: str
+    """Step that would confirm the cause, as an imperative."""
+
+
+def likely_causes(
+    table: Table, expectation: Expectation, bands: Sequence[BandVerdict], *, by_expectation: bool
+) -> tuple[str, ...]:
+    """Returns one sentence per likely cause: the figures that suggest it, and what would confirm it.
+
+    Args:
+        table: Table of the run.
+        expectation: Expectation for the run, with its routes.
+        bands: Verdicts on the bands.
+        by_expectation: True if the bands are judged by this expectation, false for a reference.
+    """
+    slow_bands = [verdict for verdict in bands if verdict.grade == "SLOW"]
+    if not slow_bands:
+        return ()
+    causes = list(_stated_causes(table, slow_bands)) if by_expectation else []
+    for verdict in slow_bands:
         if verdict.band == "latency":
-            causes.append(_explain_latency(verdict))
+            causes.append(_explain_latency(table, expectation, verdict))
         elif verdict.band == "middle":
             causes += _explain_middle(verdict)
         else:
             causes += _explain_plateau(expectation, verdict)
-    return tuple(causes)
+    causes.sort(key=lambda cause: (cause.evidence, -cause.loss))
+    return tuple(f"{cause.text}; to confirm: {cause.confirmation}" for cause in causes)
 
 
-def _explain_latency(verdict: BandVerdict) -> str:
-    return (
-        f"high start-up time: {verdict.worst.time_us:.4g} us, typical is {verdict.worst.range_us.typical:.4g} us. "
-        "Possible: slow CPU or launches (compare with a CUDA graph, -G 1), ranks far from their NUMA node, no RDMA"
-    )
+def _loss(verdict: BandVerdict) -> float:
+    return max(figure.ratio for figure in verdict.judged)
 
 
-def _explain_middle(verdict: BandVerdict) -> list[str]:
+def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[_Cause]:
+    """Yields the facts of the log that the expectation does not model."""
+    loss = max(map(_loss, slow_bands))
+    if table.library and not table.library.startswith(_MODELED_LIBRARIES):
+        yield _Cause(
+            _Evidence.LOG_FACT,
+            loss,
+            f"the run used {table.library}, and the range is that of NCCL's algorithms",
+            "measure the same with NCCL (without LD_PRELOAD)",
+        )
+    for name, effect in _SLOWING_VARIABLES.items():
+        value = table.environment.get(name, "").strip()
+        if value and not (name.endswith("_DISABLE") and value == "0"):
+            yield _Cause(_Evidence.LOG_FACT, loss, f"the run set {name}={value}, which {effect}", f"unset {name}")
+
+
+def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdict) -> _Cause:
+    figures = f"{verdict.worst.time_us:.4g} us, typical is {verdict.worst.range_us.typical:.4g} us"
+    over_nodes = ", and look for GDRDMA in the output of NCCL_DEBUG=INFO" if expectation.nodes > 1 else ""
+    if table.is_in_graph:
+        cause = "start of the graph, slow clocks or ranks far from their GPUs"
+        confirmation = f"put more operations into the graph (-G 50), as its start is paid once{over_nodes}"
+    else:
+        cause = "slow CPU or launches, or ranks far from their GPUs"
+        confirmation = f"measure in a CUDA graph (-G 50), which removes launches{over_nodes}"
+    return _Cause(_Evidence.NONE, _loss(verdict), f"high start-up time: {figures}: {cause}", confirmation)
+
+
+def _explain_middle(verdict: BandVerdict) -> list[_Cause]:
     """Explains slow middle sizes: a constant extra time is start-up time, a proportional one is low bandwidth."""
     slow_figures = [figure for figure in verdict.judged if figure.outcome == "slower"]
     extra_us = [figure.time_us - figure.range_us.typical for figure in slow_figures]
@@ -48,51 +126,61 @@ def _explain_middle(verdict: BandVerdict) -> list[str]:
     if len(slow_figures) < 2:
         return []
     if max(extra_us) <= _MAX_SIMILAR_RATIO * min(extra_us):
-        return [
+        text = (
             f"{min(extra_us):.3g} to {max(extra_us):.3g} us more than typical at every slow size: start-up time "
             "(one thread launches many GPUs, -g, or no CUDA graph)"
-        ]
+        )
+        return [_Cause(_Evidence.PATTERN, _loss(verdict), text, "measure in a CUDA graph (-G 50)")]
     if max(ratios) <= _MAX_SIMILAR_RATIO * min(ratios):
-        return [f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"]
+        text = f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"
+        confirmation = "measure larger sizes (-e 8G), which must be as slow"
+        return [_Cause(_Evidence.PATTERN, _loss(verdict), text, confirmation)]
     return []
 
 
-def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[str]:
+def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Cause]:
     """Compares the maximum busbw with that of slower routes, of fewer NICs and of PCIe."""
     measured_gbps = max((figure.busbw_gbps or 0.0 for figure in verdict.judged), default=0.0)
     if not measured_gbps or expectation.best is None:
         return []
-    best = expectation.best
+    best, loss = expectation.best, _loss(verdict)
     if measured_gbps >= best.limit_gbps * best.efficiency.low:
-        remedy = "check chunk sizes, registration or a plug-in's tuner"
-        return [
-            f"the maximum of {measured_gbps:.4g} GB/s is healthy, but smaller plateau sizes do not reach it: {remedy}"
-        ]
+        text = f"the maximum of {measured_gbps:.4g} GB/s is healthy, but smaller plateau sizes do not reach it"
+        confirmation = "change chunk sizes (NCCL_BUFFSIZE), registration or the tuner of a plug-in"
+        return [_Cause(_Evidence.PATTERN, loss, text, confirmation)]
     best_gbps = best.limit_gbps * best.efficiency.typical
     causes = []
     for route in expectation.routes:
         typical_gbps = route.limit_gbps * route.efficiency.typical
         if route is not best and abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
             best_text = f"{best.name} would reach {best_gbps:.4g}{_unavailable_route_text(expectation, best.name)}"
-            causes.append(f"{measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}")
+            text = (
+                f"the maximum of {measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}"
+            )
+            confirmation = "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
+            causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     nics = expectation.system.nics
     if expectation.nodes > 1 and nics is not None and best.binding.wire == "NIC":
         for used_nics in range(1, nics.count):
             gbps = best_gbps * used_nics / nics.count
             if nics.count % used_nics == 0 and abs(measured_gbps / gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
                 used_text = f"{used_nics} of the {nics.count} NICs of a node"
-                causes.append(f"{measured_gbps:.4g} GB/s is typical of {used_text}: check NCCL_IB_HCA")
+                text = f"the maximum of {measured_gbps:.4g} GB/s is typical of {used_text}"
+                confirmation = "count the NICs in the output of NCCL_DEBUG=INFO, and check NCCL_IB_HCA"
+                causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     if expectation.nodes == 1 and best.binding.wire == "NVLink":
         for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
             if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:
-                causes.append(
-                    f"{measured_gbps:.4g} GB/s is typical of {name}: the GPUs do not use NVLink (nvidia-smi topo -m)"
-                )
+                text = f"the maximum of {measured_gbps:.4g} GB/s is typical of {name}: the GPUs do not use NVLink"
+                confirmation = "look for NV in nvidia-smi topo -m, and for P2P in the output of NCCL_DEBUG=INFO"
+                causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     if not causes:
-        causes.append(
-            f"{measured_gbps:.4g} GB/s is {measured_gbps / best_gbps:.0%} of the typical busbw of {best.name} over "
-            f"{best.binding.wire} and matches no other route: check settings (NCCL_DEBUG=INFO), clocks and other load"
+        text = (
+            f"the maximum of {measured_gbps:.4g} GB/s is {measured_gbps / best_gbps:.0%} of the typical busbw of "
+            f"{best.name} over {best.binding.wire} and matches no other route: settings, clocks or other load"
         )
+        confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"
+        causes.append(_Cause(_Evidence.NONE, loss, text, confirmation))
     return causes
 
 

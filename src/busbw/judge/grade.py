@@ -1,8 +1,9 @@
 """Decides the grade of a configuration, and of each of its bands of sizes.
 
-`_compare_with_range` compares each figure with its range: inside, slower, faster or unclear. `_decide_band_grade` makes
-the grade of a band from the outcomes at its sizes. A single slow size is not enough for SLOW: its neighbor must be slow
-too. `decide` makes the grade of the configuration from its bands and all other evidence.
+`_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
+`_decide_band_grade` makes the grade of a band from the outcomes at its sizes. A single slow size is not enough for
+SLOW: its neighbor must be slow too. GOOD requires figures that a narrow range would accept too (`BAD_FACTOR`). `decide`
+makes the grade of the configuration from its bands and all other evidence.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from busbw.expect import ExpectedRange
 from busbw.judge.series import Series, SeriesPoint
-from busbw.judge.types import BandVerdict, Grade, JudgedFigure, Reason, worst
+from busbw.judge.types import BAD_FACTOR, BandVerdict, Grade, JudgedFigure, Reason, worst
 from busbw.judge.yardstick import Yardstick
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, size_text
@@ -26,7 +27,8 @@ _MIN_DROP = 0.15
 _MIN_NOISY_DROPS = 2
 """Number of drops that indicate a busy machine. The library's switch to another protocol may cause a single drop."""
 _MIN_SINGLE_SIZE_FACTOR = 1.2
-"""A band with a single size is slow only beyond the range by this factor, because no neighbor can confirm it."""
+"""Factor beyond the range from which a size is slow although no neighbor confirms it: the only size of a band, or one
+that both placements agree on."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 
@@ -76,7 +78,17 @@ def decide(evidence: Evidence) -> Decision:
         grade = "UNSURE"
     if grade == "GOOD" and evidence.refused_rows:
         return Decision("UNSURE", (evidence.refused_rows,), bands)
-    return Decision(grade, reasons or (Reason("in_range", "every band within its range"),), bands)
+    return Decision(grade, reasons or (Reason("in_range", _in_range_text(bands)),), bands)
+
+
+def _in_range_text(bands: Sequence[BandVerdict]) -> str:
+    """Says that all bands are in their ranges and, if some are wide, how far the slowest one is from typical."""
+    text = "every band within its range"
+    wide_bands = [band for band in bands if band.worst.is_range_wide]
+    if not wide_bands:
+        return text
+    slowest = max(wide_bands, key=lambda band: band.worst.ratio)
+    return f"{text}, at worst {slowest.worst.distance_text(as_time=slowest.band == 'latency')} ({slowest.band})"
 
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
@@ -93,7 +105,7 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
 
 def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange) -> JudgedFigure:
     """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known."""
-    outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
+    outcome: Literal["inside", "slower", "faster", "unclear", "undecided"] = "inside"
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
     if low_us > range_us.high:
         # A spread of the iterations that exceeds the excess time indicates a busy machine.
@@ -102,6 +114,8 @@ def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange) -> JudgedFi
         outcome = "faster"
     elif high_us > range_us.high and point.interval_us is not None:
         outcome = "unclear"
+    elif point.time_us >= BAD_FACTOR * range_us.typical:
+        outcome = "undecided"
     return JudgedFigure(
         size_bytes=point.size_bytes,
         placement=point.placement,
@@ -112,32 +126,59 @@ def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange) -> JudgedFi
     )
 
 
+class _BandSizes(NamedTuple):
+    """Sizes of a band in bytes, ascending, and those with each kind of figure."""
+
+    all: Sequence[int]
+    slow: Sequence[int]
+    """Every placement is slower than its range."""
+    undecided: Sequence[int]
+    """Not slow, but no placement is in a range that would reject a fault."""
+    unclear: Sequence[int]
+    """A figure may be inside its range or slower."""
+    noisy: Sequence[int]
+    """The placements disagree. All sizes if the times drop repeatedly."""
+
+
 def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
-    """Collects the slow, unclear and noisy sizes of a band and grades the band."""
+    """Sorts the sizes of a band by their outcomes and grades the band."""
     figures = [figure for _, figure in points_and_figures]
-    sizes = sorted({figure.size_bytes for figure in figures})
-    slow_sizes = [size_bytes for size_bytes in sizes if _all_have_outcome(figures, size_bytes, "slower")]
-    unclear_sizes = [size_bytes for size_bytes in sizes if _any_has_outcome(figures, size_bytes, "unclear")]
     points = [point for point, _ in points_and_figures]
+    all_sizes = sorted({figure.size_bytes for figure in figures})
     noisy_sizes = [
-        size_bytes for size_bytes in sizes if _is_noisy([point for point in points if point.size_bytes == size_bytes])
+        size_bytes
+        for size_bytes in all_sizes
+        if _is_noisy([point for point in points if point.size_bytes == size_bytes])
     ]
-    if _count_drops(points) >= _MIN_NOISY_DROPS:
-        noisy_sizes = sizes
+    slow_sizes = [size_bytes for size_bytes in all_sizes if _all_have_outcome(figures, size_bytes, "slower")]
+    sizes = _BandSizes(
+        all=all_sizes,
+        slow=slow_sizes,
+        undecided=[
+            size_bytes
+            for size_bytes in all_sizes
+            if _all_have_outcome(figures, size_bytes, "slower", "undecided") and size_bytes not in slow_sizes
+        ],
+        unclear=[size_bytes for size_bytes in all_sizes if _any_has_outcome(figures, size_bytes, "unclear")],
+        noisy=all_sizes if _count_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
+    )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
-    grade, reason = _decide_band_grade(sizes, slow_sizes, unclear_sizes, noisy_sizes, worst_figure)
+    grade, reason = _decide_band_grade(sizes, figures, worst_figure)
+    if grade == "GOOD" and worst_figure.is_range_wide:
+        distance = worst_figure.distance_text(as_time=band == "latency")
+        reason = f"{reason}; at worst {distance} ({size_text(worst_figure.size_bytes)})"
     return BandVerdict(
         band=band,
         grade=grade,
         reason=reason,
-        slow_sizes_bytes=tuple(slow_sizes),
+        slow_sizes_bytes=tuple(sizes.slow),
         judged=tuple(figures),
         worst=worst_figure,
     )
 
 
-def _all_have_outcome(figures: Sequence[JudgedFigure], size_bytes: int, outcome: str) -> bool:
-    return all(figure.outcome == outcome for figure in figures if figure.size_bytes == size_bytes)
+def _all_have_outcome(figures: Sequence[JudgedFigure], size_bytes: int, *outcomes: str) -> bool:
+    return all(figure.outcome in outcomes for figure in figures if figure.size_bytes == size_bytes)
 
 
 def _any_has_outcome(figures: Sequence[JudgedFigure], size_bytes: int, outcome: str) -> bool:
@@ -160,53 +201,69 @@ def _count_drops(points: Sequence[SeriesPoint]) -> int:
 
 
 def _decide_band_grade(
-    sizes: Sequence[int],
-    slow_sizes: Sequence[int],
-    unclear_sizes: Sequence[int],
-    noisy_sizes: Sequence[int],
-    worst_figure: JudgedFigure,
+    sizes: _BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure
 ) -> tuple[Grade, str]:
     """Decides whether a band is GOOD, SLOW or UNSURE, and returns the reason.
 
     Args:
-        sizes: All sizes of the band in bytes, ascending.
-        slow_sizes: Sizes at which every placement is slower than its range.
-        unclear_sizes: Sizes with a figure that may be inside its range or slower.
-        noisy_sizes: Sizes at which the placements disagree. All sizes if the times drop repeatedly.
+        sizes: Sizes of the band, by their outcomes.
+        figures: All figures of the band.
         worst_figure: Figure with the highest ratio of its time to the upper end of its range.
     """
-    if len(noisy_sizes) == len(sizes) > 1:
+    if len(sizes.noisy) == len(sizes.all) > 1:
         return "UNSURE", "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
-    has_adjacent_slow_sizes = any(
-        smaller in slow_sizes and larger in slow_sizes for smaller, larger in itertools.pairwise(sizes)
-    )
-    is_single_size = len(sizes) == 1
+    is_single_size = len(sizes.all) == 1
     is_far_beyond = worst_figure.time_us > _MIN_SINGLE_SIZE_FACTOR * worst_figure.range_us.high
-    if has_adjacent_slow_sizes or (slow_sizes and is_single_size and is_far_beyond):
-        return "SLOW", f"{len(slow_sizes)} of {count_text(len(sizes), 'size')} slower than the range"
-    if slow_sizes and is_single_size:
+    if _has_adjacent(sizes.all, sizes.slow) or (sizes.slow and is_single_size and is_far_beyond):
+        return "SLOW", f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range"
+    if sizes.slow and is_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
-    is_half_unclear = 2 * len(unclear_sizes) >= len(sizes)
+    is_half_unclear = 2 * len(sizes.unclear) >= len(sizes.all)
     if is_half_unclear:
         return (
             "UNSURE",
-            f"too noisy at {count_text(len(unclear_sizes), 'size')}: measure longer (-n 200, --target-ci 2%)",
+            f"too noisy at {count_text(len(sizes.unclear), 'size')}: measure longer (-n 200, --target-ci 2%)",
         )
-    are_most_noisy = 2 * len(noisy_sizes) > len(sizes)
+    are_most_noisy = 2 * len(sizes.noisy) > len(sizes.all)
     if are_most_noisy:
         return (
             "UNSURE",
-            f"the placements of {count_text(len(noisy_sizes), 'size')} disagree: measure longer on a quiet machine",
+            f"the placements of {count_text(len(sizes.noisy), 'size')} disagree: measure longer on a quiet machine",
         )
-    is_third_slow = 3 * len(slow_sizes) > len(sizes)
-    if len(slow_sizes) > 1 or is_third_slow:
-        more = f" and {len(slow_sizes) - _MAX_NAMED_SIZES} more" if len(slow_sizes) > _MAX_NAMED_SIZES else ""
-        named_sizes = f"{', '.join(map(size_text, slow_sizes[:_MAX_NAMED_SIZES]))}{more}"
-        slow_count = f"{len(slow_sizes)} of {count_text(len(sizes), 'size')}"
+    is_third_slow = 3 * len(sizes.slow) > len(sizes.all)
+    if len(sizes.slow) > 1 or is_third_slow:
         return (
             "UNSURE",
-            f"{slow_count} slower than the range, none adjacent ({named_sizes}): measure again and longer (-n 200)",
+            f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range, none adjacent "
+            f"({_sizes_text(sizes.slow)}): measure again and longer (-n 200)",
         )
-    if slow_sizes:
-        return "GOOD", f"only {size_text(slow_sizes[0])} is beyond the range, its neighbors are not"
+    if sizes.undecided:
+        max_ratio = max(figure.ratio for figure in figures if figure.size_bytes in sizes.undecided)
+        return (
+            "UNSURE",
+            f"{_sizes_text(sizes.undecided)}: up to {max_ratio:.3g} times the typical time, in a range too wide to "
+            "reject a fault: compare with a good run (--reference FILE)",
+        )
+    if sizes.slow:
+        lone_text = f"only {size_text(sizes.slow[0])} is beyond the range, its neighbors are not"
+        if _is_disturbance([figure for figure in figures if figure.size_bytes == sizes.slow[0]]):
+            return "GOOD", lone_text
+        return "UNSURE", f"{lone_text}, but it is too slow for a disturbance: measure it again (-n 200)"
     return "GOOD", "every size within the range or better"
+
+
+def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:
+    """True if two neighbors of these sizes are selected."""
+    return any(smaller in selected and larger in selected for smaller, larger in itertools.pairwise(sizes))
+
+
+def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
+    """True if one disturbance during the measurement can explain the slow figures of one size."""
+    is_bad = min(figure.ratio for figure in figures) >= BAD_FACTOR
+    excess = min(figure.time_us / figure.range_us.high for figure in figures)
+    return not is_bad and (len(figures) == 1 or excess <= _MIN_SINGLE_SIZE_FACTOR)
+
+
+def _sizes_text(sizes: Sequence[int]) -> str:
+    more = f" and {len(sizes) - _MAX_NAMED_SIZES} more" if len(sizes) > _MAX_NAMED_SIZES else ""
+    return f"{', '.join(map(size_text, sizes[:_MAX_NAMED_SIZES]))}{more}"

@@ -23,6 +23,15 @@ EXIT_OF: dict[Grade, ExitCode] = {
     "UNSURE": ExitCode.ENVIRONMENT,
 }
 """Exit code of `busbw check` by grade."""
+BAD_FACTOR = 2.0
+"""Ratio of a time to the typical time from which no figure counts as GOOD, whatever its range allows.
+
+The usual faults at least halve the speed or double the latency: a lost NIC or rail of two, a PCIe slot with half of its
+lanes, a ring instead of the switch over slow links, no GPUDirect RDMA. A range that includes such a figure would not
+have rejected it, so being inside that range is no evidence."""
+WIDE_RANGE_FACTOR = 1.1
+"""Ratio of the slow end of a range to its typical time beyond which verdicts state the distance from the typical
+figure. Two healthy runs differ by up to 10 % above 8 KiB (`_RUN_VARIATION_BY_BAND`), so a narrower range needs none."""
 _MAX_FEATURES = 3
 """Maximum number of dips and cliffs of the curve that a verdict names, the deepest first."""
 GRADES: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
@@ -36,8 +45,8 @@ def worst(grades: list[Grade]) -> Grade:
 
 ReasonKind = Literal[
     "wrong_data", "no_rows", "one_rank", "contradiction", "no_times", "unknown_collective", "unknown_traffic",
-    "unknown_ranks", "unknown_system", "no_expectation", "no_reference_figures", "not_comparable", "other_sizes",
-    "band", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics", "in_range",
+    "unknown_ranks", "unknown_system", "other_system", "no_expectation", "no_reference_figures", "not_comparable",
+    "other_sizes", "band", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics", "in_range",
 ]  # fmt: skip
 
 
@@ -58,13 +67,25 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
     time_us: float
     busbw_gbps: float | None
     range_us: ExpectedRange
-    outcome: Literal["inside", "slower", "faster", "unclear"]
-    """unclear: the time may be inside the range or slower."""
+    outcome: Literal["inside", "slower", "faster", "unclear", "undecided"]
+    """unclear: the time may be inside the range or slower. undecided: inside a range that is too wide to reject it."""
 
     @property
     def ratio(self) -> float:
         """Measured over typical time. Above 1 is slower."""
         return self.time_us / self.range_us.typical
+
+    @property
+    def is_range_wide(self) -> bool:
+        """True if the range allows much slower figures than the typical one, so that its ends say little."""
+        return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical
+
+    def distance_text(self, *, as_time: bool) -> str:
+        """Distance from the typical figure, of the time or of the busbw: '19 % below typical'."""
+        distance = self.ratio - 1 if as_time else 1 / self.ratio - 1
+        if abs(distance) < 0.005:  # rounds to 0 %
+            return "typical"
+        return f"{abs(distance) * 100:.0f} % {'above' if distance > 0 else 'below'} typical"
 
 
 class BandVerdict(Struct, kw_only=True, frozen=True):
@@ -94,7 +115,8 @@ class Verdict(Struct, kw_only=True, frozen=True):
     """Reasons for the grade, the most important first."""
     bands: tuple[BandVerdict, ...] = ()
     causes: tuple[str, ...] = ()
-    """Likely causes with the figures that suggest them. Not proofs."""
+    """Likely causes with the figures that suggest them, the strongest evidence first. Each names what would confirm it.
+    """
     advice: tuple[str, ...] = ()
     """Next steps for the user."""
     beside: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.collectives import collectives
+from busbw.comparability import Difference, find_system_difference
 from busbw.expect import (
     Expectation,
     can_reduce_in_network,
@@ -26,13 +27,12 @@ from busbw.judge.nearest import NearestReference, find_nearest_reference, find_n
 from busbw.judge.series import Series, replace_means_by_medians, series_of
 from busbw.judge.types import BandVerdict, Reason, Verdict
 from busbw.judge.yardstick import (
-    Difference,
     Yardstick,
     differences_text,
     most_similar_yardstick,
     yardstick_from_expectation,
 )
-from busbw.logs import Log, Placement, Table
+from busbw.logs import PLACEMENT_WORDS, Log, Placement, Table
 from busbw.reference import Reference
 from busbw.statistics.bands import BANDS
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
@@ -138,22 +138,26 @@ def _judge_series(
     assumes_nics = network_nics is not None and not network_nics.is_stated
     series = series.with_stated_nics(network_nics)
     if selection.log is not None:
+        stated_times_us = [point.time_us for point in series.points]
         series, reference_series = _use_medians(series, selection)
         yardstick, notes = _select_yardstick_from_log(series, selection.name, reference_series)
+        # The table shows means, so the verdict says that it shows other times of the same rows.
+        if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != stated_times_us:
+            yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
     else:
         yardstick, notes = _select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
     notes += _notes_on_data(series)
+    by_expectation = selection.log is None and selection.reference is None and not selection.nearest
     if wrong_data := _wrong_data_reason(series):
         evidence = Evidence(wrong_data=(wrong_data,))
-    elif obstacle := _find_obstacle(series, yardstick, expectation):
+    elif obstacle := _find_obstacle(series, yardstick, expectation, system):
         evidence = Evidence(obstacles=(obstacle,))
     else:
         assert isinstance(yardstick, Yardstick)
         bands = grade_bands(series, yardstick)
-        by_expectation = selection.log is None and selection.reference is None and not selection.nearest
         refused_text = count_text(refused_count, "row")
         refused_text = f"the rows that were read are in their range, but {refused_text} of the log could not be read"
         evidence = Evidence(
@@ -167,12 +171,14 @@ def _judge_series(
     missing = [name for name in BANDS if name not in {band.band for band in decision.bands}]
     if decision.bands and missing:
         notes.append(f"not measured: {' and '.join(missing)}")
-    is_explained = decision.grade == "SLOW" and expectation is not None and expectation.best is not None
+    causes: tuple[str, ...] = ()
+    if decision.grade == "SLOW" and expectation is not None and expectation.best is not None:
+        causes = likely_causes(series.table, expectation, decision.bands, by_expectation=by_expectation)
     return _make_verdict(
         decision,
         title=series.title,
         yardstick=yardstick.name if isinstance(yardstick, Yardstick) else "nothing",
-        causes=likely_causes(expectation, decision.bands) if expectation is not None and is_explained else (),
+        causes=causes,
         beside=tuple(notes),
         **_analyze_curve(series),
     )
@@ -316,12 +322,18 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     if not shared:
         return text
     largest = max(shared, key=lambda point: point.size_bytes)
+    place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
     published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
-    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {size_text(largest.size_bytes)}"
+    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {place}"
 
 
-def _find_obstacle(series: Series, yardstick: Yardstick | Reason, expectation: Expectation | None) -> Reason | None:
-    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged."""
+def _find_obstacle(
+    series: Series, yardstick: Yardstick | Reason, expectation: Expectation | None, system: System | None
+) -> Reason | None:
+    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged.
+
+    `system` is the system that the user states, if any.
+    """
     if series.ranks == 1:
         return Reason(
             "one_rank",
@@ -338,6 +350,10 @@ def _find_obstacle(series: Series, yardstick: Yardstick | Reason, expectation: E
     if not series.points:
         return Reason(
             "no_times", "no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2"
+        )
+    if system is not None and (difference := find_system_difference(series.table, system)):
+        return Reason(
+            "other_system", f"not comparable: {difference.text}", "leave out --system, or state the system of the run"
         )
     if isinstance(yardstick, Reason):
         return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if expectation is None else _NO_EXPECTATION_REMEDY)

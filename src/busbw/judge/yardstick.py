@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from busbw import comparability
 from busbw.collectives import collectives
-from busbw.expect import Expectation, ExpectedRange, system_of
+from busbw.comparability import Difference, FactName, find_differences
+from busbw.expect import Expectation, ExpectedRange
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
@@ -43,16 +45,6 @@ class _ReferencePoint(NamedTuple):
     """Relative spread of the reference's own times; 0 if unknown."""
     busbw_gbps: float | None
     """None if unknown."""
-
-
-class Difference(Struct, frozen=True):
-    """One fact in which a yardstick differs from the run, or that one of them does not state."""
-
-    fact: str
-    """Name of the fact: a key of `_find_differences`, or another word."""
-    text: str
-    is_stated: bool = True
-    """True if both state the fact."""
 
 
 class Yardstick(Struct, kw_only=True, frozen=True):
@@ -116,18 +108,11 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
         _ReferencePoint(point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
         for point in reference.points
     ]
-    blockers, differences = _find_differences(
-        run,
-        {
-            "collective": reference.collective,
-            "ranks": reference.ranks,
-            "GPU": _gpu_names(reference),
-            "hosts": len(reference.hosts) or None,
-            "type": reference.row.dtype,
-            "operator": reference.row.redop,
-            "library": reference.table.library,
-        },
-    )
+    # The reference need not state its NICs: equal GPUs and hosts of one machine have equal ones.
+    reference_facts: dict[FactName, object] = {
+        name: value for name, value in _facts(reference).items() if name != "NICs"
+    }
+    blockers, differences = find_differences(_facts(run), reference_facts)
     if reference.table.complete is False:
         differences.append(Difference("end", "the reference ended early"))
     return _yardstick_from_points(
@@ -155,8 +140,8 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
         for point in sweep.points
         if point.size_bytes and (point.time_us or point.busbw_gbps)
     ]
-    blockers, differences = _find_differences(
-        run,
+    blockers, differences = find_differences(
+        _facts(run),
         {
             "collective": sweep.collective,
             "ranks": reference.ranks,
@@ -181,60 +166,18 @@ def _crosses_nics(reference: Reference) -> bool:
     return reference.nodes > 1 and not (system and system.rack_ranks and system.rack_ranks >= reference.ranks)
 
 
-def _gpu_names(series: Series) -> str | None:
-    """Returns the device names of the log, or the system that its title names. None if neither is known."""
-    system = system_of(series.table)
-    return ", ".join(sorted(series.table.devices)) or (system.title if system else None)
-
-
-def _known_gpu_name(text: str) -> str | None:
-    """Returns the GPU that a text names, spelled as in the title of its system description. None if unknown."""
-    system = find_in_text(text)
-    return system.title.partition(",")[0] if system else None
-
-
-def _find_differences(run: Series, reference_facts: dict[str, object]) -> tuple[list[Difference], list[Difference]]:
-    """Returns the differences that forbid a comparison, and the others.
-
-    Properties that one side does not state are differences too, in one list or the other.
-    """
-    run_facts: dict[str, object] = {
-        "collective": run.collective,
-        "ranks": run.ranks,
-        "GPU": _gpu_names(run),
-        "hosts": len(run.hosts) or None,
-        "type": run.row.dtype,
-        "operator": run.row.redop,
-        "library": run.table.library,
-        "NICs": run.nics,
+def _facts(series: Series) -> dict[FactName, object]:
+    """Returns the facts of a series that decide if figures are comparable with it."""
+    # The NICs of the series include those that the user states.
+    system_facts = {**comparability.system_facts(series.table, series.row).by_name(), "NICs": series.nics}
+    return {
+        "collective": series.collective,
+        "ranks": series.ranks,
+        **system_facts,
+        "type": series.row.dtype,
+        "operator": series.row.redop,
+        "library": series.table.library,
     }
-    blockers: list[Difference] = []
-    differences: list[Difference] = []
-    for name, reference_value in reference_facts.items():
-        run_value = run_facts[name]
-        if run_value is None or reference_value is None:
-            if name in ("collective", "ranks"):
-                blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
-            elif name in ("GPU", "hosts", "NICs") and run_value != reference_value:
-                silent = "the run" if run_value is None else "the reference"
-                differences.append(Difference(name, f"{name} not stated by {silent}", is_stated=False))
-        elif not _are_same(name, run_value, reference_value):
-            is_blocker = name in ("collective", "ranks", "GPU", "hosts", "NICs")
-            difference = Difference(name, f"{name} {run_value} against {reference_value}")
-            (blockers if is_blocker else differences).append(difference)
-    return blockers, differences
-
-
-def _are_same(name: str, run_value: object, reference_value: object) -> bool:
-    """Compares a property. Longer spellings of one name count as equal, such as a library with and without version."""
-    if name not in ("GPU", "library", "NICs"):
-        return run_value == reference_value
-    if name == "GPU":
-        run_gpu, reference_gpu = _known_gpu_name(str(run_value)), _known_gpu_name(str(reference_value))
-        if run_gpu and reference_gpu:
-            return run_gpu == reference_gpu  # one name may be a prefix of another: H100, H100 PCIe
-    run_text, reference_text = str(run_value).lower(), str(reference_value).lower()
-    return run_text == reference_text or run_text.startswith(reference_text) or reference_text.startswith(run_text)
 
 
 def _yardstick_from_points(

@@ -3,13 +3,13 @@
 A speed-up is the ratio of B's speed to A's speed at one point. A point is one size of one configuration.
 """
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
 
 from markupsafe import Markup
 
 from busbw.compare import ChangeVerdict, Comparison, Side, SizeResult
-from busbw.compare.result import TimeQuantity
+from busbw.compare.result import TimeQuantity, change_text
 from busbw.compare.text import claims_sentence, unpaired_points_sentences
 from busbw.logs import PLACEMENT_WORDS
 from busbw.report import axes, curves
@@ -65,7 +65,8 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
         grids=tuple(_result_table(title, results) for title, results in results_by_configuration),
         wrong_data=comparison.wrong_data,
         sentences=(
-            f"The resolution is {comparison.resolution:.0%}. Intervals: {comparison.level_text}.",
+            f"The resolution is {change_text(comparison.resolution)}: smaller changes do not matter. "
+            f"Intervals: {comparison.level_text}.",
             *comparison.method,
             *claims_sentence(comparison),
             *comparison.warnings,
@@ -93,6 +94,7 @@ def _configuration_title(result: SizeResult) -> str:
         count_text(point.ranks, "rank") if point.ranks else None,
         f"root {point.root}" if point.root is not None else None,
         f"group {point.group}" if point.group else None,
+        point.system,
         PLACEMENT_WORDS[point.placement],
         "device time" if result.compared == "device_time_us" else None,
     ]
@@ -100,7 +102,10 @@ def _configuration_title(result: SizeResult) -> str:
 
 
 def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
-    """Draws the speed-ups over size. The shaded band around 1 is the resolution. None without a speed-up."""
+    """Draws the speed-ups over size. None without a speed-up.
+
+    The shaded band around 1 has the changes that do not count: those below the threshold, or else the resolution.
+    """
     drawable_results = [
         result for result in results if result.speedup and result.speedup > 0 and result.point.size_bytes > 0
     ]
@@ -108,33 +113,40 @@ def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Compar
         return None
     sizes = sorted({result.point.size_bytes for result in drawable_results})
     x = axes.size_scale(sizes)
-    resolution_ratio = 1 + comparison.resolution
-    visible_values = [resolution_ratio * 1.02, 1 / (resolution_ratio * 1.02)]
+    thresholds = {result.point.size_bytes: _uncounted_change(result, comparison) for result in drawable_results}
+    max_ratio = 1 + max(thresholds.values())
+    visible_values = [max_ratio * 1.02, 1 / (max_ratio * 1.02)]
     for result in drawable_results:
         visible_values += [
             value for value in (result.speedup, *(result.interval or result.rounding or ())) if value and value > 0
         ]
     y = axes.value_scale(visible_values)
-    resolution_band = element(
-        "rect",
-        x=axes.LEFT,
-        y=y(resolution_ratio),
-        width=axes.RIGHT - axes.LEFT,
-        height=y(1 / resolution_ratio) - y(resolution_ratio),
-        class_="same",
-    )
     elements = [
         axes.value_axis(y, "speed of B over A"),
         axes.size_axis(x, sizes),
-        resolution_band,
+        _draw_band(thresholds, x, y),
         element("path", d=f"M{axes.LEFT:g} {y(1):.1f}H{axes.RIGHT:g}", class_="one"),
         *(_draw_result(result, x, y) for result in drawable_results),
         axes.frame(),
     ]
     alt_text = _alt_text(title, drawable_results)
-    return Picture(
-        title, alt_text, axes.drawing(*elements, label=alt_text), _legend(drawable_results, comparison.resolution)
-    )
+    return Picture(title, alt_text, axes.drawing(*elements, label=alt_text), _legend(drawable_results, thresholds))
+
+
+def _uncounted_change(result: SizeResult, comparison: Comparison) -> float:
+    """Relative change at a size up to which no change counts."""
+    return comparison.resolution if result.threshold is None else result.threshold
+
+
+def _draw_band(thresholds: Mapping[int, float], x: axes.Scale, y: axes.Scale) -> Markup:
+    """Draws the changes that do not count as a band around 1, which reaches half way to the next size."""
+    sizes = sorted(thresholds)
+    ends = [axes.LEFT, *((x(size) + x(next_size)) / 2 for size, next_size in pairwise(sizes)), axes.RIGHT]
+    heights = [(y(1 + thresholds[size]), y(1 / (1 + thresholds[size]))) for size in sizes]
+    steps = list(zip(pairwise(ends), heights, strict=True))
+    upper = [f"{left:.1f} {top:.1f}L{right:.1f} {top:.1f}" for (left, right), (top, _) in steps]
+    lower = [f"{right:.1f} {bottom:.1f}L{left:.1f} {bottom:.1f}" for (left, right), (_, bottom) in reversed(steps)]
+    return element("path", d=f"M{'L'.join([*upper, *lower])}z", class_="same")
 
 
 def _side_curves_picture(title: str, results: Sequence[SizeResult]) -> Picture | None:
@@ -176,7 +188,7 @@ def _css_class(verdict: ChangeVerdict) -> str:
     return f"ratio {verdict.value.lower()}"
 
 
-def _legend(results: Sequence[SizeResult], resolution: float) -> tuple[LegendEntry, ...]:
+def _legend(results: Sequence[SizeResult], thresholds: Mapping[int, float]) -> tuple[LegendEntry, ...]:
     entries = [
         LegendEntry(
             legend_icon(group(element("path", d=_shape_path(verdict, 17, 7)), class_=_css_class(verdict))),
@@ -185,9 +197,11 @@ def _legend(results: Sequence[SizeResult], resolution: float) -> tuple[LegendEnt
         for verdict in ChangeVerdict
         if any(result.verdict is verdict for result in results)
     ]
+    limits = " to ".join(dict.fromkeys(map(change_text, (min(thresholds.values()), max(thresholds.values())))))
     entries.append(
         LegendEntry(
-            legend_icon(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}"
+            legend_icon(element("rect", x=2, y=2, width=30, height=10, class_="same")),
+            f"no change counts below {limits}",
         )
     )
     if any(result.interval for result in results):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
-from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Placement, Row
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row
 from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 
@@ -74,6 +74,19 @@ def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[
     def column(name: str, cells: list[str]) -> tuple[ColumnHead, list[str]]:
         return ColumnHead(f"{name}, {suffix}" if suffix else name), cells
 
+    def statistic_columns(name: str, field: str) -> list[tuple[ColumnHead, list[str]]]:
+        """Makes one column per clock of the samples, because only some measure the same as the time of the row."""
+        return [
+            column(
+                f"{label} {name}".lstrip(),
+                [
+                    _number_text(getattr(figure.stats, field)) if figure.stats and figure.sample_label == label else ""
+                    for figure in figures
+                ],
+            )
+            for label in SAMPLE_LABELS
+        ]
+
     return [
         column("time us", [_number_text(figure.time_us, is_derived="time_us" in figure.derived) for figure in figures]),
         column("CPU time us", [_number_text(figure.cpu_time_us) for figure in figures]),
@@ -88,8 +101,8 @@ def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[
             [_number_text(figure.busbw_gbps, is_derived="busbw_gbps" in figure.derived) for figure in figures],
         ),
         column("wrong", [_check_text(figure) for figure in figures]),
-        column("median us", [_number_text(figure.stats.median_us) if figure.stats else "" for figure in figures]),
-        column("p99 us", [_number_text(figure.stats.p99_us) if figure.stats else "" for figure in figures]),
+        *statistic_columns("median us", "median_us"),
+        *statistic_columns("p99 us", "p99_us"),
     ]
 
 

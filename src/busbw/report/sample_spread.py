@@ -32,6 +32,8 @@ class SampleSpread:
     p99_us: float | None = None
     values_us: tuple[float, ...] = ()
     """Times of all iterations, in order. Empty if the log has only statistics."""
+    sample_label: str = ""
+    """`Figure.sample_label` of the times. Empty if they measure the same as the time of the row."""
 
 
 def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
@@ -63,6 +65,7 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
             quartiles_us=(lower_us, upper_us),
             p99_us=p99_us,
             values_us=tuple(times_us),
+            sample_label=figures[0].sample_label,
         )
     return _spread_from_statistics(size_bytes, figures[0]) if len(figures) == 1 else None
 
@@ -78,6 +81,7 @@ def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | N
             high_us=stats.max_us,
             median_us=stats.median_us,
             p99_us=stats.p99_us,
+            sample_label=figure.sample_label,
         )
     printed_statistics = figure.per_iteration
     low_us, high_us = printed_statistics.get("min_us"), printed_statistics.get("max_us")
@@ -88,7 +92,6 @@ def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | N
         samples=None,
         low_us=low_us,
         high_us=high_us,
-        median_us=figure.time_us,
         p99_us=printed_statistics.get("p99_us"),
     )
 
@@ -117,8 +120,24 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     )
     alt_text = _alt_text(title, spreads)
     svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, size_axis_title, axes.frame(), label=alt_text)
-    note = "" if dot_count <= _MAX_DOTS else f"{dot_count:,} iterations: too many for single dots."
-    return Picture(title, alt_text, svg, _legend(spreads, has_dots=has_dots), note)
+    notes = [f"{dot_count:,} iterations: too many for single dots."] if dot_count > _MAX_DOTS else []
+    notes += [
+        _sample_note(label, spreads) for label in _SAMPLE_NOTES if any(one.sample_label == label for one in spreads)
+    ]
+    return Picture(title, alt_text, svg, _legend(spreads, has_dots=has_dots), " ".join(notes))
+
+
+_SAMPLE_NOTES = {
+    "device": "device times, which exclude launches. The time in the table includes them",
+    "sample": "the log does not state if these times include launches, as the time in the table does",
+}
+"""Difference between the samples and the time of the row, by `SampleSpread.sample_label`."""
+
+
+def _sample_note(label: str, spreads: Sequence[SampleSpread]) -> str:
+    sizes = [spread.size_bytes for spread in spreads if spread.sample_label == label]
+    sizes_text = "At all sizes" if len(sizes) == len(spreads) else f"At {', '.join(map(size_text, sizes))}"
+    return f"{sizes_text}: {_SAMPLE_NOTES[label]}."
 
 
 def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_dots: bool) -> Markup:
@@ -151,10 +170,9 @@ def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_
 
 
 def _legend(spreads: Sequence[SampleSpread], *, has_dots: bool) -> tuple[LegendEntry, ...]:
-    entries = [
-        LegendEntry(legend_icon(element("path", d="M6 7h22", class_="median")), "median"),
-        LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
-    ]
+    entries = [LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "shortest to longest")]
+    if any(spread.median_us for spread in spreads):
+        entries.insert(0, LegendEntry(legend_icon(element("path", d="M6 7h22", class_="median")), "median"))
     if any(spread.quartiles_us for spread in spreads):
         entries.append(
             LegendEntry(legend_icon(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half")

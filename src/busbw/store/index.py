@@ -25,7 +25,7 @@ from busbw.logs import Log
 from busbw.store.layout import StoreEntry, entries
 from busbw.store.rows import MAX_INTEGER, insert_log
 
-VERSION = 3
+VERSION = 4
 """Version of the tables below and their content. An index with another version is rebuilt."""
 
 INDEX, LOCK = ".index.sqlite", ".index.lock"
@@ -37,7 +37,7 @@ CREATE TABLE files(
 CREATE TABLE runs(
     id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, number INTEGER NOT NULL,
     time_s REAL NOT NULL, time_source TEXT NOT NULL, program TEXT, program_version TEXT, backend TEXT, library TEXT,
-    hosts TEXT NOT NULL, host_count INTEGER NOT NULL, device TEXT, ranks INTEGER, method TEXT NOT NULL,
+    hosts TEXT NOT NULL, host_count INTEGER NOT NULL, device TEXT, ranks INTEGER, transport TEXT, method TEXT NOT NULL,
     circumstances TEXT NOT NULL, complete INTEGER, rows INTEGER NOT NULL, wrong INTEGER NOT NULL,
     checked INTEGER NOT NULL);
 CREATE TABLE series(

@@ -112,6 +112,8 @@ class MeasuredSeries(NamedTuple):
     hosts: str
     host_count: int
     device: str | None
+    transport: str | None
+    """How the host backend moved data. None for other backends."""
     method: str
     """Non-default settings of the measurement that change the meaning of a time, such as "graph_launches 10"."""
     circumstances: str
@@ -163,7 +165,7 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
     series_columns = {
         row[0]: row[1:]
         for row in connection.execute(
-            "SELECT series.id, name, number, time_s, runs.backend, runs.hosts, host_count, device, method,"
+            "SELECT series.id, name, number, time_s, runs.backend, runs.hosts, host_count, device, transport, method,"
             " circumstances, collective, dtype, redop, root, series.ranks, member, variant"
             " FROM runs JOIN files ON files.id = runs.file JOIN series ON series.run = runs.id" + where,
             values,

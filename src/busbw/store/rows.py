@@ -11,22 +11,11 @@ from itertools import groupby
 
 import msgspec
 
+from busbw import comparability
 from busbw.logs import Log, Row, Table
 
 MAX_INTEGER = (1 << 63) - 1
 """Maximum integer that SQLite can store."""
-
-_METHOD_SETTINGS = {
-    "aggregated_iterations": ("aggregated_iterations", "1"),
-    "agg iters": ("aggregated_iterations", "1"),
-    "graph_launches": ("graph_launches", "0"),
-    "graph": ("graph_launches", "0"),
-    "unalign_elements": ("unalign_elements", "0"),
-    "unalign": ("unalign_elements", "0"),
-    "blocking": ("blocking", "0"),
-    "average": ("average", "1"),
-}
-"""Settings that change the meaning of a time: name in a log -> (name in the index, default value)."""
 
 _TIME_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
@@ -59,7 +48,8 @@ def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: flo
             "host_count": len(table.hosts),
             "device": ", ".join(sorted(table.devices)) or None,
             "ranks": table.ranks,
-            "method": _method_text(table),
+            "transport": comparability.transport_of(table),
+            "method": comparability.method_text(table),
             "circumstances": msgspec.json.encode(_circumstances(table)).decode(),
             "complete": table.complete,
             "rows": len(table.rows),
@@ -107,23 +97,12 @@ def _backend_name(table: Table) -> str | None:
     return table.library.split()[0].lower() if table.library else None
 
 
-def _method_text(table: Table) -> str:
-    """Returns the non-default settings that change the meaning of a time: 'graph_launches 10'."""
-    non_default = []
-    for log_name, value in table.settings.items():
-        if log_name not in _METHOD_SETTINGS:
-            continue
-        index_name, default = _METHOD_SETTINGS[log_name]
-        if value != default:
-            non_default.append(f"{index_name} {value}")
-    return ", ".join(sorted(non_default))
-
-
 def _circumstances(table: Table) -> dict[str, str]:
     """Returns properties that may explain a change between runs."""
     versions = {"library": table.library, "program": table.program_version}
     settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE_NAME.search(name)}
-    return {name: value for name, value in versions.items() if value} | settings | table.environment
+    facts = {name: value for name, value in versions.items() if value} | settings | table.environment
+    return comparability.circumstances(facts)
 
 
 def _configuration(table: Table, row: Row) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
-from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Log, Placement, Row, Table
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column, table_lines
 from busbw.units import count_text, plain, size_text
@@ -204,13 +204,16 @@ def _placement_columns(view: _TableView, placement: Placement) -> list[Column]:
         Cell(_number(figure.busbw_gbps), _busbw_style(figure, view.expected.deciding_range(row)))
         for row, figure in zip(rows, figures, strict=True)
     ]
-    p99 = [_number(figure.stats.p99_us if figure.stats else None) for figure in figures]
     cv_percents = [figure.stats.cv_percent if figure.stats else None for figure in figures]
     return [
         Column("time us", [Cell(text) for text in times], group=group),
         Column("device", [Cell(_number(figure.device_time_us)) for figure in figures], weight=12, group=group),
         Column("launch", [Cell(_number(figure.launch_time_us)) for figure in figures], weight=6, group=group),
-        Column("p99 us", [Cell(text) for text in p99], weight=10, group=group),
+        # One column per clock of the samples, because only some measure the same as the time of the row.
+        *(
+            Column(f"{label} p99 us".lstrip(), _p99_cells(figures, label), weight=10, group=group)
+            for label in SAMPLE_LABELS
+        ),
         Column(
             "cv %",
             [
@@ -223,6 +226,13 @@ def _placement_columns(view: _TableView, placement: Placement) -> list[Column]:
         Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
         Column("busbw", busbw, group=group),
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
+    ]
+
+
+def _p99_cells(figures: Sequence[Figure], sample_label: str) -> list[Cell]:
+    return [
+        Cell(_number(figure.stats.p99_us if figure.stats and figure.sample_label == sample_label else None))
+        for figure in figures
     ]
 
 

@@ -20,6 +20,7 @@ from busbw.ab import BlockEndedError, Measurement, Session, SessionRules, SideSp
 from busbw.ab.blocks import Block, median_us
 from busbw.ab.verdicts import Quadruple, judge, log_speedups, noise
 from busbw.cli.main import main
+from busbw.comparability import SystemFacts
 from busbw.compare import ChangeVerdict, Comparison, PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
 from busbw.json_output import SCHEMA_VERSION
@@ -385,6 +386,17 @@ def test_wrong_data_in_a_later_block_are_reported() -> None:
     machine = Flaky(Path("unused"), lambda _side: [100.0] * 3)
     comparison = Session(machine, (SideSpec("a"), SideSpec("b")), SessionRules(resolution=0.05)).run()
     assert comparison.wrong_data == ("B has wrong data in 1 of 3 measurements, in some blocks.",)
+
+
+def test_sides_on_unlike_systems_are_refused() -> None:
+    class Mixed(MadeUpMachine):
+        def system_facts(self, name: str) -> SystemFacts:
+            return SystemFacts(gpu="NVIDIA H100 SXM5" if name == "proof-A" else "NVIDIA H200 SXM5", hosts=1)
+
+    machine = Mixed(Path("unused"), lambda _side: [100.0] * 3)
+    with pytest.raises(UsageError, match="unlike systems: GPU NVIDIA H100 SXM5 against NVIDIA H200 SXM5"):
+        Session(machine, (SideSpec("a"), SideSpec("b")), SessionRules(resolution=0.05)).run()
+    assert machine.names == ["proof-A", "proof-B"]  # type: ignore[attr-defined]
 
 
 # The command, with an engine that writes a record of given times

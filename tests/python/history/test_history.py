@@ -207,6 +207,22 @@ def test_only_equal_measurements_share_a_trend(tmp_path: Path) -> None:
     assert [len(trend.names) for trend in trends_of(tmp_path, any_host=True)] == [8, 4]
 
 
+def test_transports_do_not_share_a_trend_and_ports_are_no_change(tmp_path: Path) -> None:
+    for day in range(3):
+        add_run(tmp_path, day)
+        add_run(
+            tmp_path,
+            day,
+            machine={"transport": "tcp sockets", "transport_addresses": f"10.0.0.1:{40000 + day} (eth0)"},
+            environment={"BUSBW_RENDEZVOUS": f"tcp://127.0.0.1:{50000 + day}", "NCCL_ALGO": "Ring"},
+        )
+    sockets, memory = sorted(trends_of(tmp_path), key=lambda trend: trend.key.transport or "", reverse=True)
+    assert (sockets.key.transport, memory.key.transport) == ("tcp sockets", "shared memory")
+    assert (len(sockets.names), len(memory.names)) == (3, 3)
+    assert [trend.differences(1) for trend in (sockets, memory)] == [[], []]
+    assert sockets.circumstances[0]["NCCL_ALGO"] == "Ring"
+
+
 def test_sizes_do_not_affect_each_other(tmp_path: Path) -> None:
     """A run that has only one of the sizes is as usual where that size is as usual."""
     for day in range(12):

@@ -1,20 +1,24 @@
 """Verdicts: each grade, the evidence it names, and what must never be judged."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from busbw.expect import Scenario, expect
 from busbw.judge import EXIT_OF, ReferenceSelection, Verdict, judge, worst
 from busbw.judge.series import series_of
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
+from busbw.readers import read
 from busbw.records import SampleClock, StatsRecord
 from busbw.reference import find as find_reference
-from busbw.system import Nics
+from busbw.system import Nics, systems
 from busbw.system import find as find_system
 
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SIZES = tuple(8 << (2 * step) for step in range(15))
 GOOD_H200_X4 = {  # A published run on 4 x H200 in a CUDA graph.
     1024: 9.85, 4096: 9.72, 16384: 10.90, 65536: 11.26, 262144: 11.78, 1048576: 19.46, 4194304: 41.51,
@@ -134,6 +138,49 @@ def test_only_one_size_of_a_band_may_be_out_of_range(slow: list[int], grade: str
     assert band.grade == grade
     assert ("128 KiB" in band.reason) == (17 in slow and 18 not in slow)
     assert ("1 MiB" in band.reason) == (20 in slow)
+
+
+def test_two_placements_that_agree_on_one_very_slow_size_are_no_disturbance() -> None:
+    sendrecv = judge(read(GOLDEN / "nccl_tests_2_19_6_ten.txt"))[0]
+    assert "sendrecv" in sendrecv.title
+    assert sendrecv.grade == "UNSURE"  # 156 GB/s at 64 MiB in both placements, and 300 to 366 above
+    assert "only 64 MiB is beyond the range" in sendrecv.reasons[0]
+
+
+@pytest.mark.parametrize(("factor", "grade"), [(1.2, "GOOD"), (2.2, "UNSURE"), (4.0, "SLOW")])
+def test_a_range_that_would_accept_a_fault_does_not_confirm_a_run(factor: float, grade: str) -> None:
+    """The range of small messages reaches 2.5 times the typical time."""
+    found = only(judge(log(scaled(lambda size: factor if size <= 8192 else 1.0))))
+    assert found.grade == grade
+    if grade == "UNSURE":
+        assert "in a range too wide to reject a fault" in found.reasons[0]
+        assert "2.12 times the typical time" in found.reasons[0]  # 2.2 x 9.85 us of 10.2 us
+
+
+@pytest.mark.parametrize("name", sorted(systems()))
+def test_no_band_at_twice_the_typical_time_is_good(name: str) -> None:
+    system = find_system(name)
+    ranks = 2 * system.ranks_per_node if system.nics else system.ranks_per_node
+    scenario = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=system.ranks_per_node)
+    expectation = expect(scenario, system, SIZES)
+    if expectation.unknown:
+        assert name in ("host", "h200-nvl")
+        return
+    typical = {one.size_bytes: one.time_us.typical for one in expectation.estimates}
+    for factor, expected in ((1.0, {"GOOD"}), (2.02, {"UNSURE", "SLOW"})):
+        times = {size: time * factor for size, time in typical.items()}
+        found = only(judge(log(times, device=None, ranks=ranks), system=system))
+        assert {band.grade for band in found.bands} <= expected
+
+
+def test_the_distance_from_typical_is_stated_if_the_range_is_wide() -> None:
+    """391 GB/s of 16 H100 over 8 NICs: in the range of 377 to 525, but 19 % below 482."""
+    wide = judge(read(GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt"))[0]
+    assert wide.grade == "GOOD"
+    assert wide.reasons == ("every band within its range, at worst 19 % below typical (plateau)",)
+    assert "at worst 19 % below typical (8 GiB)" in wide.bands[0].reason
+    narrow = only(judge(log(GOOD_H200_X4), selection=against(GOOD_H200_X4)))
+    assert [band.reason for band in narrow.bands][2] == "every size within the range or better"
 
 
 def test_wrong_data_is_broken_whatever_the_speed() -> None:
@@ -306,12 +353,16 @@ def launched(launch_us: float, clock: SampleClock | None = "gated_device_events"
 
 
 @pytest.mark.parametrize(
-    ("launch_us", "grade"), [(5, "GOOD"), (12, "GOOD"), (40, "SLOW"), (200, "SLOW"), (1000, "SLOW")]
-)
-def test_samples_of_a_gpu_exclude_launch_time(launch_us: float, grade: str) -> None:
+    ("launch_us", "grade", "plateau"),
+    [
+        (5, "GOOD", "GOOD"), (12, "GOOD", "GOOD"), (40, "SLOW", "GOOD"), (200, "SLOW", "GOOD"),
+        (1000, "SLOW", "UNSURE"),  # 64 MiB takes 3.1 times its time
+    ],
+)  # fmt: skip
+def test_samples_of_a_gpu_exclude_launch_time(launch_us: float, grade: str, plateau: str) -> None:
     found = only(judge(launched(launch_us)))
     assert found.grade == grade
-    assert grades(found)["plateau"] == "GOOD"
+    assert grades(found)["plateau"] == plateau
     assert only(judge(launched(launch_us), selection=ReferenceSelection(name="good", log=launched(12)))).grade == grade
 
 
@@ -349,6 +400,29 @@ def test_a_slow_plateau_is_compared_with_known_figures(gbps: float, words: str) 
     found = only(judge(h100_x8(gbps)))
     assert found.grade == "SLOW"
     assert any(words in cause for cause in found.causes)
+
+
+def test_causes_are_ordered_by_evidence_and_name_their_confirmation() -> None:
+    """MSCCL++ in a graph of one operation: the library comes first, and no advice that the run already follows."""
+    all_reduce, _, all_gather, *_ = judge(read(GOLDEN / "logs" / "h200_x4_mscclpp_G1.txt"))
+    for verdict in (all_reduce, all_gather):
+        assert verdict.grade == "SLOW"
+        assert verdict.causes[0].startswith("the run used a library with version code 900")
+        assert all("; to confirm: " in cause for cause in verdict.causes)
+    _, start_up, plateau = all_gather.causes
+    assert "typical is 8.422 us" in start_up  # 4.2 times the typical time, the plateau only 1.2 times
+    assert "-G 50" in start_up
+    assert "GDRDMA" not in start_up  # one node
+    assert "matches no other route" in plateau
+
+
+def test_a_stated_setting_comes_before_a_matching_figure() -> None:
+    run = h100_x8(48)
+    table = msgspec.structs.replace(run.tables[0], environment={"NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "0"})
+    found = only(judge(msgspec.structs.replace(run, tables=(table,))))
+    stated, matching = found.causes
+    assert "NCCL_P2P_DISABLE=1" in stated
+    assert "PCIe 5" in matching
 
 
 def test_missing_nics_are_recognized() -> None:
@@ -589,6 +663,18 @@ def test_a_floor_decides_nothing() -> None:
     assert found.grade == "UNSURE"
 
 
+def test_a_stated_system_does_not_judge_another_device() -> None:
+    ranks = tuple(Rank(rank=number, bus_id="cpu", device_name="AMD EPYC") for number in range(4))
+    table = msgspec.structs.replace(log(GOOD_H200_X4).tables[0], rank_list=ranks)
+    found = only(judge(Log(source="a test", tables=(table,)), system=find_system("h100-sxm")))
+    assert (found.grade, found.reason_kind) == ("UNSURE", "other_system")
+    assert "AMD EPYC" in found.reasons[0]
+    assert "H100" in found.reasons[0]
+    assert found.bands == ()
+    other_gpu = only(judge(log(GOOD_H200_X4), system=find_system("h100-sxm")))
+    assert other_gpu.reason_kind == "other_system"
+
+
 # --- several
 
 
@@ -680,6 +766,7 @@ def test_late_iterations_do_not_make_a_record_slow() -> None:
     found = only(judge(run, selection=ReferenceSelection(name="good", log=good)))
     assert found.grade == "GOOD"
     assert {band.worst.ratio for band in found.bands} == {1.0}
+    assert found.yardstick == "good, by medians of the iterations"  # the table shows means
 
 
 def test_slow_medians_do() -> None:

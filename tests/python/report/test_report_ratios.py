@@ -7,6 +7,7 @@ from sample_logs import WRONG, figure, log, row, table
 
 from busbw import readers
 from busbw.compare import ChangeVerdict, compare_logs, compare_variants
+from busbw.logs import Rank
 from busbw.report.ratios import comparison_section
 
 SEEDS = Path(__file__).resolve().parents[2] / "golden" / "seeds"
@@ -79,3 +80,28 @@ def test_sizes_without_a_common_figure_have_no_ratio() -> None:
         assert made.pictures == ()
         assert made.grids[0].rows[0][3] == ""
     assert comparison.results[0].verdict is ChangeVerdict.UNCLEAR
+
+
+def test_the_picture_and_the_text_state_one_limit_of_a_change() -> None:
+    """Two starts of the host backend may be 2.25 times apart, so the band is not the resolution of 5 %."""
+    cpu_ranks = tuple(Rank(rank=number, bus_id="cpu", device_name="AMD EPYC", host="vm") for number in range(4))
+    sides = [
+        log(
+            table(
+                rank_list=cpu_ranks,
+                settings={"backend": "host"},
+                rows=(row(8, figures=figures), row(16, 2, figures=figures)),
+            )
+        )
+        for figures in ({"in_place": figure(10.0)}, {"in_place": figure(18.0)})
+    ]
+    comparison = compare_logs(*sides)
+    assert {result.verdict for result in comparison.results} == {ChangeVerdict.UNCLEAR}
+    assert {result.reason for result in comparison.results} == {
+        "single figures cannot distinguish a difference below a factor of 2.25 from noise."
+    }
+    made = comparison_section(comparison, "here")
+    assert any("a factor of 2.25 (host backend)" in sentence for sentence in made.sentences)
+    legend = [entry.label for entry in made.pictures[0].legend]
+    assert "no change counts below a factor of 2.25" in legend
+    assert not any("5 %" in label for label in legend)

@@ -1,6 +1,6 @@
 """The table of rows: every figure as the log has it, and missing is never zero."""
 
-from sample_logs import WRONG, figure, row
+from sample_logs import STATS, WRONG, figure, row
 
 from busbw.expect import Estimate, ExpectedRange
 from busbw.report import row_table as row_table_module
@@ -72,3 +72,17 @@ def test_very_long_tables_are_truncated_with_a_note(monkeypatch) -> None:  # typ
     assert len(made.rows) == 3
     assert "2 more rows not shown here; `busbw export csv` writes all" in made.note
     assert MAX_ROWS >= 1000
+
+
+def test_statistics_name_the_clock_of_their_samples() -> None:
+    """The time of the row includes launches. Samples by the gated device clock exclude them."""
+    device = figure(12.89, stats=STATS, device_time_us=6.98, sample_clock="gated_device_events")
+    program = figure(400.0, stats=STATS, device_time_us=399.0, sample_clock="device_events")
+    unknown = figure(12.89, stats=STATS, device_time_us=6.98)
+    rows = [row(size, figures={"in_place": one}) for size, one in ((8, device), (16, program), (32, unknown))]
+    made = row_table("rows", rows, lambda _row: None)
+    heads = [column.name for column in made.columns]
+    for label, line in (("device ", 0), ("", 1), ("sample ", 2)):
+        for name in (f"{label}median us, in place", f"{label}p99 us, in place"):
+            cells = [cells[heads.index(name)] for cells in made.rows]
+            assert [bool(cell) for cell in cells] == [number == line for number in range(3)]

@@ -44,6 +44,11 @@ def test_a_summary_is_enough_but_has_no_quartiles() -> None:
         assert (found.low_us, found.high_us) == (12, 24)
         assert found.quartiles_us is None
         assert found.values_us == ()
+    assert of_table is not None
+    assert of_table.median_us is None  # the table has a mean
+    made = picture("Scatter", [of_table])
+    assert made is not None
+    assert "median" not in [entry.label for entry in made.legend]
 
 
 def test_no_spread_without_data() -> None:
@@ -72,3 +77,19 @@ def test_very_many_iterations_are_not_drawn_one_by_one() -> None:
     assert made is not None
     assert 'class="dots"' not in made.svg
     assert "1,999 iterations" in made.note
+
+
+def test_samples_that_measure_another_time_than_the_row_say_so() -> None:
+    """A program of 12.89 us per operation, and 6.98 us on the device: two times of one row."""
+    device = figure(12.89, samples_us=((6.98, 7.1),), sample_clock="gated_device_events", device_time_us=6.98)
+    program = figure(400.0, samples_us=((399.0, 401.0),), sample_clock="device_events", device_time_us=399.0)
+    unknown = figure(12.89, samples_us=((6.98, 7.1),), device_time_us=6.98)
+    spreads = [spread_of(size, [one]) for size, one in ((8, device), (1 << 20, program), (16, unknown))]
+    made = picture("Scatter", [spread for spread in spreads if spread])
+    assert made is not None
+    assert "At 8 B: device times, which exclude launches." in made.note
+    assert "At 16 B: the log does not state if these times include launches" in made.note
+    assert "1 MiB" not in made.note
+    plain = picture("Scatter", [one for one in (spread_of(8, [figure(samples_us=((1.0, 2.0),))]),) if one])
+    assert plain is not None
+    assert plain.note == ""

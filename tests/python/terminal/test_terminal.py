@@ -330,3 +330,13 @@ def test_a_short_activity_or_no_terminal_shows_nothing(monkeypatch: pytest.Monke
     with activity("reading job.log"):
         time.sleep(0.05)
     assert stream.getvalue() == ""
+
+
+def test_the_p99_of_device_samples_is_not_that_of_the_time() -> None:
+    """Beside a time of 16 us with launches, 24 us of the gated device clock is another quantity."""
+    device = figure(stats=STATS, device_time_us=7.0, sample_clock="gated_device_events")
+    program = figure(stats=STATS, sample_clock="device_events")
+    rows = (row(8, figures={"in_place": device}), row(16, 2, figures={"in_place": program}))
+    shown = "\n".join(line.plain for line in log_lines(log(table(rows=rows)), width=200, draw=False))
+    assert "device p99 us" in shown
+    assert shown.count("p99 us") == 2

@@ -1,0 +1,194 @@
+"""Decides which figures are comparable: measured on like systems, by like methods. Differences are typed.
+
+This is the only definition for all commands. `check` compares a run with a reference or with a stated system, `compare`
+and `ab` compare two sides, and `history` makes trends of runs. Runs are alike if all system facts agree. Figures of
+unlike systems are neither paired nor averaged. Other facts, such as the library, may be what a comparison is about.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from busbw.expect import hosts_of, network_nics_finder, system_of
+from busbw.logs import Row, Table
+from busbw.system import System, find_in_text, systems
+
+FactName = Literal[
+    "collective", "ranks", "GPU", "hosts", "NICs", "transport", "method", "launches", "type", "operator", "library",
+    "heading", "sweep", "kind", "size", "end",
+]  # fmt: skip
+
+SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
+"""Facts that describe the system. A run on another system is unlike, whatever it measures."""
+_BLOCKING_FACTS: frozenset[FactName] = frozenset(("collective", "ranks", *SYSTEM_FACTS))
+_PREFIX_FACTS: frozenset[FactName] = frozenset(("GPU", "library", "NICs"))
+"""Facts with names of several lengths, such as a library with and without its version."""
+
+_METHOD_SETTINGS = {
+    "aggregated_iterations": ("aggregated_iterations", "1"),
+    "agg iters": ("aggregated_iterations", "1"),
+    "graph_launches": ("graph_launches", "0"),
+    "graph": ("graph_launches", "0"),
+    "unalign_elements": ("unalign_elements", "0"),
+    "unalign": ("unalign_elements", "0"),
+    "blocking": ("blocking", "0"),
+    "average": ("average", "1"),
+}
+"""Settings that change the meaning of a time: name in a log -> (one name for all logs, default value)."""
+
+_FACT_OF_ONE_RUN = re.compile(
+    r"run_id|start_time|output_file|records|BUSBW_(?:RENDEZVOUS|STORE|RANK|LOCAL_RANK|NODE|TOKEN_FILE)|NCCL_COMM_ID"
+    r"|SLURM_JOB_?ID|OMPI_MCA_\w*(?:uri|jobid|vpid|hnp|session|pid|wdir)\w*"
+)
+"""Names of settings and variables that differ between any two runs, so that they explain no change."""
+_PORT = re.compile(r"(?<=[\w.\])]):[1-9]\d{3,4}(?!\d)")
+"""Number of a TCP port, which the operating system assigns for one run. A NIC's port (mlx5_0:1) has fewer digits."""
+
+
+class Difference(Struct, frozen=True):
+    """One fact in which two sets of figures differ, or that one of them does not state."""
+
+    fact: FactName
+    text: str
+    is_stated: bool = True
+    """True if both state the fact."""
+
+
+class SystemFacts(Struct, kw_only=True, frozen=True):
+    """Facts of the system that a configuration ran on. None: not stated."""
+
+    gpu: str | None = None
+    """GPU, or the processor of the host backend. Spelled as in the system description if there is one."""
+    hosts: int | None = None
+    """Number of hosts of the row's group."""
+    nics: str | None = None
+    """NICs of a node, if the log states them and the data cross them: '8 x 400 Gb/s'."""
+    transport: str | None = None
+    """How the host backend moves data. None for GPUs: GPU and hosts determine their fabric."""
+
+    def by_name(self) -> dict[FactName, object]:
+        """Returns the facts by the names of differences."""
+        return {"GPU": self.gpu, "hosts": self.hosts, "NICs": self.nics, "transport": self.transport}
+
+    @property
+    def text(self) -> str:
+        """Description of the system. 'unstated system' without any fact."""
+        hosts = None if self.hosts is None else f"{self.hosts} host{'s' if self.hosts != 1 else ''}"
+        return ", ".join(filter(None, [self.gpu, hosts, self.nics, self.transport])) or "unstated system"
+
+
+def system_facts(table: Table, row: Row) -> SystemFacts:
+    """Returns the system facts of one of the table's rows."""
+    nics = network_nics_finder(table)(row)
+    return SystemFacts(
+        gpu=gpu_of(table),
+        hosts=len(hosts_of(table, row)) or None,
+        nics=nics.nics.text if nics and nics.is_stated else None,
+        transport=transport_of(table),
+    )
+
+
+def gpu_of(table: Table) -> str | None:
+    """Returns the device names of the log, or the GPU that its title names. None if neither is known."""
+    names = ", ".join(sorted(table.devices))
+    system = system_of(table)
+    if names:
+        return _known_gpu_name(names) or names
+    return _gpu_name(system) if system else None
+
+
+def transport_of(table: Table) -> str | None:
+    """Returns how the host backend moved data. None for other backends, and if the log does not state its backend."""
+    if table.settings.get("backend") != "host":
+        return None
+    return table.settings.get("machine.transport", "shared memory")
+
+
+def method_text(table: Table) -> str:
+    """Returns the non-default settings that change the meaning of a time: 'graph_launches 10'. Empty for defaults."""
+    non_default = set()
+    for log_name, value in table.settings.items():
+        name, default = _METHOD_SETTINGS.get(log_name, (log_name, value))
+        if value != default:
+            non_default.add(f"{name} {value}")
+    return ", ".join(sorted(non_default))
+
+
+def circumstances(facts: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings and variables without what identifies one run: names, jobs and ports."""
+    return {name: _PORT.sub("", value) for name, value in facts.items() if not _FACT_OF_ONE_RUN.fullmatch(name)}
+
+
+def find_differences(
+    run_facts: Mapping[FactName, object],
+    other_facts: Mapping[FactName, object],
+    *,
+    run_name: str = "the run",
+    other_name: str = "the reference",
+) -> tuple[list[Difference], list[Difference]]:
+    """Returns the differences that forbid a comparison, and the others, for the facts of `other_facts`.
+
+    Facts that one side does not state are differences too, in one list or the other.
+    """
+    blockers: list[Difference] = []
+    differences: list[Difference] = []
+    for name, other_value in other_facts.items():
+        run_value = run_facts.get(name)
+        if run_value is None or other_value is None:
+            if name in ("collective", "ranks"):
+                blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
+            elif name in SYSTEM_FACTS and run_value != other_value:
+                silent = run_name if run_value is None else other_name
+                differences.append(Difference(name, f"{name} not stated by {silent}", is_stated=False))
+        elif not _are_same(name, run_value, other_value):
+            difference = Difference(name, f"{name} {run_value} against {other_value}")
+            (blockers if name in _BLOCKING_FACTS else differences).append(difference)
+    return blockers, differences
+
+
+def find_system_difference(table: Table, system: System) -> Difference | None:
+    """Returns the difference if the log states a GPU or a processor that is not of this system. None otherwise.
+
+    None also if busbw has no description of the log's device: then the user knows better.
+    """
+    log_system = system_of(table)
+    if log_system is None or log_system.generation == system.generation == "host":
+        return None
+    device_names = ", ".join(table.devices) or log_system.title
+    is_listed = any(device.lower() in device_names.lower() for device in system.devices)
+    is_other_kind = (log_system.generation == "host") != (system.generation == "host")
+    if not is_other_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system)):
+        return None
+    return Difference("GPU", f"the log states {device_names}, and the stated system is {system.title}")
+
+
+def _gpu_name(system: System) -> str:
+    return system.title.partition(",")[0]
+
+
+def _known_gpu_name(text: str) -> str | None:
+    """Returns the GPU that a text names, spelled as in the title of its system description. None if unknown."""
+    if text in _gpu_names():
+        return text
+    system = find_in_text(text)
+    return _gpu_name(system) if system else None
+
+
+@lru_cache(maxsize=1)
+def _gpu_names() -> frozenset[str]:
+    return frozenset(map(_gpu_name, systems().values()))
+
+
+def _are_same(name: FactName, value: object, other_value: object) -> bool:
+    """Compares a fact. Longer spellings of one name count as equal, such as a library with and without version."""
+    if name not in _PREFIX_FACTS:
+        return value == other_value
+    if name == "GPU":
+        gpu, other_gpu = _known_gpu_name(str(value)), _known_gpu_name(str(other_value))
+        if gpu and other_gpu:
+            return gpu == other_gpu  # one name may be a prefix of another: H100, H100 PCIe
+    text, other_text = str(value).lower(), str(other_value).lower()
+    return text.startswith(other_text) or other_text.startswith(text)

@@ -1,0 +1,176 @@
+"""Separates the observations of a comparison by system, so that figures of unlike systems are not paired or averaged.
+
+`busbw.comparability` decides which systems are alike. A configuration with figures of one system per side needs no
+separation if the two are alike. Otherwise the points name their system, and only points of like systems are paired.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from busbw.comparability import (
+    Difference,
+    FactName,
+    SystemFacts,
+    find_differences,
+    method_text,
+    system_facts,
+)
+from busbw.compare.pairing import Observation, Observations
+from busbw.compare.result import PointKey
+from busbw.errors import UsageError
+from busbw.logs import Table
+from busbw.units import count_text, size_text
+
+_SystemsByConfiguration = dict[PointKey, dict[SystemFacts, set[int]]]
+"""For each configuration of a side: its systems, each with the runs on it. The key has neither size nor placement."""
+
+
+class SeparatedSides(NamedTuple):
+    """Observations of both sides by points that name their system if necessary."""
+
+    a: Observations
+    b: Observations
+    notes: tuple[str, ...]
+    """One sentence per assumption or permitted difference."""
+
+
+def separate_systems(
+    a: tuple[Observations, Sequence[Table]], b: tuple[Observations, Sequence[Table]], *, any_system: bool = False
+) -> SeparatedSides:
+    """Separates the figures of unlike systems.
+
+    Args:
+        a: Observations of side A, and the tables that they are from, by `Observation.run`.
+        b: The same of side B.
+        any_system: True to pair one system of A with one of B even if they are unlike.
+
+    Raises:
+        UsageError: A side has unlike runs of one configuration on one system, or a system of one side may be several
+            of the other.
+    """
+    systems_a, systems_b = _list_systems(*a), _list_systems(*b)
+    for name, systems, (_, tables) in (("A", systems_a, a), ("B", systems_b, b)):
+        for configuration, runs_by_system in systems.items():
+            for facts, runs in runs_by_system.items():
+                _require_like_runs(name, configuration, facts, [tables[run] for run in sorted(runs)])
+    labels_a: dict[tuple[PointKey, SystemFacts], str | None] = {}
+    labels_b: dict[tuple[PointKey, SystemFacts], str | None] = {}
+    notes: dict[str, None] = {}
+    for configuration in dict.fromkeys([*systems_a, *systems_b]):
+        facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
+        if len(facts_a) <= 1 and len(facts_b) <= 1:
+            blockers, unstated = _find_differences(facts_a, facts_b)
+            is_paired = any_system or not blockers
+            if facts_a and facts_b and facts_a[0].gpu is facts_b[0].gpu is None:
+                notes["Neither side states its GPU: whether both ran on like systems is not known."] = None
+            labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
+            labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
+            if is_paired:
+                notes |= dict.fromkeys(f"Unlike systems: {difference.text}." for difference in blockers)
+                notes |= dict.fromkeys(f"{difference.text}: assumed to be equal." for difference in unstated)
+            continue
+        labels_a |= {(configuration, facts): facts.text for facts in facts_a}
+        partners = _pair_systems(configuration, facts_a, facts_b)
+        labels_b |= {(configuration, facts): (partners[facts] or facts).text for facts in facts_b}
+    return SeparatedSides(_add_labels(*a, labels_a), _add_labels(*b, labels_b), tuple(notes))
+
+
+def _configuration(point: PointKey) -> PointKey:
+    return msgspec.structs.replace(point, size_bytes=0, placement="unstated")
+
+
+def _list_systems(side: Observations, tables: Sequence[Table]) -> _SystemsByConfiguration:
+    systems: _SystemsByConfiguration = defaultdict(lambda: defaultdict(set))
+    facts_by_run = _SystemFactsOfRuns(tables)
+    for point, observations in side.items():
+        for observation in observations:
+            systems[_configuration(point)][facts_by_run.find(observation)].add(observation.run)
+    return {configuration: dict(runs_by_system) for configuration, runs_by_system in systems.items()}
+
+
+class _SystemFactsOfRuns:
+    """System facts of observations. Those of one run and configuration are computed once."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self._facts: dict[tuple[object, ...], SystemFacts] = {}
+
+    def find(self, observation: Observation) -> SystemFacts:
+        key = (observation.run, *observation.row.configuration)
+        if key not in self._facts:
+            self._facts[key] = system_facts(self._tables[observation.run], observation.row)
+        return self._facts[key]
+
+
+def _find_differences(
+    facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts]
+) -> tuple[list[Difference], list[Difference]]:
+    """Returns the differences that make the systems unlike, and the facts that one side does not state."""
+    if not facts_a or not facts_b:
+        return [], []
+    return find_differences(facts_a[0].by_name(), facts_b[0].by_name(), run_name="A", other_name="B")
+
+
+def _pair_systems(
+    configuration: PointKey, facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts]
+) -> dict[SystemFacts, SystemFacts | None]:
+    """Returns the like system of A for each system of B. None if A has none."""
+    partners: dict[SystemFacts, SystemFacts | None] = {}
+    for facts in facts_b:
+        like = [candidate for candidate in facts_a if not _find_differences([candidate], [facts])[0]]
+        if len(like) > 1 or (like and like[0] in partners.values()):
+            raise UsageError(
+                f"{configuration.configuration_text} has figures of several systems, and {facts.text} of B may be "
+                f"{' or '.join(candidate.text for candidate in like)} of A",
+                remedy="compare two tables of one log (busbw compare LOG --variants '#1' '#2')",
+            )
+        partners[facts] = like[0] if like else None
+    return partners
+
+
+def _add_labels(
+    side: Observations, tables: Sequence[Table], labels: dict[tuple[PointKey, SystemFacts], str | None]
+) -> Observations:
+    labeled: Observations = defaultdict(list)
+    facts_by_run = _SystemFactsOfRuns(tables)
+    for point, observations in side.items():
+        for observation in observations:
+            label = labels[_configuration(point), facts_by_run.find(observation)]
+            labeled[msgspec.structs.replace(point, system=label)].append(observation)
+    return dict(labeled)
+
+
+def _require_like_runs(name: str, configuration: PointKey, facts: SystemFacts, tables: Sequence[Table]) -> None:
+    """Raises UsageError if tables of one side are no repetitions of one run, because their figures are averaged."""
+    first = tables[0]
+    for table in tables[1:]:
+        blockers, differences = find_differences(
+            _run_facts(first, facts), _run_facts(table, facts), run_name="one", other_name="the other"
+        )
+        if stated := [difference for difference in (*blockers, *differences) if difference.is_stated]:
+            raise UsageError(
+                f"{name} has unlike runs of {configuration.configuration_text} in lines {first.first_line} and "
+                f"{table.first_line}: {'; '.join(difference.text for difference in stated)}",
+                remedy="compare two of its tables (busbw compare LOG --variants '#1' '#2')",
+            )
+
+
+def _run_facts(table: Table, system: SystemFacts) -> dict[FactName, object]:
+    """Returns the facts that all repetitions of one run share.
+
+    If the device is not stated, only equal headings and sizes suggest that tables are of one system.
+    """
+    facts: dict[FactName, object] = {
+        "library": table.library,
+        "method": method_text(table) or "default",
+        "launches": f"{table.gpus_per_thread} per thread" if table.gpus_per_thread else None,
+    }
+    if system.gpu is None:
+        sizes = sorted({row.size_bytes for row in table.rows})
+        sweep = f"{size_text(sizes[0])} to {size_text(sizes[-1])} in {count_text(len(sizes), 'size')}"
+        facts["heading"] = table.title or "none"
+        facts["sweep"] = None if table.complete is False else sweep
+    return facts

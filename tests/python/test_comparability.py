@@ -1,0 +1,110 @@
+"""The one definition of like systems, which check, compare, ab and history share."""
+
+import msgspec
+import pytest
+from sample_logs import row, table
+
+from busbw.comparability import (
+    circumstances,
+    find_differences,
+    find_system_difference,
+    gpu_of,
+    method_text,
+    system_facts,
+    transport_of,
+)
+from busbw.logs import Rank, Table
+from busbw.system import find
+
+
+def on(device: str, hosts: int = 1, **changes: object) -> Table:
+    ranks = tuple(Rank(rank=number, host=f"n{number * hosts // 4}", device_name=device) for number in range(4))
+    return table(rank_list=ranks, **changes)
+
+
+def blocked(run: Table, other: Table) -> list[str]:
+    facts, other_facts = (system_facts(one, one.rows[0]).by_name() for one in (run, other))
+    return [difference.text for difference in find_differences(facts, other_facts)[0]]
+
+
+@pytest.mark.parametrize(
+    ("run", "other", "texts"),
+    [
+        (on("NVIDIA H200"), on("NVIDIA H200"), []),
+        (on("NVIDIA H100 80GB HBM3"), table(rank_list=(), title="8x H100 NVLink"), []),
+        (on("NVIDIA H100 80GB HBM3"), on("NVIDIA H100 PCIe"), ["GPU NVIDIA H100 SXM5 against NVIDIA H100 PCIe"]),
+        (on("Tesla V100-PCIE-16GB"), on("Tesla V100-SXM2-16GB"), ["GPU Tesla V100 against Tesla V100 SXM2"]),
+        (on("NVIDIA H200"), on("NVIDIA H200", 2), ["hosts 1 against 2"]),
+        (on("NVIDIA Z9"), on("NVIDIA H200"), ["GPU NVIDIA Z9 against NVIDIA H200 SXM5"]),
+    ],
+)
+def test_gpus_and_hosts_make_systems_unlike(run: Table, other: Table, texts: list[str]) -> None:
+    assert blocked(run, other) == texts
+
+
+def test_transports_of_the_host_backend_are_unlike() -> None:
+    memory = on("AMD EPYC", settings={"backend": "host"})
+    sockets = on("AMD EPYC", settings={"backend": "host", "machine.transport": "tcp sockets"})
+    assert transport_of(memory) == "shared memory"
+    assert transport_of(on("NVIDIA H200")) is None
+    assert blocked(memory, sockets) == ["transport shared memory against tcp sockets"]
+
+
+def test_facts_that_one_side_does_not_state_are_no_blockers() -> None:
+    stated, silent = on("NVIDIA H200"), table(rank_list=())
+    assert gpu_of(silent) is None
+    blockers, others = find_differences(
+        system_facts(stated, row()).by_name(), system_facts(silent, row()).by_name(), run_name="A", other_name="B"
+    )
+    assert blockers == []
+    assert [(one.fact, one.is_stated, one.text) for one in others] == [
+        ("GPU", False, "GPU not stated by B"),
+        ("hosts", False, "hosts not stated by B"),
+    ]
+
+
+CPU_RANKS = (Rank(rank=0, bus_id="cpu", device_name="AMD EPYC"),)
+
+
+@pytest.mark.parametrize(
+    ("run", "system", "is_like"),
+    [
+        (table(rank_list=CPU_RANKS), "h100-sxm", False),
+        (table(rank_list=CPU_RANKS), "host", True),
+        (on("NVIDIA H100 80GB HBM3"), "host", False),
+        (on("NVIDIA H100 80GB HBM3"), "h200-sxm", False),
+        (on("NVIDIA H100 80GB HBM3"), "h100-p5", True),  # the same GPU in another machine
+        (on("NVIDIA Z9"), "h100-sxm", True),  # no description: the user knows better
+        (table(rank_list=()), "h100-sxm", True),
+    ],
+)
+def test_a_stated_system_must_have_the_device_of_the_log(run: Table, system: str, is_like: bool) -> None:
+    difference = find_system_difference(run, find(system))
+    assert (difference is None) == is_like
+    assert difference is None or difference.fact == "GPU"
+
+
+def test_own_descriptions_of_a_system_may_name_the_device() -> None:
+    own = msgspec.structs.replace(find("h200-sxm"), title="our cluster", devices=["H100"])
+    assert find_system_difference(on("NVIDIA H100 80GB HBM3"), own) is None
+
+
+def test_settings_that_change_the_meaning_of_a_time_have_one_spelling() -> None:
+    assert method_text(table(settings={"graph": "5", "agg iters": "1"})) == "graph_launches 5"
+    assert method_text(table(settings={"graph_launches": "5", "iterations": "20"})) == "graph_launches 5"
+
+
+def test_what_identifies_one_run_is_no_circumstance() -> None:
+    facts = {
+        "BUSBW_RENDEZVOUS": "tcp://127.0.0.1:41287",
+        "SLURM_JOB_ID": "1234",
+        "OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:44211",
+        "machine.transport_addresses": "10.0.0.1:39117 (eth0), [fe80::1]:40022 (eth1)",
+        "NCCL_IB_HCA": "mlx5_0:1,mlx5_1:1",
+        "NCCL_ALGO": "Ring",
+    }
+    assert circumstances(facts) == {
+        "machine.transport_addresses": "10.0.0.1 (eth0), [fe80::1] (eth1)",
+        "NCCL_IB_HCA": "mlx5_0:1,mlx5_1:1",
+        "NCCL_ALGO": "Ring",
+    }
