@@ -171,6 +171,7 @@ def _judge_series(
     return _make_verdict(
         decision,
         title=series.title,
+        late_ranks=series.late_ranks,
         yardstick=yardstick.name if isinstance(yardstick, Yardstick) else "nothing",
         causes=likely_causes(expectation, decision.bands) if expectation is not None and is_explained else (),
         beside=tuple(notes),
