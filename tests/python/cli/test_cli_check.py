@@ -288,4 +288,4 @@ def test_a_late_rank_is_named_whichever_verdict_is_shown(capsys: pytest.CaptureF
     code, shown, _ = check(capsys, str(GOLDEN / "records.jsonl"))
     assert code == 1
     summary = shown.split("\n\n")[0]
-    assert summary.count("rank 1 on b starts") == 3
+    assert summary.count("rank 1 on b") == 3

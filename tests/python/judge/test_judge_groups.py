@@ -46,7 +46,8 @@ def groups(
 
 
 def slow(verdicts: tuple[Verdict, ...]) -> list[int]:
-    return [verdict.group for verdict in verdicts if verdict.grade == "SLOW"]
+    """Returns the slow groups. There is one verdict per group, in their order."""
+    return [group for group, verdict in enumerate(verdicts) if verdict.grade == "SLOW"]
 
 
 def test_one_slow_group_of_sixteen_is_named_with_its_hosts() -> None:
@@ -55,7 +56,6 @@ def test_one_slow_group_of_sixteen_is_named_with_its_hosts() -> None:
     assert worst([verdict.grade for verdict in verdicts]) == "SLOW"
     found = verdicts[7]
     assert found.reason_kind == "slow_group"
-    assert found.hosts == ("n14", "n15")
     assert found.reasons[0].startswith(
         "group 7 on n14, n15 is slower than the median of 16 groups of 4 ranks: its time is up to x3.00 at "
     )
