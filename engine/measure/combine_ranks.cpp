@@ -38,7 +38,7 @@ std::vector<double> rank_device_times_s(std::span<const RankReport> ranks) {
   return times;
 }
 
-std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration) {
+RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations_per_iteration) {
   // A rank's first iteration takes the usual duration plus the wait for later ranks. The last rank to arrive does not
   // wait.
   const std::vector<double> durations_s = rank_device_times_s(ranks);
@@ -50,9 +50,24 @@ std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double op
     waits_s.push_back(*first_iteration_s - durations_s[rank] * operations_per_iteration);
   }
   const double longest_wait_s = std::ranges::max(waits_s);
-  std::vector<double> arrivals_s;
-  for (const double wait_s : waits_s) arrivals_s.push_back(longest_wait_s - wait_s);
-  return arrivals_s;
+  RankArrivals result;
+  for (const double wait_s : waits_s) result.arrivals_s.push_back(longest_wait_s - wait_s);
+  return result;
+}
+
+RankArrivals typical_arrivals(std::span<const RankReport> ranks) {
+  const auto has_delay = [](const RankReport& rank) { return rank.samples.start_delay.has_value(); };
+  if (!std::ranges::all_of(ranks, has_delay)) return {};
+  const auto delay_s = [](const RankReport& rank) { return rank.samples.start_delay->median_s; };
+  const double first_s = delay_s(*std::ranges::min_element(ranks, {}, delay_s));
+  RankArrivals result;
+  for (const RankReport& rank : ranks) result.arrivals_s.push_back(delay_s(rank) - first_s);
+  for (const RankReport& rank : ranks) {
+    const auto& bounds_s = rank.samples.start_delay->median_ci95_s;
+    if (!bounds_s) return {.arrivals_s = result.arrivals_s, .bounds_s = {}};
+    result.bounds_s.emplace_back(bounds_s->first - first_s, bounds_s->second - first_s);
+  }
+  return result;
 }
 
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {

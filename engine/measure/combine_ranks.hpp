@@ -2,6 +2,7 @@
 // Combines the samples of all ranks into one measurement.
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "measure/rank_report.hpp"
@@ -19,9 +20,16 @@ std::vector<double> rank_times_s(std::span<const RankReport> ranks);
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks);
 /// Device time of each rank per operation. Empty if a rank has none.
 std::vector<double> rank_device_times_s(std::span<const RankReport> ranks);
-/// Arrival of each rank at the first iteration after a barrier, in seconds after the first rank. Empty if a rank has
-/// no device time or no first_iteration_s.
-std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration);
+/// Arrival of each rank at an iteration, in seconds after the first rank.
+struct RankArrivals {
+  std::vector<double> arrivals_s;                     // [rank]; empty if unknown
+  std::vector<std::pair<double, double>> bounds_s;  // [rank]: 95 % interval of arrivals_s; empty if unknown
+};
+
+/// Arrivals at the first iteration after a barrier. Unknown if a rank has no device time or no first_iteration_s.
+RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations_per_iteration);
+/// Median arrivals over all iterations. Unknown if a rank has no start delay. Bounds are unknown below 6 iterations.
+RankArrivals typical_arrivals(std::span<const RankReport> ranks);
 
 /// Time of each iteration until its last rank ended: the maximum over ranks.
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);

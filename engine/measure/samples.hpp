@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -27,6 +28,14 @@ struct HostTiming {
   }
 };
 
+/// Delay of this rank from the end of one iteration to the start of the next one, by the host clock.
+struct StartDelay {
+  double median_s = 0;
+  std::optional<std::pair<double, double>> median_ci95_s = {};  // 95 % interval; none if there are too few iterations
+
+  static auto members(auto& self) { return std::tie(self.median_s, self.median_ci95_s); }
+};
+
 struct Samples {
   /// Samples in order of execution: one per iteration, its duration divided by its number of operations.
   std::vector<double> iteration_s = {};
@@ -35,6 +44,8 @@ struct Samples {
   /// Duration of one whole iteration, the first after the ranks were aligned, in which this rank waited for later
   /// ranks. It may be a sample, too. None if a gate made all ranks begin together.
   std::optional<double> first_iteration_s = {};
+  /// None if operations run after their calls have returned.
+  std::optional<StartDelay> start_delay = {};
 
   HostTiming total = {};
 
@@ -45,11 +56,11 @@ struct Samples {
   /// Clock of the samples. Unless it is the host's, operations run after their calls have returned.
   SampleClock clock = SampleClock::host;
   std::optional<DeviceClockState> clock_before = {};  // between the warm-up and the first timed operation
-  std::optional<DeviceClockState> clock_after = {};   // during the last operations, or just after them
+  std::optional<DeviceClockState> clock_after = {};  // during the last operations, or just after them
 
   static auto members(auto& self) {
-    return std::tie(self.iteration_s, self.skipped_iterations, self.first_iteration_s, self.total, self.device_s,
-                    self.device_operations, self.clock, self.clock_before, self.clock_after);
+    return std::tie(self.iteration_s, self.skipped_iterations, self.first_iteration_s, self.start_delay, self.total,
+                    self.device_s, self.device_operations, self.clock, self.clock_before, self.clock_after);
   }
 };
 

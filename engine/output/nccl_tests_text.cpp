@@ -1,6 +1,7 @@
 #include "output/nccl_tests_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -97,6 +98,23 @@ void append_devices(std::string& out, const std::vector<RankInfo>& ranks) {
     }
     out += text;
   }
+}
+
+/// Returns the hosts of each group, separated by blanks and in rank order. Names the first hosts of a large group.
+std::map<int, std::string> group_host_texts(const std::vector<RankInfo>& ranks) {
+  constexpr std::size_t kMaxNamedHosts = 8;
+  std::map<int, std::vector<std::string>> hosts_by_group;
+  for (const RankInfo& rank : ranks) {
+    auto& hosts = hosts_by_group[rank.group];
+    if (std::ranges::find(hosts, rank.host) == hosts.end()) hosts.push_back(rank.host);
+  }
+  std::map<int, std::string> texts;
+  for (const auto& [group, hosts] : hosts_by_group) {
+    const std::size_t named = std::min(hosts.size(), kMaxNamedHosts);
+    texts[group] = fmt::format("{}", fmt::join(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(named), " "));
+    if (named < hosts.size()) texts[group] += fmt::format(" and {} more", hosts.size() - named);
+  }
+  return texts;
 }
 
 /// Heading of each column of one placement.
@@ -234,6 +252,7 @@ void NcclTestsText::begin(const RunInfo& run) {
   begun_ = true;
   program_ = run.program;
   settings_ = run.settings;
+  hosts_by_group_ = group_host_texts(run.ranks);
   std::string out;
   append(out, "# nccl-tests version {} nccl-headers={} nccl-library={} busbw={} backend={}\n", kLayoutVersion,
          run.headers_version.empty() ? "none" : run.headers_version,
@@ -249,7 +268,8 @@ void NcclTestsText::begin(const RunInfo& run) {
 void NcclTestsText::rows(const CaseRows& rows) {
   std::string out;
   for (const Row& row : rows) {
-    if (rows.size() > 1) append(out, "# Group {}: {} ranks\n", row.group, row.group_ranks);
+    if (rows.size() > 1)
+      append(out, "# Group {}: {} ranks on {}\n", row.group, row.group_ranks, hosts_by_group_[row.group]);
     append_inexact_check(out, row);
     append_row(out, row);
     for (const std::string& line : row.comments) append_comment(out, line);

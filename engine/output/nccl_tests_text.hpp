@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -44,6 +45,7 @@ class NcclTestsText : public Sink {
   bool begun_ = false;
   std::string program_;
   RunSettings settings_;
+  std::map<int, std::string> hosts_by_group_;  // text of the group's hosts by its color
   std::set<std::pair<Dtype, std::string>> named_inexact_checks_;  // (type, operator), each named once
 };
 

@@ -177,6 +177,27 @@ void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
   });
 }
 
+std::string_view late_kind_text(LateRank::Kind kind) {
+  switch (kind) {
+    case LateRank::Kind::late_start: return "late_start";
+    case LateRank::Kind::slow_launch: return "slow_launch";
+    case LateRank::Kind::late_first: return "late_first";
+  }
+  return "";
+}
+
+void write_late_ranks(JsonBuilder& line, const std::vector<LateRank>& late_ranks) {
+  line.values("late_ranks", late_ranks, [&line](const LateRank& late) {
+    line.open_object();
+    line.field("kind", late_kind_text(late.kind));
+    line.field("rank", late.rank);
+    line.field("host", late.host);
+    line.field("late_us", late.late_s * kUsPerS);
+    line.field("message", late.message);
+    line.close_object();
+  });
+}
+
 void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
   int rank = 0;
@@ -283,6 +304,7 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   write_times(line_, "rank_device_times_us", measurement.rank_device_times_s);
   write_times(line_, "rank_launch_times_us", measurement.rank_launch_times_s);
   write_times(line_, "rank_arrivals_us", measurement.rank_arrivals_s);
+  write_late_ranks(line_, measurement.late_ranks);
   write_clocks(line_, measurement.rank_clocks);
   line_.field("sample_clock", sample_clock_text(measurement.sample_clock));
   write_samples(line_, measurement.rank_samples_s);

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "measure/bandwidth.hpp"
 #include "measure/clock.hpp"
 #include "measure/combine_ranks.hpp"
 #include "measure/statistics.hpp"
+#include "run/late_ranks.hpp"
 #include "run/warnings.hpp"
 
 namespace busbw {
@@ -54,6 +56,21 @@ std::vector<DeviceClock> make_device_clocks(const std::vector<RankReport>& ranks
   return clocks;
 }
 
+int operations_per_iteration(const RunPlan& plan) {
+  return plan.settings.aggregated_iterations * plan.collective.operations_per_run();
+}
+
+/// Sets the arrivals by the clock of the samples.
+void set_arrivals(const RunPlan& plan, const std::vector<RankReport>& ranks, Measurement& measurement) {
+  RankArrivals arrivals;
+  if (measurement.sample_clock == SampleClock::host)
+    arrivals = typical_arrivals(ranks);
+  else if (plan.collective.synchronizes_all_ranks())  // otherwise wait times do not identify the late rank
+    arrivals = first_arrivals(ranks, operations_per_iteration(plan));
+  measurement.rank_arrivals_s = std::move(arrivals.arrivals_s);
+  measurement.rank_arrival_bounds_s = std::move(arrivals.bounds_s);
+}
+
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
                              const Traffic& traffic, const std::string& policy) {
   const RunSettings& settings = plan.settings;
@@ -72,10 +89,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.rank_device_times_s = rank_device_times_s(report.ranks);
   if (!measurement.rank_device_times_s.empty())
     measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, rank_average);
-  // If ranks do not wait for each other, wait times do not identify the late rank.
-  if (plan.collective.synchronizes_all_ranks())
-    measurement.rank_arrivals_s =
-        rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
+  set_arrivals(plan, report.ranks, measurement);
   measurement.rank_clocks = make_device_clocks(report.ranks);
   const Bandwidth achieved = bandwidth(traffic, measurement.time_s);
   measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
@@ -92,23 +106,21 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   return measurement;
 }
 
-void add_warnings(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements,
-                  const std::vector<int>& job_ranks, Row& row) {
-  const auto operation_count = [&](Placement placement) {
-    return static_cast<double>(placements.at(placement).ranks.front().samples.total.operations);
+void add_late_ranks(const RunPlan& plan, const std::map<Placement, PlacementReport>& placements,
+                    const std::vector<RankInfo>& ranks, Row& row) {
+  const auto timed = [&](Placement placement,
+                         const std::optional<Measurement>& measurement) -> std::optional<TimedMeasurement> {
+    if (!measurement) return std::nullopt;
+    const auto operations = static_cast<double>(placements.at(placement).ranks.front().samples.total.operations);
+    return TimedMeasurement{*measurement, operations, static_cast<double>(operations_per_iteration(plan))};
   };
-  std::optional<TimedMeasurement> out_of_place;
-  std::optional<TimedMeasurement> in_place;
-  if (row.out_of_place)
-    out_of_place.emplace(TimedMeasurement{*row.out_of_place, operation_count(Placement::out_of_place)});
-  if (row.in_place) in_place.emplace(TimedMeasurement{*row.in_place, operation_count(Placement::in_place)});
-  const auto pointer_or_null = [](std::optional<TimedMeasurement>& measured) {
+  const auto out_of_place = timed(Placement::out_of_place, row.out_of_place);
+  const auto in_place = timed(Placement::in_place, row.in_place);
+  const auto pointer_or_null = [](const std::optional<TimedMeasurement>& measured) {
     return measured ? &*measured : nullptr;
   };
-  if (out_of_place)
-    row.out_of_place->warnings = measurement_warnings(settings, *out_of_place, pointer_or_null(in_place), job_ranks);
-  if (in_place)
-    row.in_place->warnings = measurement_warnings(settings, *in_place, pointer_or_null(out_of_place), job_ranks);
+  if (out_of_place) row.out_of_place->late_ranks = find_late_ranks(*out_of_place, pointer_or_null(in_place), ranks);
+  if (in_place) row.in_place->late_ranks = find_late_ranks(*in_place, pointer_or_null(out_of_place), ranks);
 }
 
 /// Adds a comment about iterations without samples, if -I shows per-iteration figures.
@@ -164,7 +176,9 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
     auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
     measurement = make_measurement(plan, placement, report, traffic, policy);
   }
-  add_warnings(plan.settings, placements, label.job_ranks, row);
+  add_late_ranks(plan, placements, label.ranks, row);
+  for (auto* measurement : {&row.out_of_place, &row.in_place})
+    if (*measurement) (*measurement)->warnings = measurement_warnings(plan.settings, **measurement, label.ranks);
   add_rank_summary(plan, shape, element_bytes, traffic.bus_factor, row);
   add_skipped_note(plan.settings, placements, row);
   row.timestamp = wall_time().local;

@@ -20,9 +20,9 @@ struct PlacementReport {
 struct CaseLabel {
   const Configuration& configuration;
   std::uint64_t requested_bytes = 0;
-  int group = 0;               // color of the group, 0 without NCCL_TESTS_SPLIT
-  int cycle = 0;               // repetition of the sweep (-N)
-  std::vector<int> job_ranks;  // the group's ranks, numbered in the job
+  int group = 0;                       // color of the group, 0 without NCCL_TESTS_SPLIT
+  int cycle = 0;                       // repetition of the sweep (-N)
+  const std::vector<RankInfo>& ranks;  // of the group
 };
 
 /// `policy` is that of ReductionValues: "exact", or errors that the data cannot show.

@@ -45,7 +45,9 @@ std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
-  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, Reporter* reporter)
+  /// `ranks`: all ranks of the job, on rank 0; otherwise empty.
+  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, Reporter* reporter,
+          const std::vector<RankInfo>& ranks)
       : plan_(plan),
         world_(world),
         communicator_(communicator),
@@ -56,6 +58,7 @@ class RankRun {
       delayed_collective_ = make_delayed_collective(plan.collective, fault_->delay_us);
     for (const auto& [color, members] : groups_)
       ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
+    for (const RankInfo& rank : ranks) ranks_by_group_[rank.group].push_back(rank);
   }
 
   void run_sweep() {
@@ -123,8 +126,8 @@ class RankRun {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
-      rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, members}, placements,
-                              policy_for(configuration, values, members.size())));
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},
+                              placements, policy_for(configuration, values, members.size())));
     }
     reporter_->rows(rows);
   }
@@ -181,6 +184,7 @@ class RankRun {
   Communicator& communicator_;
   Reporter* reporter_;  // null unless rank 0 belongs to this process
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
+  std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; empty unless rank 0
   const std::optional<Fault> fault_;
   std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
@@ -212,7 +216,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  RankRun(plan, world, communicator, reporter).run_sweep();
+  RankRun(plan, world, communicator, reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
     if (world.rank() == 0) reporter->memory(std::move(memory));

@@ -8,15 +8,8 @@
 
 namespace busbw {
 
-/// A measurement, complete except for its warnings, and the number of timed operations of each rank.
-struct TimedMeasurement {
-  const Measurement& measurement;
-  double operations;
-};
-
-/// Returns the warnings about `timed`. `other` is the same row's other placement, measured by the same ranks; null if
-/// it was not measured. `ranks` are the group's ranks, numbered in the job.
-std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& timed,
-                                              const TimedMeasurement* other, const std::vector<int>& ranks);
+/// Returns the warnings about a measurement, which is complete except for them. `ranks` are those of the group.
+std::vector<std::string> measurement_warnings(const RunSettings& settings, const Measurement& measurement,
+                                              const std::vector<RankInfo>& ranks);
 
 }  // namespace busbw

@@ -144,6 +144,20 @@ struct DeviceClock {
   std::vector<std::string> throttle_reasons;  // reasons at that time; empty: none
 };
 
+/// A rank that the others waited for, by more than the noise of the measurement.
+struct LateRank {
+  enum class Kind {
+    late_start,   // at each iteration, between the end of the previous one and its start
+    slow_launch,  // at each operation, because its launch takes longer than the operation
+    late_first,   // at the first iteration after a barrier
+  };
+  Kind kind;
+  int rank = 0;  // in the job
+  std::string host;
+  double late_s = 0;    // after all other ranks; for a slow launch, longer than the median rank
+  std::string message;  // sentence about the rank, with a remedy
+};
+
 /// One placement of one row. Three times, per operation and combined over ranks by -a:
 /// - `time_s`: nccl-tests' time, by the host clock.
 /// - `device_time_s`: duration on the device if all ranks begin together.
@@ -159,8 +173,11 @@ struct Measurement {
   std::vector<double> rank_times_s;         // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
-  /// [rank in group]: delay after the first rank; empty without device times or if ranks do not all wait for each other
+  /// [rank in group]: start after the first rank. By the host clock the median over iterations, on a device that of the
+  /// first iteration. Empty if unknown, and on a device if ranks do not all wait for each other.
   std::vector<double> rank_arrivals_s;
+  std::vector<std::pair<double, double>> rank_arrival_bounds_s;  // [rank in group]: 95 % interval; empty if unknown
+  std::vector<LateRank> late_ranks;  // usually empty
   std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty if no device reports a clock
   SampleClock sample_clock = SampleClock::host;
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.records import SampleClock, StatsRecord, WrongElement
+from busbw.records import LateRankRecord, SampleClock, StatsRecord, WrongElement
 
 Placement = Literal["out_of_place", "in_place", "unstated"]
 """`unstated`: the log does not state the placement. This is usual in published tables."""
@@ -46,6 +46,8 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Clock of the samples. None if the log does not state it."""
     arrivals_us: tuple[float, ...] = ()
     """Start of each rank of the group, relative to the rank that started first. Empty if unknown."""
+    late_ranks: tuple[LateRankRecord, ...] = ()
+    """Ranks that the others waited for. Empty also if the log does not state them."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -164,6 +166,16 @@ class Table(Struct, kw_only=True, frozen=True):
     def hosts(self) -> tuple[str, ...]:
         """Distinct hosts of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.host for rank in self.rank_list if rank.host))
+
+    @property
+    def hosts_by_group(self) -> dict[int, tuple[str, ...]]:
+        """Distinct hosts of each group of the rank list, both in its order. Several groups have NCCL_TESTS_SPLIT."""
+        hosts: dict[int, dict[str, None]] = {}
+        for rank in self.rank_list:
+            group_hosts = hosts.setdefault(rank.group, {})
+            if rank.host:
+                group_hosts[rank.host] = None
+        return {group: tuple(group_hosts) for group, group_hosts in hosts.items()}
 
     @property
     def devices(self) -> tuple[str, ...]:

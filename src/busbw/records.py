@@ -15,11 +15,12 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 """Version of the record schema (rules in schema/README.md). engine/output/record_writer.hpp has the same value."""
 
 
 SampleClock = Literal["host", "device_events", "gated_device_events"]
+LateRankKind = Literal["late_start", "slow_launch", "late_first"]
 
 
 class RecordsError(BusbwError):
@@ -115,6 +116,24 @@ class StatsRecord(Struct, kw_only=True, frozen=True):
         tuple[float, float] | None,
         Meta(description="95 % confidence interval of the median; null if there are too few samples."),
     ]
+
+
+class LateRankRecord(Struct, kw_only=True, frozen=True):
+    """A rank that the others waited for, by more than the noise of the measurement."""
+
+    kind: Annotated[
+        LateRankKind,
+        Meta(
+            description="'late_start': at each iteration. 'slow_launch': at each operation, because its launch takes "
+            "longer than the operation. 'late_first': at the first iteration after a barrier."
+        ),
+    ]
+    rank: Annotated[int, Meta(description="Rank in the whole job.")]
+    host: Annotated[str, Meta(description="Host name.")]
+    late_us: Annotated[
+        float, Meta(description="Delay after all other ranks of the group; of a slow launch, after the median rank.")
+    ]
+    message: Annotated[str, Meta(description="The sentence about it in `warnings`.")]
 
 
 class ClockRecord(Struct, kw_only=True, frozen=True):
@@ -240,9 +259,14 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     rank_arrivals_us: Annotated[
         list[float],
         Meta(
-            description="Start of each rank of the group relative to its first rank. Empty without device times, if "
-            "ranks do not wait for all others (collectives with a root, sendrecv), and if all began together."
+            description="Start of each rank of the group relative to its first rank. By the host clock, the median "
+            "over iterations. On a device, that of the first iteration; empty if ranks do not wait for all others "
+            "(collectives with a root, sendrecv) or all began together. Empty on the host before schema 1.5."
         ),
+    ] = msgspec.field(default_factory=list)
+    late_ranks: Annotated[
+        list[LateRankRecord],
+        Meta(description="Ranks that the others waited for in both placements, at most one of each kind."),
     ] = msgspec.field(default_factory=list)
     rank_clocks: Annotated[
         list[ClockRecord],

@@ -1,6 +1,7 @@
 """Size, time and bandwidth; sizes and counts in text; removal of control characters from text of logs and devices."""
 
 import re
+from collections.abc import Sequence
 
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE | re.ASCII)
 _MAX_SIZE_BYTES = 2.0**62
@@ -41,6 +42,12 @@ def size_text(size_bytes: int) -> str:
 def count_text(count: int, singular: str, plural: str = "") -> str:
     """Text of a count with its noun: "1 row", "24 rows". By default the plural is the singular with an s."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def names_text(names: Sequence[str], max_count: int) -> str:
+    """Names up to `max_count` names, and counts the others: "gpu-01, gpu-02 and 6 more"."""
+    more = f" and {len(names) - max_count} more" if len(names) > max_count else ""
+    return ", ".join(names[:max_count]) + more
 
 
 def plain(text: str) -> str:

@@ -74,6 +74,8 @@ inline Measurement made_up_detailed(double time_us) {
   measurement.rank_device_times_s = {time_s * 0.375, time_s * 0.625};
   measurement.rank_launch_times_s = {time_s / 8, time_s / 8};
   measurement.rank_arrivals_s = {0, time_s * 3};
+  measurement.late_ranks = {
+      {.kind = LateRank::Kind::late_start, .rank = 1, .host = "b", .late_s = time_s * 3, .message = "rank 1 on b"}};
   measurement.rank_clocks = {
       {.before_hz = 1.98e9, .after_hz = 1.5e9, .max_hz = 2e9, .throttle_reasons = {"power limit"}},
       {.before_hz = 1.98e9, .after_hz = 1.98e9, .max_hz = 2e9, .throttle_reasons = {}}};

@@ -38,7 +38,7 @@ FOOTER = [
 ]
 OURS = re.compile(
     r"# Warning: (\d+ ranks share \d+ processors?, so times include waiting for a turn; |"
-    r"(out of place|in place): rank \d+ began \d+ us after all others).*$"
+    r"(out of place|in place): rank \d+ on \S+ (began|starts each iteration) \d+ us after all others).*$"
 )
 """Values that depend on the machine and its load."""
 DEVICE = re.compile(r"#  Rank {2}[01] Group {2}0 Pid {1,6}\d+ on +\S+ device {2}[01] \[cpu\] \S.*$")

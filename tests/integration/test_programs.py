@@ -1,6 +1,7 @@
 """Do the eleven programs measure what nccl-tests' programs of the same names do, and can its parsers read it?"""
 
 import re
+import socket
 import subprocess
 from fractions import Fraction
 from pathlib import Path
@@ -227,8 +228,8 @@ def test_groups(programs: Programs, environment: dict[str, str], members: dict[i
     table = passed(programs.run("all_gather", *arguments, *outputs, environment=environment))
     shown = re.findall(r"^#  Rank +(\d+) Group +(\d+) ", table, flags=re.MULTILINE)
     assert shown == [(str(rank), str(group)) for rank, group in sorted((r, g) for g in members for r in members[g])]
-    headings = re.findall(r"^# Group (\d+): (\d+) ranks$", table, flags=re.MULTILINE)
-    assert headings == [(str(group), str(len(ranks))) for group, ranks in members.items()] * 2
+    headings = re.findall(r"^# Group (\d+): (\d+) ranks on (\S+)$", table, flags=re.MULTILINE)
+    assert headings == [(str(group), str(len(ranks)), socket.gethostname()) for group, ranks in members.items()] * 2
 
     expected = [
         (group, expected_row("all_gather", size, "float", len(ranks)))

@@ -52,7 +52,7 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
     runner_.world().enter(Phase::timing);
     runner_.batch_graph_with_timestamps(timestamps_).issue();
   } else {
-    timed_s = runner_.run_with_timestamps(timestamps_);
+    timed_s = runner_.run_with_timestamps(timestamps_, runner_.iterations());
   }
   communicator.flush();
   const double issued_s = monotonic_s();

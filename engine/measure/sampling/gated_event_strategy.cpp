@@ -79,7 +79,7 @@ void GatedEventStrategy::add_samples(std::size_t iterations, Samples& batch) con
     batch.iteration_s.push_back(timestamps_.seconds(iteration) / runner_.operations_per_iteration());
 }
 
-void GatedEventStrategy::measure_device_time(Samples& samples) {
+void GatedEventStrategy::complete(Samples& samples) {
   Gate* const gate = usable_gate();
   if (!gate) return;
   const GateCapacity capacity = capacity_of(*gate);

@@ -20,7 +20,7 @@ class GatedEventStrategy final : public SamplingStrategy {
   void sample(Samples& batch) override;
   /// Adds the device time of iterations that run behind the gate without timestamps between them. Closes the gate up to
   /// eight times, until all -n iterations have run.
-  void measure_device_time(Samples& samples) override;
+  void complete(Samples& samples) override;
 
  private:
   /// Gate of this rank, or null if operations cannot be gated.

@@ -3,20 +3,32 @@
 #include "measure/sampling/host_timestamps.hpp"
 #include "measure/sampling/iteration_runner.hpp"
 #include "measure/sampling/sampling_strategy.hpp"
+#include "measure/sampling/start_delay_communicator.hpp"
 
 namespace busbw {
 
+/// An operation ends on all ranks at about the same moment. So the delay from the end of one iteration to the start of
+/// the next one is the rank's arrival, and ranks on different machines need no common clock. Reading the clock for it
+/// is invisible in iterations that also give the total time. Shorter ones are repeated for it, untimed.
 class HostClockStrategy final : public SamplingStrategy {
  public:
   HostClockStrategy(IterationRunner& runner, TotalTime total)
-      : runner_(runner), total_(total), timestamps_(clock_, runner.has_untimed_barriers()) {}
+      : runner_(runner),
+        total_(total),
+        timestamps_(clock_, runner.has_untimed_barriers()),
+        delay_communicator_(runner.communicator(), clock_),
+        delay_runner_(runner, delay_communicator_) {}
   void sample(Samples& batch) override;
+  /// Adds the start delay of all batches. `batch` has no samples.
+  void complete(Samples& batch) override;
 
  private:
   IterationRunner& runner_;
   TotalTime total_;
   HostTimestamps clock_;
   IterationTimestamps timestamps_;
+  StartDelayCommunicator delay_communicator_;
+  IterationRunner delay_runner_;  // the same iterations over delay_communicator_
 };
 
 }  // namespace busbw

@@ -77,9 +77,9 @@ void IterationRunner::run_batch() {
   }
 }
 
-double IterationRunner::run_with_timestamps(IterationTimestamps& timestamps) {
+double IterationRunner::run_with_timestamps(IterationTimestamps& timestamps, std::size_t count) {
   double timed_s = 0;
-  for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
+  for (std::size_t iteration = 0; iteration < count; ++iteration) {
     world_.enter(Phase::timing);
     timestamps.set_start(iteration);
     if (!has_untimed_barriers()) {

@@ -30,6 +30,14 @@ class IterationRunner {
   /// All arguments must outlive the runner.
   IterationRunner(Team& world, Communicator& communicator, const SampledCase& sampled_case, const RunSettings& settings)
       : world_(world), issued_(world.issued()), communicator_(communicator), case_(sampled_case), settings_(settings) {}
+  /// Runs the iterations of `other`, which must be warmed up, through another handle of its communicator.
+  IterationRunner(const IterationRunner& other, Communicator& communicator)
+      : world_(other.world_),
+        issued_(other.issued_),
+        communicator_(communicator),
+        case_(other.case_),
+        settings_(other.settings_),
+        expected_iteration_s_(other.expected_iteration_s_) {}
 
   /// Runs -w untimed operations, at least one. They also open connections that are made on first use. Returns the
   /// estimated seconds of one iteration. The first operation may be slow, so the estimate is rather too long than too
@@ -43,9 +51,9 @@ class IterationRunner {
   void run_operation(std::uint64_t number);
   /// Issues all operations of one iteration with the waits of -z, except the barrier of -z 3.
   void run_iteration(std::uint64_t iteration);
-  /// Runs a batch and takes timestamps around each iteration. With -z 3 it returns the host seconds of the iterations
+  /// Runs `count` iterations and takes timestamps around each. With -z 3 it returns the host seconds of the iterations
   /// without the untimed barriers between them, otherwise 0.
-  double run_with_timestamps(IterationTimestamps& timestamps);
+  double run_with_timestamps(IterationTimestamps& timestamps, std::size_t count);
   /// Times a batch by the host clock, with -G all launches of its graph. The clock is read only at the start and the
   /// end, as in nccl-tests.
   HostTiming time_batch();

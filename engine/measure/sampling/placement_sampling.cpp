@@ -20,11 +20,12 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 
 /// Appends a batch. The binding names every field, so that a new field does not compile until it is appended.
 void append(const Samples& batch, Samples& all) {
-  const auto& [iteration_s, skipped_iterations, first_iteration_s, total, device_s, device_operations, clock,
-               clock_before, clock_after] = batch;
+  const auto& [iteration_s, skipped_iterations, first_iteration_s, start_delay, total, device_s, device_operations,
+               clock, clock_before, clock_after] = batch;
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
   all.skipped_iterations += skipped_iterations;
   if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
+  if (start_delay) all.start_delay = start_delay;
   all.total += total;
   all.device_s += device_s;
   all.device_operations += device_operations;
@@ -90,7 +91,7 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
                             const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
   enter(world, communicator, Phase::warmup);
   IterationRunner runner(world, communicator, sampled_case, settings);
-  Samples outside_batches;  // clock state before the batches, and device time after them
+  Samples outside_batches;  // clock state before the batches, and what completes them
   VisibleOverhead overhead = decide_overhead(runner, runner.warm_up());
   outside_batches.clock_before = communicator.clock_state();
   enter(world, communicator, Phase::timing);
@@ -116,7 +117,7 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
   for (;;) {
     gather_samples(world, batch, reports_of_all);
     if (const auto reason = stop.decide(world, reports_of_all)) {
-      strategy->measure_device_time(outside_batches);
+      strategy->complete(outside_batches);
       gather_samples(world, outside_batches, reports_of_all);
       return *reason;
     }

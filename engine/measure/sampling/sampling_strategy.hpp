@@ -16,8 +16,8 @@ class SamplingStrategy {
   /// Runs one batch of iterations and adds their samples, their total time if it is `from_samples`, and their device
   /// time if the samples give it.
   virtual void sample(Samples& batch) = 0;
-  /// Adds the device time that samples do not give. Called once, after all batches.
-  virtual void measure_device_time(Samples& /*samples*/) {}
+  /// Adds what the samples do not give: the device time, or the start delay. Called once, after all batches.
+  virtual void complete(Samples& /*samples*/) {}
 };
 
 }  // namespace busbw

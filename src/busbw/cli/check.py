@@ -114,6 +114,9 @@ def check(
     titles = [(entry, f"{entry.log}: {entry.verdict.title}" if has_logs else entry.verdict.title) for entry in judged]
     if len(judged) > 1:
         _print_summary(console, titles)
+        # Usually one verdict is shown in full. The late ranks of all of them are named.
+        late_texts = [f"{title}: {late.text}" for entry, title in titles for late in entry.verdict.late_ranks]
+        _print_sentences(console, "late rank", late_texts)
     selected = titles if show_all else [next(pair for pair in titles if pair[0].grade == worst(judged_grades))]
     for configuration, title in selected:
         if len(judged) > 1:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from busbw.expect import hosts_of
 from busbw.logs import Figure, Log, Row, Table
+from busbw.records import LateRankRecord
 
 
 class FlatRow(Struct, kw_only=True, frozen=True):
@@ -60,6 +61,8 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     cv_percent: float | None = None
     median_ci95_low_us: float | None
     median_ci95_high_us: float | None
+    late_ranks: str | None = None
+    """Ranks that the others waited for, each with host and delay, separated by commas."""
     warnings: str | None
     timestamp: str | None
 
@@ -122,6 +125,11 @@ def _make_flat_row(log: Log, table_number: int, table: Table, row: Row, placemen
             "derived": " ".join(figure.derived) or None,
             "median_ci95_low_us": low_us,
             "median_ci95_high_us": high_us,
+            "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
             "warnings": " ".join(figure.warnings) or None,
         }
     )
+
+
+def _late_rank_text(late: LateRankRecord) -> str:
+    return f"rank {late.rank} on {late.host}: {late.late_us:.1f} us"

@@ -215,7 +215,8 @@ def _redact_rank(rank: Rank, replacements: _Replacements) -> Rank:
 
 
 def _redact_row(row: Row, replacements: _Replacements) -> Row:
-    if row.variant is None and not any(figure.warnings or figure.first_wrong for figure in row.figures.values()):
+    has_text = any(figure.warnings or figure.first_wrong or figure.late_ranks for figure in row.figures.values())
+    if row.variant is None and not has_text:
         return row
     return replace(
         row,
@@ -228,6 +229,14 @@ def _redact_figure(figure: Figure, replacements: _Replacements) -> Figure:
     return replace(
         figure,
         warnings=tuple(map(replacements.replace_in_text, figure.warnings)),
+        late_ranks=tuple(
+            replace(
+                late,
+                host=replacements.replace_name("host", late.host),
+                message=replacements.replace_in_text(late.message),
+            )
+            for late in figure.late_ranks
+        ),
         first_wrong=tuple(
             replace(
                 wrong,

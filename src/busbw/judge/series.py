@@ -10,11 +10,15 @@ from msgspec.structs import replace
 
 from busbw.collectives import algbw_factor, bandwidth_ratio, bus_factor
 from busbw.expect import NetworkNics, hosts_of
+from busbw.late_ranks import LateRank, late_ranks
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.units import bandwidth_gbps, count_text, transfer_time_us
+from busbw.units import bandwidth_gbps, count_text, names_text, transfer_time_us
 
 _MAX_CONTRADICTION = 0.03
 """Relative difference between bandwidth and bytes / time up to which both agree. Rounding is allowed in addition."""
+
+_MAX_NAMED_HOSTS = 4
+"""Maximum number of hosts that a title names."""
 
 _ROUNDING_GBPS = 0.006
 """Maximum difference that rounding to two decimals explains."""
@@ -55,6 +59,7 @@ class Series(Struct, kw_only=True, frozen=True):
     """Number of figures without a data check."""
     contradictions: tuple[str, ...] = ()
     """One clause per figure with inconsistent size, time and bandwidth."""
+    late_ranks: tuple[LateRank, ...] = ()
     nics: str | None = None
     """NICs of a node, '8 x 400 Gb/s'. None unless log or user state them and the data cross them."""
 
@@ -83,12 +88,19 @@ class Series(Struct, kw_only=True, frozen=True):
         return tuple(hosts_of(self.table, self.row))
 
     @property
+    def hosts_text(self) -> str:
+        """Clause on the hosts, such as " on gpu-07, gpu-08". Empty if they are unknown."""
+        hosts = self.hosts
+        return f" on {names_text(hosts, _MAX_NAMED_HOSTS)}" if hosts else ""
+
+    @property
     def title(self) -> str:
         """Description of the configuration."""
         names = [self.collective or "unknown collective", self.row.dtype, self.row.redop]
         ranks = count_text(self.ranks, "rank") if self.ranks else "unknown number of ranks"
         root = f"root {self.row.root}" if self.row.root is not None else None
-        group = f"group {self.row.group}" if self.row.group else None
+        has_groups = self.row.group or any(rank.group != self.row.group for rank in self.table.rank_list)
+        group = f"group {self.row.group}{self.hosts_text}" if has_groups else None
         known_names = " ".join(name for name in names if name and name != "none")
         return ", ".join(filter(None, [known_names, ranks, root, group, self.row.variant]))
 
@@ -143,6 +155,7 @@ def _make_series(table: Table, rows: list[Row]) -> Series:
         figures=sum(len(row.figures) for row in rows),
         unchecked=unchecked_count,
         contradictions=tuple(contradictions),
+        late_ranks=late_ranks(rows),
     )
 
 

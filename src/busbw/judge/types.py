@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from busbw.errors import ExitCode
 from busbw.expect import ExpectedRange
+from busbw.late_ranks import LateRank
 from busbw.logs import Placement
 from busbw.statistics.bands import BandName
 from busbw.statistics.fit import CurveFeature, Fit
@@ -46,7 +47,8 @@ def worst(grades: list[Grade]) -> Grade:
 ReasonKind = Literal[
     "wrong_data", "no_rows", "one_rank", "contradiction", "no_times", "unknown_collective", "unknown_traffic",
     "unknown_ranks", "unknown_system", "other_system", "no_expectation", "no_reference_figures", "not_comparable",
-    "other_sizes", "band", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics", "in_range",
+    "other_sizes", "band", "slow_group", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics",
+    "in_range",
 ]  # fmt: skip
 
 
@@ -119,6 +121,8 @@ class Verdict(Struct, kw_only=True, frozen=True):
     """
     advice: tuple[str, ...] = ()
     """Next steps for the user."""
+    late_ranks: tuple[LateRank, ...] = ()
+    """Ranks that the others waited for at several sizes. Empty also if the log does not state them."""
     beside: tuple[str, ...] = ()
     """Notes that do not affect the grade, such as the nearest published figure and unchecked rows."""
     fit: Fit | None = None
@@ -132,6 +136,7 @@ class Verdict(Struct, kw_only=True, frozen=True):
     def labeled_sentences(self) -> list[tuple[str, str]]:
         """Returns all findings in reading order, each with its label."""
         sentences = [("because", text) for text in self.reasons]
+        sentences += [("late rank", late.text) for late in self.late_ranks]
         sentences += [("looks like", text) for text in self.causes]
         sentences += [("next", text) for text in self.advice]
         if self.fit:

@@ -23,6 +23,7 @@ from busbw.expect import (
 )
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
+from busbw.judge.groups import compare_groups
 from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, replace_means_by_medians, series_of
 from busbw.judge.types import BandVerdict, Reason, Verdict
@@ -76,11 +77,13 @@ def judge(
     effective_selection = selection or ReferenceSelection()
     empty_verdicts = (_judge_empty_table(table) for table in log.tables if not table.rows)
     refused_counts = _count_refused_rows(log)
-    series_verdicts = (
+    all_series = series_of(log)
+    series_verdicts = [
         _judge_series(series, system, nics, effective_selection, refused_counts[series.table.first_line], sharp=sharp)
-        for series in series_of(log)
-    )
-    return (*series_verdicts, *empty_verdicts)
+        for series in all_series
+    ]
+    has_reference = effective_selection != ReferenceSelection()
+    return (*compare_groups(all_series, series_verdicts, has_reference=has_reference), *empty_verdicts)
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
@@ -177,6 +180,7 @@ def _judge_series(
     return _make_verdict(
         decision,
         title=series.title,
+        late_ranks=series.late_ranks,
         yardstick=yardstick.name if isinstance(yardstick, Yardstick) else "nothing",
         causes=causes,
         beside=tuple(notes),

@@ -180,5 +180,6 @@ def _make_figure(row: records.RowRecord) -> Figure:
         samples_us=tuple(map(tuple, row.samples_us)),
         sample_clock=row.sample_clock,
         arrivals_us=tuple(row.rank_arrivals_us),
+        late_ranks=tuple(row.late_ranks),
         warnings=tuple(row.warnings),
     )

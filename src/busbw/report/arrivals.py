@@ -23,8 +23,7 @@ MAX_RANKS = 32
 _LEFT, _TOP, _ROW_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
 _SHADE_LIMITS_US = (10, 30, 100, 300)
-"""Upper limits of the shades; later arrivals have the strongest shade. The engine warns from 100 us on
-(docs/measuring.md)."""
+"""Upper limits of the shades; later arrivals have the strongest shade. docs/measuring.md has the limits of warnings."""
 
 
 def arrivals(figures: Sequence[Figure]) -> list[float] | None:
@@ -81,8 +80,8 @@ def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence
     alt_text = f"{title}. {latest_text}"
     svg = drawing(group(*cells), *size_labels, *rank_labels, label=alt_text, width=_WIDTH, height=bottom + 24)
     note = (
-        f"{latest_text} Start of each rank after a common barrier, in microseconds after the first rank; median over "
-        "passes. Ranks leave a barrier one after another, so a few microseconds are insignificant."
+        f"{latest_text} Start of each rank in microseconds after the first rank: on the host at each iteration, on a "
+        "device at the first one after a barrier; median over passes. A few microseconds are insignificant."
     )
     if len(ranks) > len(shown_indices):
         note += f" Of {len(ranks)} ranks, the {len(shown_indices)} latest are shown."

@@ -10,6 +10,7 @@ from busbw import __version__
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.judge import Grade, ReferenceSelection, worst
+from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import Log, Table
 from busbw.report import topology
 from busbw.report.configurations import TableContext, configurations
@@ -184,7 +185,7 @@ def _table_section(table: Table, context: TableContext, anchor: str) -> TableSec
         title=table.title or table.command or table.program or table.collective or "table",
         facts=_facts(table, context.known_system, ranks),
         topology=topology.picture(topology.layout(table, ranks, context.known_system), ranks),
-        warnings=(*table.warnings, *_row_warnings(table)),
+        warnings=(*table.warnings, *(late.text for late in late_ranks(table.rows)), *_row_warnings(table)),
         configurations=tuple(sections),
         settings=tuple(NamedValue(name, value) for name, value in table.settings.items()),
         environment=tuple(NamedValue(name, value) for name, value in table.environment.items()),
@@ -245,7 +246,7 @@ def _row_warnings(table: Table) -> list[str]:
     lines_by_warning: dict[str, list[int]] = {}
     for row in table.rows:
         for figure in row.figures.values():
-            for sentence in figure.warnings:
+            for sentence in other_warnings(figure):
                 lines_by_warning.setdefault(sentence, []).append(row.line)
     return [
         f"line {lines[0]}{f' and {len(set(lines)) - 1} more' if len(set(lines)) > 1 else ''}: {sentence}"

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
+from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Log, Placement, Row, Table
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column, table_lines
-from busbw.units import count_text, plain, size_text
+from busbw.units import count_text, names_text, plain, size_text
 
 NOISY_CV_PERCENT = 10
 """Coefficient of variation above which a figure is yellow, because its mean is unreliable."""
@@ -22,6 +23,9 @@ _TWO_PLOTS_WIDTH = 110
 
 _MAX_HOSTS = 3
 """Maximum number of hosts that the heading names."""
+
+_MAX_GROUPS = 16
+"""Maximum number of groups that the heading describes."""
 
 _MAX_SENTENCES = 8
 """Maximum number of sentences that are shown of one kind, such as warnings."""
@@ -95,6 +99,7 @@ def log_lines(
         prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
         output += _heading(table, prefix)
         output.append(_correctness_line(table))
+        output += _sentences("late", [late.text for late in late_ranks(table.rows)], "yellow")
         if table.rows:
             output += ["", *table_lines(_columns(view), width)]
         assumptions = dict.fromkeys(filter(None, map(view.expected.assumption, table.rows)))
@@ -159,14 +164,29 @@ def _heading(table: Table, prefix: str) -> list[Text]:
     ranks = table.ranks or _shared_value(table, "ranks")
     ranks_text = count_text(ranks, "rank") if ranks else "unknown number of ranks"
     if hosts := table.hosts:
-        more = ", ..." if len(hosts) > _MAX_HOSTS else ""
-        ranks_text += f" on {count_text(len(hosts), 'host')} ({', '.join(hosts[:_MAX_HOSTS])}{more})"
+        ranks_text += f" on {count_text(len(hosts), 'host')} ({names_text(hosts, _MAX_HOSTS)})"
     if table.devices:
         ranks_text += f", {', '.join(table.devices)}"
     heading.append(Text(plain(f"ran: {ranks_text}")))
+    heading += _group_lines(table)
     sources = [table.library, table.program_version, table.start_time, f"format {table.format}"]
     heading.append(Text(plain("by:  " + ", ".join(source for source in sources if source))))
     return heading
+
+
+def _group_lines(table: Table) -> list[Text]:
+    """Describes each group: its ranks and hosts. Empty if all ranks form one group."""
+    hosts_by_group = table.hosts_by_group
+    if len(hosts_by_group) < 2:
+        return []
+    lines = []
+    for group, hosts in sorted(hosts_by_group.items())[:_MAX_GROUPS]:
+        ranks_text = count_text(sum(rank.group == group for rank in table.rank_list), "rank")
+        hosts_text = f" on {names_text(hosts, _MAX_HOSTS)}" if hosts else ""
+        lines.append(Text(plain(f"group {group}: {ranks_text}{hosts_text}")))
+    if len(hosts_by_group) > _MAX_GROUPS:
+        lines.append(Text(f"and {len(hosts_by_group) - _MAX_GROUPS} more groups"))
+    return lines
 
 
 def _is_shared(table: Table, field: str) -> bool:
@@ -275,7 +295,7 @@ def _row_warnings(table: Table) -> list[str]:
     cases_by_warning: dict[str, list[str]] = {}
     for row in table.rows:
         for placement, figure in row.figures.items():
-            for warning in figure.warnings:
+            for warning in other_warnings(figure):
                 case = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]))
                 cases_by_warning.setdefault(warning, []).append(case)
     return [

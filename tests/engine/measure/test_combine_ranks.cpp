@@ -52,16 +52,29 @@ TEST_CASE("rank_device_times_s: empty if a rank has none") {
   CHECK(rank_device_times_s(std::vector{on_device(9, 2), kRanks[0]}).empty());
 }
 
-TEST_CASE("rank_arrivals_s: the rank that waited longest arrived first") {
+TEST_CASE("first_arrivals: the rank that waited longest arrived first") {
   // Rank 1 arrived 5 s after rank 0. Rank 2 takes longer but arrived with rank 0.
   const std::vector<RankReport> ranks{on_device(7, 2), on_device(2, 2), on_device(8, 3)};
-  CHECK(rank_arrivals_s(ranks, 1) == std::vector<double>{0, 5, 0});
+  CHECK(first_arrivals(ranks, 1).arrivals_s == std::vector<double>{0, 5, 0});
   const std::vector<RankReport> tens{on_device(70, 2), on_device(20, 2), on_device(80, 3)};
-  CHECK(rank_arrivals_s(tens, 10) == std::vector<double>{0, 50, 0});
-  CHECK(rank_arrivals_s(kRanks, 1).empty());
+  CHECK(first_arrivals(tens, 10).arrivals_s == std::vector<double>{0, 50, 0});
+  CHECK(first_arrivals(kRanks, 1).arrivals_s.empty());
   std::vector<RankReport> together = ranks;
   together[1].samples.first_iteration_s.reset();
-  CHECK(rank_arrivals_s(together, 1).empty());
+  CHECK(first_arrivals(together, 1).arrivals_s.empty());
+}
+
+TEST_CASE("typical_arrivals: delays after the smallest one, with their intervals") {
+  const auto delayed = [](double median_s, std::optional<std::pair<double, double>> bounds_s) {
+    return RankReport{.samples = {.start_delay = StartDelay{median_s, bounds_s}}, .check_result = {}};
+  };
+  const std::vector<RankReport> ranks{delayed(3, {{2, 4}}), delayed(1, {{0, 2}}), delayed(9, {{8, 11}})};
+  CHECK(typical_arrivals(ranks).arrivals_s == std::vector<double>{2, 0, 8});
+  CHECK(typical_arrivals(ranks).bounds_s == std::vector<std::pair<double, double>>{{1, 3}, {-1, 1}, {7, 10}});
+  const std::vector<RankReport> few{delayed(3, std::nullopt), delayed(1, {{0, 2}})};
+  CHECK(typical_arrivals(few).arrivals_s == std::vector<double>{2, 0});
+  CHECK(typical_arrivals(few).bounds_s.empty());
+  CHECK(typical_arrivals(kRanks).arrivals_s.empty());
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {

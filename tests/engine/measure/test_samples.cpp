@@ -21,6 +21,7 @@ TEST_CASE("samples arrive as they were sent") {
       .iteration_s = {1, 2.5},
       .skipped_iterations = 10,
       .first_iteration_s = 11,
+      .start_delay = StartDelay{.median_s = 12, .median_ci95_s = {{13, 14}}},
       .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
       .device_s = 6,
       .device_operations = 7,
@@ -32,6 +33,9 @@ TEST_CASE("samples arrive as they were sent") {
   CHECK(got.iteration_s == samples.iteration_s);
   CHECK(got.skipped_iterations == 10);
   CHECK(got.first_iteration_s == 11);
+  REQUIRE(got.start_delay);
+  CHECK(got.start_delay->median_s == 12);
+  CHECK(got.start_delay->median_ci95_s == std::pair{13.0, 14.0});
   CHECK(got.total.elapsed_s == 3);
   CHECK(got.total.issue_s == 4);
   CHECK(got.total.operations == 5);
@@ -50,6 +54,7 @@ TEST_CASE("samples arrive as they were sent") {
 TEST_CASE("missing clock values stay missing") {
   const Samples got = sent(Samples{});
   CHECK_FALSE(got.first_iteration_s);
+  CHECK_FALSE(got.start_delay);
   CHECK_FALSE(got.clock_before);
   CHECK_FALSE(got.clock_after);
   CHECK(got.clock == SampleClock::host);

@@ -14,15 +14,17 @@ struct Scene {
   explicit Scene(const char* name, CollectiveSettings of = {}) : collective(make_collective(name, of)) {
     settings.processes = 4;
     settings.iterations = 2;
+    for (const int rank : {4, 5, 6, 7}) ranks.push_back({.rank = rank, .host = "a", .bus_id = {}, .device_name = {}});
   }
   Row row(const std::map<Placement, PlacementReport>& placements, const std::string& policy = "exact") const {
     const RunPlan plan{*collective, {}, settings, {}, {}, 1 << 20};
-    return make_row(plan, {configuration, requested_bytes, 3, 2, {4, 5, 6, 7}}, placements, policy);
+    return make_row(plan, {configuration, requested_bytes, 3, 2, ranks}, placements, policy);
   }
   Row out_of_place(const PlacementReport& report) const { return row({{Placement::out_of_place, report}}); }
 
   std::unique_ptr<Collective> collective;
   RunSettings settings;
+  std::vector<RankInfo> ranks;
   Configuration configuration{Dtype::float32, Redop::sum, "sum", -1};
   std::uint64_t requested_bytes = 4096;
 };
@@ -125,6 +127,22 @@ TEST_CASE("make_row: no late rank if ranks do not all wait for each other") {
     const Measurement measurement = *Scene(name).out_of_place(on_devices()).out_of_place;
     CHECK(measurement.rank_device_times_s.size() == 4);
     CHECK(measurement.rank_arrivals_s.empty());
+  }
+}
+
+TEST_CASE("make_row: on the host a rank that starts each iteration late is named, also by a collective with a root") {
+  for (const char* name : {"all_reduce", "broadcast"}) {
+    PlacementReport late = report();
+    for (RankReport& rank : late.ranks) rank.samples.start_delay = StartDelay{1e-6, {{1e-6, 2e-6}}};
+    late.ranks[2].samples.start_delay = StartDelay{901e-6, {{900e-6, 902e-6}}};
+    const Measurement measurement = *Scene(name).out_of_place(late).out_of_place;
+    REQUIRE(measurement.rank_arrivals_s.size() == 4);
+    CHECK(measurement.rank_arrivals_s[0] == 0);
+    CHECK(measurement.rank_arrivals_s[2] == doctest::Approx(900e-6));
+    REQUIRE(measurement.late_ranks.size() == 1);
+    CHECK(measurement.late_ranks[0].rank == 6);
+    REQUIRE(measurement.warnings.size() == 1);
+    check_names(measurement.warnings[0], {"rank 6 on a", "900 us"});
   }
 }
 

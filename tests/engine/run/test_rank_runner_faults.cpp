@@ -86,6 +86,36 @@ TEST_CASE("run_rank: a slow rank makes every iteration slow, but no data wrong")
   CHECK(seen.row().out_of_place->time_s >= 0.003);
 }
 
+TEST_CASE("run_rank: a late rank is named with its delay, an ordinary one is not") {
+  RunSetup setup{.collective = "all_gather", .ranks = 3};
+  setup.settings.iterations = 10;
+  for (const std::string fault : {"", "delay:rank=2,us=3000"}) {
+    CAPTURE(fault);
+    setup.fault = fault;
+    const RunSeen seen = run_well(setup);
+    for (const auto* measurement : {&*seen.row().out_of_place, &*seen.row().in_place}) {
+      CHECK(measurement->rank_arrivals_s.size() == 3);
+      REQUIRE(measurement->late_ranks.size() == (fault.empty() ? 0 : 1));
+      if (fault.empty()) continue;
+      const LateRank& late = measurement->late_ranks[0];
+      CHECK(late.kind == LateRank::Kind::late_start);
+      CHECK(late.rank == 2);
+      CHECK(late.host == seen.ranks[2].host);
+      CHECK(late.late_s >= 0.0029);
+    }
+  }
+}
+
+TEST_CASE("run_rank: late ranks of groups are numbered in the job") {
+  RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .fault = "delay:rank=3,us=3000"};
+  setup.settings.iterations = 10;
+  const RunSeen seen = run_well(setup);
+  REQUIRE(seen.cases[0].size() == 2);
+  CHECK(seen.cases[0][0].out_of_place->late_ranks.empty());
+  REQUIRE(seen.cases[0][1].out_of_place->late_ranks.size() == 1);
+  CHECK(seen.cases[0][1].out_of_place->late_ranks[0].rank == 3);
+}
+
 TEST_CASE("run_rank: an error in a callback ends all ranks and keeps the rows so far") {
   const auto collective = make_collective("all_reduce", {});
   RunSettings settings = RunSetup::few_iterations();

@@ -290,3 +290,11 @@ def test_columns_are_separated(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     bands = [line for line in shown.splitlines() if line.split()[:1] in (["latency"], ["middle"], ["plateau"])]
     assert len(bands) == 3
     assert all(re.search(r" - \S+ +x[\d.]+$", line) for line in bands), shown
+
+
+def test_a_late_rank_is_named_whichever_verdict_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The record has three configurations, and rank 1 on host b is late in all of them."""
+    code, shown, _ = check(capsys, str(GOLDEN / "records.jsonl"))
+    assert code == 1
+    summary = shown.split("\n\n")[0]
+    assert summary.count("rank 1 on b") == 3

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import junitparser
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import parquet
@@ -18,6 +19,7 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.flat import COLUMNS, flat_rows
 from busbw.judge import JudgedConfiguration, judge_configurations
 from busbw.logs import Figure, Log, Rank
+from busbw.records import LateRankRecord
 from busbw.system import find
 
 
@@ -220,3 +222,26 @@ def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     with pytest.raises(BusbwError, match=r"pip install 'busbw\[parquet\]'") as error:
         written("parquet", log())
     assert error.value.exit_code == 3
+
+
+def test_each_group_has_its_own_hosts() -> None:
+    ranks = tuple(msgspec.structs.replace(rank, group=rank.rank // 2) for rank in table().rank_list)
+    grouped = log(table(rank_list=ranks, rows=(row(group=0), row(group=1))))
+    lines = list(csv.DictReader(io.StringIO(written("csv", grouped).decode(), newline="")))
+    hosts = {"0": "node17.acme.example", "1": "node18.acme.example"}
+    assert [line["hosts"] for line in lines] == [hosts[line["group"]] for line in lines]
+    samples = [
+        sample
+        for family in text_string_to_metric_families(written("prometheus", grouped).decode())
+        for sample in family.samples
+        if "group" in sample.labels
+    ]
+    assert {sample.labels["group"] for sample in samples} == {"0", "1"}
+    assert all(sample.labels["hosts"] == hosts[sample.labels["group"]] for sample in samples)
+
+
+def test_csv_names_late_ranks() -> None:
+    late = LateRankRecord(kind="late_start", rank=2, host="node18", late_us=3000.25, message="rank 2 is late")
+    late_row = row(figures={"out_of_place": figure(late_ranks=(late,)), "in_place": figure()})
+    lines = list(csv.DictReader(io.StringIO(written("csv", log(table(rows=(late_row,)))).decode(), newline="")))
+    assert [line["late_ranks"] for line in lines] == ["rank 2 on node18: 3000.2 us", ""]

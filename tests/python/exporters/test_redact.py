@@ -13,7 +13,7 @@ from sample_logs import AWKWARD, figure, log, row, table
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact, redact_all
 from busbw.logs import Log, Rank, Refusal
-from busbw.records import WrongElement
+from busbw.records import LateRankRecord, WrongElement
 from busbw.terminal import log_lines
 
 NAMES = ("node17", "node18", "acme", "alice", "54321", "54322", "0000:10:00", "0000:11:00", "/home", "/data", "secret")
@@ -51,6 +51,15 @@ def test_hosts_are_told_apart_and_pids_and_bus_ids_too() -> None:
     assert [rank.host for rank in ranks] == ["host-1", "host-1", "host-2", "host-2"]
     assert [rank.pid for rank in ranks] == [1, 2, 3, 4]
     assert [rank.bus_id for rank in ranks] == ["bus-1", "bus-2", "bus-3", "bus-4"]
+
+
+def test_the_host_of_a_late_rank_is_replaced() -> None:
+    host = "node18.acme.example"
+    late = LateRankRecord(kind="late_start", rank=2, host=host, late_us=9.0, message=f"rank 2 on {host} starts late")
+    late_row = row(figures={"out_of_place": figure(late_ranks=(late,), warnings=(late.message,))})
+    kept = redact(log(table(rows=(late_row,)))).rows[0].figures["out_of_place"]
+    assert (kept.late_ranks[0].host, kept.late_ranks[0].message) == ("host-2", "rank 2 on host-2 starts late")
+    assert kept.warnings == (kept.late_ranks[0].message,)
 
 
 def test_the_same_host_is_the_same_in_all_logs() -> None:

@@ -1,9 +1,10 @@
 """The page: whatever a log says is somewhere on it."""
 
 from report_pages import page_of, subject
-from sample_logs import AWKWARD, log, row, table
+from sample_logs import AWKWARD, figure, log, row, table
 
-from busbw.logs import Refusal
+from busbw.logs import Rank, Refusal
+from busbw.records import LateRankRecord
 from busbw.report import build
 from busbw.report.build import MAX_PICTURED, MAX_REFUSED
 
@@ -24,6 +25,21 @@ def test_all_facts_of_a_log_are_on_the_page() -> None:
     assert {fact.name for fact in part.tables[0].environment} == {"NCCL_SOCKET_IFNAME", "USER", "NCCL_ALGO"}
     silent = {fact.name: fact.value for fact in part.tables[1].facts}
     assert silent["not stated"] == "hosts, devices, library, started"
+
+
+def test_a_late_rank_and_the_hosts_of_groups_are_on_the_page() -> None:
+    late = LateRankRecord(kind="late_start", rank=2, host="n1", late_us=3000.0, message="rank 2 is late")
+    late_figure = figure(late_ranks=(late,), warnings=("rank 2 is late",))
+    ranks = tuple(Rank(rank=rank, group=rank // 2, host=f"n{rank // 2}") for rank in range(4))
+    rows = tuple(row(size, group=1, ranks=2, figures={"out_of_place": late_figure}) for size in (8, 16))
+    section = page_of(log(table(rank_list=ranks, rows=rows))).logs[0].tables[0]
+    name = "rank 2 on n1 starts each iteration 3000 us after all others, at 2 of 2 sizes"
+    assert [warning.partition(";")[0] for warning in section.warnings] == [name]
+    configuration = section.configurations[0]
+    assert configuration.title == "all_reduce float sum, 2 ranks, group 1 on n1"
+    assert [note.value.partition(";")[0] for note in configuration.verdicts[0].notes if note.name == "late rank"] == [
+        name
+    ]
 
 
 def test_the_verdict_is_that_of_the_worst() -> None:

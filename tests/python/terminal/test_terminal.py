@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from rich.text import Text
 from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
 
-from busbw.logs import Log, Row, Table
-from busbw.records import StatsRecord
+from busbw.logs import Log, Rank, Row, Table
+from busbw.records import LateRankRecord, StatsRecord
 from busbw.terminal import Cell, Column, ExpectationColumns, activity, console, log_lines, table_lines
 
 SIZES = [8 << step for step in range(28)]
@@ -226,6 +226,36 @@ def test_warnings_and_refused_rows() -> None:
     assert "warning: 8 B out of place: the times scatter by 31 %" in text
     assert "left out: line 9: 3 columns are no row" in text
     assert "warning: two logs are mixed" in text
+
+
+def test_groups_are_shown_with_their_hosts() -> None:
+    ranks = tuple(Rank(rank=rank, group=rank // 8, host=f"n{rank // 2}") for rank in range(24))
+    lines_ = text_of(log(table(ranks=24, rank_list=ranks)), draw=False).splitlines()
+    assert lines_[1].startswith("ran: 24 ranks on 12 hosts (n0, n1, n2 and 9 more)")
+    assert lines_[2:5] == [
+        "group 0: 8 ranks on n0, n1, n2 and 1 more",
+        "group 1: 8 ranks on n4, n5, n6 and 1 more",
+        "group 2: 8 ranks on n8, n9, n10 and 1 more",
+    ]
+    assert "group 0" not in text_of(log())
+
+
+def test_many_groups_are_counted() -> None:
+    ranks = tuple(Rank(rank=rank, group=rank, host="n0") for rank in range(20))
+    text = text_of(log(table(ranks=20, rank_list=ranks)), draw=False)
+    assert "group 15: 1 rank on n0" in text
+    assert "and 4 more groups" in text
+
+
+def test_a_late_rank_is_named_once() -> None:
+    def late_row(size_bytes: int, late_us: float) -> Row:
+        message = f"rank 2 on n1 starts each iteration {late_us:.0f} us after all others"
+        late = LateRankRecord(kind="late_start", rank=2, host="n1", late_us=late_us, message=message)
+        return row(size_bytes, figures={"out_of_place": figure(late_ranks=(late,), warnings=(message,))})
+
+    text = " ".join(text_of(log(table(rows=(late_row(8, 3000), late_row(16, 3002)))), draw=False).split())
+    assert "late: rank 2 on n1 starts each iteration 3001 us after all others, at 2 of 2 sizes" in text
+    assert "warning:" not in text
 
 
 def test_long_sentences_are_wrapped() -> None:

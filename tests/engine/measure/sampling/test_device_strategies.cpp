@@ -38,7 +38,7 @@ struct Scene {
   void time_batch() { samples.total += runner.time_batch(); }
   void sample_with_events(TotalTime total) { DeviceEventStrategy(runner, total).sample(samples); }
   void sample_gated() { GatedEventStrategy(runner).sample(samples); }
-  void measure_device_time() { GatedEventStrategy(runner).measure_device_time(samples); }
+  void measure_device_time() { GatedEventStrategy(runner).complete(samples); }
 
   RunSettings settings;
   std::unique_ptr<Collective> collective;

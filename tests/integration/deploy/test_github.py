@@ -16,9 +16,9 @@ from polling import HANG_GUARD_S
 
 from busbw.judge import EXIT_OF
 
-from .programs import Programs
+from ..programs import Programs
 
-WORKFLOW = Path(__file__).parents[2] / "deploy" / "github" / "busbw.yml"
+WORKFLOW = Path(__file__).parents[3] / "deploy" / "github" / "busbw.yml"
 FLOW: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text())
 (JOB,) = FLOW["jobs"].values()
 

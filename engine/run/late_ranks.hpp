@@ -1,0 +1,22 @@
+#pragma once
+// Finds ranks that the others waited for in a measurement; make_row calls this. docs/measuring.md explains the limits.
+#include <vector>
+
+#include "values/run_result.hpp"
+
+namespace busbw {
+
+/// A measurement with its numbers of operations.
+struct TimedMeasurement {
+  const Measurement& measurement;
+  double operations;                // timed on each rank
+  double operations_per_iteration;  // of them, in one iteration
+};
+
+/// Returns the late ranks of `timed`, at most one of each kind. `other` is the same row's other placement, measured by
+/// the same ranks; null if it was not measured. Both must show the same rank, because one alone may be chance. `ranks`
+/// are those of the group.
+std::vector<LateRank> find_late_ranks(const TimedMeasurement& timed, const TimedMeasurement* other,
+                                      const std::vector<RankInfo>& ranks);
+
+}  // namespace busbw

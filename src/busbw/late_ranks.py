@@ -1,0 +1,71 @@
+"""Late ranks of several measurements: the rank that others waited for, its host, its delay and the number of sizes."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from msgspec import Struct
+
+from busbw.logs import Figure, Row
+from busbw.records import LateRankKind
+from busbw.units import count_text
+
+_MIN_SIZES = 2
+"""Minimum number of sizes at which a rank must be late, if as many were measured. At one size it may be chance."""
+
+_TEXT_BY_KIND: dict[LateRankKind, str] = {
+    "late_start": "starts each iteration {late_us:.0f} us after all others",
+    "slow_launch": "takes {late_us:.0f} us longer than others to launch an operation",
+    "late_first": "began {late_us:.0f} us after all others",
+}
+
+
+class LateRank(Struct, kw_only=True, frozen=True):
+    """A rank that the others waited for at several sizes."""
+
+    kind: LateRankKind
+    rank: int
+    """Rank in the whole job."""
+    host: str
+    late_us: float
+    """Median over the measurements that name it."""
+    sizes: int
+    """Number of sizes at which it was late."""
+    measured_sizes: int
+    """Number of sizes of the rows."""
+
+    @property
+    def text(self) -> str:
+        """Sentence about the rank, with a remedy."""
+        late_text = _TEXT_BY_KIND[self.kind].format(late_us=self.late_us)
+        sizes_text = f"at {self.sizes} of {count_text(self.measured_sizes, 'size')}"
+        remedy = "check for other load on its host, and the CPU binding of its process"
+        return f"rank {self.rank} on {self.host} {late_text}, {sizes_text}; {remedy}"
+
+
+def late_ranks(rows: Sequence[Row]) -> tuple[LateRank, ...]:
+    """Returns the late ranks of the rows of one or more configurations, the latest first."""
+    found: dict[tuple[LateRankKind, int, str], list[tuple[int, float]]] = {}
+    for row in rows:
+        for figure in row.figures.values():
+            for late in figure.late_ranks:
+                found.setdefault((late.kind, late.rank, late.host), []).append((row.size_bytes, late.late_us))
+    measured_sizes = len({row.size_bytes for row in rows})
+    candidates = [
+        LateRank(
+            kind=kind,
+            rank=rank,
+            host=host,
+            late_us=median(late_us for _, late_us in cases),
+            sizes=len({size_bytes for size_bytes, _ in cases}),
+            measured_sizes=measured_sizes,
+        )
+        for (kind, rank, host), cases in found.items()
+    ]
+    confirmed = (rank for rank in candidates if rank.sizes >= min(_MIN_SIZES, measured_sizes))
+    return tuple(sorted(confirmed, key=lambda rank: -rank.late_us))
+
+
+def other_warnings(figure: Figure) -> list[str]:
+    """Returns the warnings of a figure that do not name a late rank, because `late_ranks` summarizes those."""
+    messages = {late.message for late in figure.late_ranks}
+    return [warning for warning in figure.warnings if warning not in messages]

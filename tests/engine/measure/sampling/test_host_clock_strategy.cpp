@@ -1,0 +1,103 @@
+// Start delays of a rank with a collective that sleeps before its operation.
+#include "measure/sampling/host_clock_strategy.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "collectives/registry.hpp"
+#include "rendezvous/team/local_job.hpp"
+#include "support_communicator.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr std::uint64_t kMax = 64;
+constexpr double kDelayS = 2e-3;
+constexpr double kOperationS = 4e-3;
+
+void sleep_for(double seconds) { usleep(static_cast<useconds_t>(seconds * 1e6)); }
+
+/// A rank with operations of 4 ms.
+class SleepingCommunicator final : public IdleCommunicator {
+ public:
+  using IdleCommunicator::IdleCommunicator;
+  void all_reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override {
+    ++operations;
+    sleep_for(kOperationS);
+  }
+  void copy(std::byte*, const std::byte*, std::size_t) override {}
+
+  int operations = 0;
+};
+
+/// Copies its data, sleeps for 2 ms and starts `operations` operations.
+class LateCollective final : public Collective {
+ public:
+  explicit LateCollective(int operations) : Collective(facts::all_reduce), operations_(operations) {}
+  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
+    communicator.copy(call.recv, call.send, call.count);
+    sleep_for(kDelayS);
+    for (int operation = 0; operation < operations_; ++operation)
+      communicator.all_reduce(call.send, call.recv, call.count, call.dtype, call.redop);
+  }
+
+ private:
+  int operations_;
+};
+
+/// Measured start delay, and the number of operations that were run for it.
+struct Outcome {
+  std::optional<StartDelay> delay;
+  int operations;
+};
+
+Outcome measure(TotalTime total, int iterations, int blocking = 0, int operations = 1) {
+  RunSettings settings;
+  settings.iterations = iterations;
+  settings.blocking = blocking;
+  const LateCollective collective(operations);
+  SleepingCommunicator communicator(0, 1, buffer_bytes(kMax, 0));
+  LocalJob job(1);
+  const auto world = job.team(0);
+  const CaseBuffers buffers(communicator, collective.shape(4, 4, 1), Dtype::float32, kMax, 0);
+  IterationRunner runner(*world, communicator,
+                         {collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1}, settings);
+  HostClockStrategy strategy(runner, total);
+  Samples samples;
+  strategy.sample(samples);
+  CHECK_FALSE(samples.start_delay);
+  CHECK(samples.iteration_s.size() == static_cast<std::size_t>(iterations));
+  strategy.complete(samples);
+  CHECK(samples.iteration_s.size() == static_cast<std::size_t>(iterations));
+  return {samples.start_delay, communicator.operations};
+}
+
+}  // namespace
+
+TEST_CASE("HostClockStrategy: the start delay excludes the operations, whatever -z waits for") {
+  for (const TotalTime total : {TotalTime::from_samples, TotalTime::separate})
+    for (const int blocking : {0, 1, 2, 3})
+      for (const int operations : {1, 2}) {
+        CAPTURE(blocking);
+        CAPTURE(operations);
+        const auto delay = measure(total, 6, blocking, operations).delay;
+        REQUIRE(delay);
+        CHECK(delay->median_s >= kDelayS);
+        CHECK(delay->median_s < kOperationS);
+        REQUIRE(delay->median_ci95_s);
+        CHECK(delay->median_ci95_s->first >= kDelayS);
+      }
+}
+
+TEST_CASE("HostClockStrategy: samples that give the total also give the delay, others are repeated") {
+  CHECK(measure(TotalTime::from_samples, 3).operations == 3);
+  CHECK(measure(TotalTime::separate, 3).operations == 6);
+  CHECK(measure(TotalTime::separate, 110).operations == 110 + 100);
+}
+
+TEST_CASE("HostClockStrategy: no interval below six iterations") {
+  CHECK_FALSE(measure(TotalTime::from_samples, 5).delay->median_ci95_s);
+  CHECK(measure(TotalTime::from_samples, 6).delay->median_ci95_s);
+}
