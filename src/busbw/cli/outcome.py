@@ -123,9 +123,9 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
     return ExitCode.ENVIRONMENT
 
 
-def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
+def finish_stdout(stdout: StdoutBuffer, code: int, *, check_interrupt: Callable[[], None]) -> None:
     """Waits until the reader of stdout has read the table, after a signal at most 2 s. Reports lost bytes."""
-    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None)
+    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None, on_wait=check_interrupt)
     if lost_bytes:
         loss = (
             f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is complete"

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from busbw import engine
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, sweep_flags, used_flags
 from busbw.cli.options.run_destination import destination_options, open_destination
 from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
@@ -46,7 +47,8 @@ def run(
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
     added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
-    with open_destination(records_path, store, collective) as destination:
+    with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
+        check_interrupt()
         is_new = not destination.path.exists()  # the engine refuses an existing file
         job = Job(program, (*added_flags, *words[1:]), records=destination.path)
         plan = local.render(job.with_environment(variables) if variables else job)
@@ -61,9 +63,10 @@ def run(
                     is_backlogged=lambda: progress.stdout.has_pending,
                 )
                 code = local.submit(plan, callbacks)
-            finish_stdout(progress.stdout, code)
+            finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
         else:
             code = local.submit(plan)
+        check_interrupt()
         if is_new:
             code = verified_exit_code(code, record_kinds(destination.path), words)
         destination.on_exit(code)

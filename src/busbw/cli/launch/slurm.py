@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from busbw import engine
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launch.hosts import PORTS, read_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.launch.slurm_steps import execute_steps
@@ -208,7 +209,8 @@ def slurm(
     plan = launcher.render(job, target)
     plan = replace(plan, remarks=(*plan.remarks, *remarks))
     if detach and not options.dry_run:
-        _print_attach_command(launcher.start(plan), target)
+        with checked_interrupts():  # an interrupt must not hide a submitted job
+            _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
     return execute_steps(options, plan)
 
