@@ -158,6 +158,7 @@ def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
         for curve in (plot.busbw_over_size(table.rows, width=width), plot.time_over_size(table.rows, width=width)):
             if curve:
                 click.echo(f"{curve}\n", err=True)
-    click.echo(correctness_sentence(record, ending_words=_ENDING_WORDS.get(code, "was killed")), err=True)
+    ending_words = _ENDING_WORDS.get(code, "was killed")
+    click.echo(correctness_sentence(record, exit_code=code, ending_words=ending_words), err=True)
     click.echo(speed_sentence(judge(Log(source=str(path), tables=(table,)))), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

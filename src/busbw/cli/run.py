@@ -12,10 +12,11 @@ import click
 from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, sweep_flags, used_flags
-from busbw.cli.options.run_destination import destination_options, open_destination
+from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
 from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
+from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.terminal.progress import Progress
 
 
@@ -49,7 +50,8 @@ def run(
 
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
         check_interrupt()
-        is_new = not destination.path.exists()  # the engine refuses an existing file
+        # The engine refuses a file of another run.
+        is_new = not destination.path.exists() or is_abandoned(destination.path)
         job = Job(program, (*added_flags, *words[1:]), records=destination.path)
         plan = local.render(job.with_environment(variables) if variables else job)
         command_text = shlex.join([program.name, *added_flags, *words[1:]])
@@ -69,8 +71,9 @@ def run(
         check_interrupt()
         if is_new:
             code = verified_exit_code(code, record_kinds(destination.path), words)
-        destination.on_exit(code)
+        exit_code = documented_exit_code(ExitStatus(code))
+        destination.on_exit(exit_code)
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
-    return code
+    return exit_code

@@ -43,6 +43,5 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
         callbacks.on_status(f"starting {len(plan.commands)} processes")
     policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
     statuses = processes.run_all(plan.commands, callbacks, policy)
-    if callbacks and callbacks.on_error and (message := processes.killed_message(statuses)):
-        callbacks.on_error(f"busbw: {message}\n".encode(), None)
+    processes.report_crash(statuses, [f"process {command.process}" for command in plan.commands], callbacks)
     return processes.job_exit_code(statuses)
