@@ -547,6 +547,15 @@ def test_more_nodes_than_there_are(cluster: Cluster) -> None:
     assert launching.finish().code == 130
 
 
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_a_job_that_its_partition_does_not_allow_ends_after_the_limit(cluster: Cluster, by: str) -> None:
+    done = cluster.launch("--submit-with", by, "--pending-timeout", "1", "--nodes", "9", *ALL_REDUCE)
+    assert done.code == 3
+    reason = "PartitionNodeLimit" if by == "sbatch" else "PartitionConfig"  # Slurm's word for the same
+    assert f"could not start for 1 s and was canceled: {reason} (" in done.stderr.splitlines()[-1]
+    expect_nothing_left(cluster)
+
+
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 REFUSED = {
