@@ -37,7 +37,7 @@ _READ_LIMIT_S = 2.0
 """Time after an interrupt in which the reader of stdout may read the rest of the table."""
 _CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
-_INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices"}
+_INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices", "--world"}
 """Flags with which the engine prints information and measures nothing."""
 
 Command = TypeVar("Command", bound=Callable[..., int])

@@ -45,6 +45,7 @@ def run(
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
+    _refuse_launched_process(program.name)
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
     added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
@@ -77,3 +78,17 @@ def run(
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
     return exit_code
+
+
+def _refuse_launched_process(program_name: str) -> None:
+    """Refuses to run as one of several processes, such as tasks of srun: each would expect a record of its own.
+
+    Raises:
+        UsageError: A launcher started several processes.
+    """
+    rank, size, launcher = engine.world()
+    if size > 1:
+        raise UsageError(
+            f"busbw run starts its ranks itself, but {launcher} started it as process {rank} of {size}",
+            remedy=f"use busbw launch, or start {program_name} instead",
+        )
