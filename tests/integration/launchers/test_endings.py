@@ -158,7 +158,7 @@ def _socket_count(pid: int) -> int:
     with suppress(OSError):  # it has ended meanwhile
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                count += os.readlink(descriptor).startswith("socket:")
+                count += str(descriptor.readlink()).startswith("socket:")
     return count
 
 
