@@ -21,7 +21,7 @@ class StartLimit:
         self._problem_since_s: float | None = None
 
     def check(self, job: str, status: JobStatus) -> None:
-        """Cancels a job whose problem is certain or has lasted too long.
+        """Cancels a job with a problem that is certain or has lasted too long.
 
         Raises:
             BusbwError: The job was canceled. Nothing is raised while Slurm does not accept the cancellation.
