@@ -64,7 +64,7 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
         fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf",
                     kEngineName, arguments.empty() ? "(nothing)" : arguments.front(), collectives_text()));
   if (arguments.front().starts_with('-')) {
-    constexpr std::array information_flags{"--version", "--list-devices", "--help", "-h"};
+    constexpr std::array information_flags{"--version", "--list-devices", "--world", "--help", "-h"};
     if (std::ranges::find(information_flags, arguments.front()) == information_flags.end())
       throw UsageError(fmt::format("{} {}: no collective before the options; name one of{}", kEngineName,
                                    arguments.front(), collectives_text()));
@@ -114,6 +114,10 @@ int run(int argc, char** argv) {
       case InfoRequest::help: fmt::print("{}", help_text(invocation.program)); break;
       case InfoRequest::version: fmt::print("{}", version_text()); break;
       case InfoRequest::devices: list_devices(invocation.program); break;
+      case InfoRequest::world:
+        detect_launched_processes();
+        fmt::print("{} {} {}\n", world.rank, world.size, world.launcher);
+        break;
     }
     return 0;
   }

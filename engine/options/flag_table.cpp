@@ -103,6 +103,7 @@ std::string help_text(std::string_view program) {
   text +=
       "\n  -h, --help                            print this text\n"
       "      --list-devices                    list the GPUs that --backend auto uses; none: host backend\n"
+      "      --world                           print number of this process, of all processes, and the launcher\n"
       "      --version                         print the versions of program, backend and record schema\n"
       "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required "
       "average\n"

@@ -31,6 +31,7 @@ FlagValues read_command_line(const std::string& program, const std::vector<std::
   add_request("-h,--help", InfoRequest::help);
   add_request("--version", InfoRequest::version);
   add_request("--list-devices", InfoRequest::devices);
+  add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
   for (const Flag& flag : flag_table())
     app.add_option_function<std::string>(

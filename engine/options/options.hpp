@@ -50,7 +50,7 @@ struct Options {
 };
 
 /// Information to print instead of measuring.
-enum class InfoRequest { help, version, devices };
+enum class InfoRequest { help, version, devices, world };
 
 /// Parses `arguments`, which exclude the program's own name. Throws UsageError.
 /// Calls `launched_processes` once, and only if the program will measure. It returns the number of processes in this

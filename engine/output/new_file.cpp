@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +18,35 @@ namespace {
 constexpr int kClosedDescriptor = -1;
 
 int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+
+/// Locks an open file until it is closed. Returns false if another run has locked it. A file system may have no locks;
+/// `open_abandoned` then takes no file.
+bool lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+/// Opens an existing empty file that no run has open: a run that was killed during its start left it, and it must not
+/// block the same command. Returns -1 and sets errno to EEXIST for any other file.
+int open_abandoned(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  struct stat status{};
+  const auto is_abandoned = [&] {
+    return flock(descriptor, LOCK_EX | LOCK_NB) == 0 && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_size == 0 && status.st_nlink > 0;
+  };
+  if (descriptor >= 0 && is_abandoned()) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  errno = EEXIST;
+  return kClosedDescriptor;
+}
+
+/// Opens `path` if it does not exist or is abandoned, and locks it.
+int open_new_or_abandoned(const std::string& path) {
+  const int descriptor = open_new(path);
+  if (descriptor < 0) return errno == EEXIST ? open_abandoned(path) : descriptor;
+  if (lock(descriptor)) return descriptor;
+  ::close(descriptor);  // another run took the file for abandoned before it was locked
+  errno = EEXIST;
+  return kClosedDescriptor;
+}
 
 /// Opens the first of path, path.0, path.1, ... that does not exist, and sets `path` to its name.
 int open_new_numbered(std::string& path) {
@@ -50,7 +81,7 @@ std::string error_text(int error) { return std::system_category().message(error)
 }  // namespace
 
 NewFile NewFile::create(const std::string& path, std::string_view option) {
-  const int descriptor = open_new(path);
+  const int descriptor = open_new_or_abandoned(path);
   if (descriptor < 0) throw_cannot_create(path, option, errno);
   return NewFile(descriptor, path);
 }

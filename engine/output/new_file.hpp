@@ -11,7 +11,8 @@ namespace busbw {
 /// Closes the file when it is destroyed. Movable.
 class NewFile {
  public:
-  /// Creates `path`. Throws UsageError that names `option` if it exists or cannot be created.
+  /// Creates `path`, or takes an empty file that a killed run left there. Throws UsageError that names `option` if it
+  /// exists or cannot be created.
   static NewFile create(const std::string& path, std::string_view option);
   /// Creates `path`, or the first of path.0, path.1, ... that does not exist, as nccl-tests does for -J. Throws
   /// UsageError as `create` does.

@@ -188,7 +188,8 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
   JobMonitor job_monitor(job, layout, callbacks);
   AbortGracePeriod grace;
   while (threads.is_running() && !grace.is_over(job)) {
-    wait_for_interrupt(kTickMs);
+    // The parent handles a second signal.
+    if (const auto interrupt = wait_for_interrupt(kTickMs)) job.abort(interrupt->exit(), interrupt->what());
     if (process == 0) job_monitor.check();
   }
   if (!threads.is_running()) threads.join();
@@ -210,17 +211,24 @@ class ChildProcesses {
       }
       pids_.push_back(pid);
     }
+    is_stopped_.resize(pids_.size());
   }
 
   bool is_running() const { return ended_count_ < pids_.size(); }
   /// Exit code of process 0, which has finished the output. rank_lost if it died.
   int process0_exit_code() const { return process0_exit_code_; }
 
-  /// Collects the exit statuses of ended processes, and aborts the job if one was lost.
+  /// True while process 0 is stopped, as by SIGSTOP.
+  bool is_process0_stopped() const { return !is_stopped_.empty() && is_stopped_.front(); }
+
+  /// Collects the exit statuses of ended processes, and aborts the job if one was lost. Notes stopped processes.
   void reap() {
     for (std::size_t process = 0; process < pids_.size(); ++process) {
       int status = 0;
-      if (pids_[process] == 0 || waitpid(pids_[process], &status, WNOHANG) != pids_[process]) continue;
+      if (pids_[process] == 0 || waitpid(pids_[process], &status, WNOHANG | WUNTRACED | WCONTINUED) != pids_[process])
+        continue;
+      is_stopped_[process] = WIFSTOPPED(status);
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
       if (WIFSIGNALED(status))
         report_loss(process, fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
       else if (process == 0)
@@ -232,10 +240,10 @@ class ChildProcesses {
     }
   }
 
-  /// Kills the running processes from number `first`.
-  void kill_from(std::size_t first) {
+  /// Sends a signal to the running processes from number `first`.
+  void send_from(std::size_t first, int signal) {
     for (std::size_t process = first; process < pids_.size(); ++process)
-      if (pids_[process] != 0) kill(pids_[process], SIGKILL);
+      if (pids_[process] != 0) kill(pids_[process], signal);
   }
 
   /// Waits until all processes have ended, at most until `deadline_s` of monotonic_s.
@@ -258,6 +266,7 @@ class ChildProcesses {
   LocalJob& job_;
   const JobLayout& layout_;
   std::vector<pid_t> pids_;  // 0: has ended
+  std::vector<bool> is_stopped_;
   std::size_t ended_count_ = 0;
   int process0_exit_code_ = static_cast<int>(ExitCode::rank_lost);
 };
@@ -266,19 +275,23 @@ class ChildProcesses {
 JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   ChildProcesses children(job, layout, callbacks);
   SignalMonitor signal_monitor(job);
-  // Process 0 watches and diagnoses the ranks itself. This watchdog covers a process 0 that hangs.
-  Watchdog watchdog(job, layout.limit_s + kDiagnosisLimitS, monotonic_s());
+  // Process 0 watches and diagnoses the ranks itself. This watchdog covers a process 0 that hangs or is stopped.
+  Watchdog watchdog(job, layout.limit_s, monotonic_s());
   AbortGracePeriod grace;
+  bool has_continued = false;
   bool has_killed = false;
   for (children.reap(); children.is_running(); children.reap()) {
     signal_monitor.wait();
-    if (const auto stall = watchdog.check_progress(monotonic_s())) job.abort(ExitCode::rank_lost, *stall);
+    const double delay_s = children.is_process0_stopped() ? 0 : kDiagnosisLimitS;
+    if (const auto stall = watchdog.check_progress(monotonic_s(), delay_s)) job.abort(ExitCode::rank_lost, *stall);
+    // A stopped process would not see the abort. Process 0 must finish the output.
+    if (job.aborted() && !std::exchange(has_continued, true)) children.send_from(/*first=*/0, SIGCONT);
     if (grace.is_over(job) && !std::exchange(has_killed, true)) {
       // Children have their own grace period. Process 0 may then still diagnose the ranks and finish the output.
       children.wait_until(monotonic_s() + kGraceS);
-      children.kill_from(/*first=*/1);
+      children.send_from(/*first=*/1, SIGKILL);
       children.wait_until(monotonic_s() + kDiagnosisLimitS);
-      children.kill_from(/*first=*/0);
+      children.send_from(/*first=*/0, SIGKILL);
     }
   }
   if (const auto failure = job.failure()) return {static_cast<int>(failure->exit), failure->message};

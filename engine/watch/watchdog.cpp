@@ -47,7 +47,7 @@ std::string last_operations_text(const Job& job, const std::string& collective) 
   return text;
 }
 
-std::optional<std::string> Watchdog::check_progress(double now_s) {
+std::optional<std::string> Watchdog::check_progress(double now_s, double delay_s) {
   std::vector<std::uint64_t> steps;
   steps.reserve(job_.ranks());
   for (int rank = 0; rank < job_.ranks(); ++rank) steps.push_back(job_.progress(rank).steps);
@@ -56,7 +56,7 @@ std::optional<std::string> Watchdog::check_progress(double now_s) {
     last_change_s_ = now_s;
     return std::nullopt;
   }
-  if (now_s - last_change_s_ < limit_s_) return std::nullopt;
+  if (now_s - last_change_s_ < limit_s_ + delay_s) return std::nullopt;
   return stall_message();
 }
 

@@ -18,8 +18,9 @@ class Watchdog {
   /// `limit_s`: maximum time without progress on any rank, starting at `now_s`.
   Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
-  /// Checks the progress of all ranks. Returns a message if no rank made a step within the limit.
-  std::optional<std::string> check_progress(double now_s);
+  /// Checks the progress of all ranks. Returns a message if no rank made a step within the limit and `delay_s` more, in
+  /// which another watchdog may act first.
+  std::optional<std::string> check_progress(double now_s, double delay_s = 0);
 
  private:
   std::string stall_message() const;

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from busbw.errors import BusbwError, UsageError
+from busbw.errors import BusbwError, ExitCode, UsageError
 
 WORLD_VARIABLES = (
     "BUSBW_LAUNCHER",
@@ -152,6 +152,15 @@ def missing_gpu_support() -> str:
     return reason
 
 
+def world() -> tuple[int, int, str]:
+    """Returns the number of this process, the number of processes, and the launcher that started them.
+
+    The launcher is "none" if there is one process. The environment decides, by the engine's rules.
+    """
+    rank, size, launcher = _query_engine("--world").split()
+    return int(rank), int(size), launcher
+
+
 def _query_engine(flag: str) -> str:
     """Returns the engine's output for an informational flag. Raises the errors of `_run_engine`."""
     return _run_engine(flag).stdout.strip()
@@ -161,11 +170,16 @@ def _run_engine(flag: str) -> "subprocess.CompletedProcess[str]":
     """Runs the engine with an informational flag.
 
     Raises:
+        UsageError: The engine refuses the environment, such as contradicting variables of launchers.
         BusbwError: The engine is not found, fails, or takes more than 60 s.
     """
     path = program(ENGINE)
     try:
         return subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
+    except subprocess.CalledProcessError as error:
+        if error.returncode == ExitCode.USAGE and (message := error.stderr.strip()):
+            raise UsageError(message.removeprefix(f"{ENGINE}: ")) from error
+        raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
     except (OSError, subprocess.SubprocessError) as error:
         raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
 
@@ -190,4 +204,5 @@ __all__ = [
     "preload_variables",
     "program",
     "versions",
+    "world",
 ]

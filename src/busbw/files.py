@@ -6,6 +6,8 @@ from contextlib import suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
 
+from busbw.termination_signals import deferred_signals
+
 _MAX_USER_FILE_BYTES = 2**20
 
 
@@ -16,14 +18,15 @@ def replace_file(path: Path, content: bytes) -> None:
         OSError: The file cannot be written; the old file is unchanged.
     """
     partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")  # cut, because file names have a maximum length
-    try:
-        partial.write_bytes(content)
-        if path.exists():
-            partial.chmod(path.stat().st_mode)
-        partial.replace(path)
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    with deferred_signals():
+        try:
+            partial.write_bytes(content)
+            if path.exists():
+                partial.chmod(path.stat().st_mode)
+            partial.replace(path)
+        finally:
+            with suppress(OSError):
+                partial.unlink()
 
 
 def read_user_file(path: Path) -> bytes:

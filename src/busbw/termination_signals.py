@@ -1,13 +1,14 @@
 """Handlers of the signals that end a command.
 
 No handler raises, because an exception at an arbitrary point leaves half-done work and tracebacks. Handlers log the
-signal, and the code reads the log at points of its choice. Only commands without child processes keep Python's handler
-of SIGINT: their computations have no such points, and `cli.entry_point` ends them without a traceback.
+signal, and the code reads the log at points of its choice. A command without such points is ended at once by
+`cli.entry_point`, after the cleanup of `cleaned_up_by`.
 """
 
 import os
 import select
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -82,3 +83,41 @@ def logged_signals(others: Mapping[signal.Signals, Handler] | None = None) -> It
     finally:
         signal.set_wakeup_fd(previous_descriptor, warn_on_full_buffer=False)
         received.close()
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Defers the termination signals to its end, so that a short change of files is made completely or undone.
+
+    Does nothing outside the main thread, where Python runs no handler.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    try:
+        with handled_by(lambda number, _frame: received.append(number)):
+            yield
+    finally:
+        if received:
+            os.kill(os.getpid(), received[0])
+
+
+@contextmanager
+def cleaned_up_by(clean_up: Callable[[], object]) -> Iterator[None]:
+    """Calls `clean_up` on a termination signal, which then takes its previous effect.
+
+    `clean_up` must be harmless if the command goes on, because an outer handler may only log the signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous_handlers = {number: signal.getsignal(number) for number in handled_signals()}
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        clean_up()
+        signal.signal(number, previous_handlers[signal.Signals(number)])
+        os.kill(os.getpid(), number)
+
+    with handled_by(handle):
+        yield

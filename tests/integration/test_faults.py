@@ -226,6 +226,26 @@ def test_death_of_the_rank_that_writes(programs: Programs) -> None:
     expect_no_process_left(running)
 
 
+def test_a_stopped_rank_is_named_within_the_limit(programs: Programs) -> None:
+    """Rank 0's process holds the outputs. It is continued to finish them, so the record says how the run ended."""
+    arguments = ["--processes", 3, "-b", 64, "-e", 64, "-n", 2, "-N", 0, *OUTPUTS, "-T", LIMIT_S]
+    runs = {
+        rank: programs.start("all_reduce", *arguments, folder=programs.subfolder(f"stopped-{rank}")) for rank in (0, 2)
+    }
+    for rank, running in runs.items():
+        wait_for_rows(running, 6)
+        os.kill(first_record(running.records_path())["ranks"][rank]["pid"], signal.SIGSTOP)
+    for rank, running in runs.items():
+        finished = running.finish()
+        assert finished.code == 4
+        message = finished.sentence().removeprefix("all_reduce_perf: ")
+        assert message.startswith(f"no rank made progress for {LIMIT_S} s: rank {rank} did not get past phase ")
+        end = read_records(running.records_path())[-1]
+        assert (end["kind"], end["exit_code"], end["message"]) == ("end", 4, message)
+        assert f"# error: {message}\n" in finished.stdout
+        expect_no_process_left(running)
+
+
 def test_several_ranks_of_a_dead_process_are_named(programs: Programs) -> None:
     arguments = ["--processes", 2, "-t", 2, "-b", 64, "-e", 64, "--fault", "die:rank=2,phase=timing"]
     finished = programs.run("all_reduce", *arguments)

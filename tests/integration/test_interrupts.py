@@ -141,12 +141,28 @@ def test_ctrl_c_ends_ranks_that_do_not_listen(programs: Programs, ranks: list[ob
         expect_no_process_left(running)
 
 
-def test_ctrl_c_ends_a_stopped_process(programs: Programs) -> None:
+@pytest.mark.parametrize("rank", [0, 2])
+def test_ctrl_c_ends_a_stopped_process(programs: Programs, rank: int) -> None:
     running = programs.start("all_reduce", *PROCESSES, *WITHOUT_END)
     wait_for_rows(running, 10)
-    os.kill(first_record(running.records_path())["ranks"][2]["pid"], signal.SIGSTOP)
+    os.kill(first_record(running.records_path())["ranks"][rank]["pid"], signal.SIGSTOP)
     running.interrupt_group()
     expect_rows_kept(running, running.finish(), "interrupted", 130)
+
+
+@pytest.mark.parametrize(
+    ("rank", "number", "reason", "code"),
+    [(0, signal.SIGTERM, "terminated", 143), (2, signal.SIGINT, "interrupted", 130)],
+)
+def test_a_signal_to_one_rank_ends_the_run(
+    programs: Programs, rank: int, number: signal.Signals, reason: str, code: int
+) -> None:
+    running = programs.start("all_reduce", *PROCESSES, *WITHOUT_END)
+    wait_for_rows(running, 10)
+    os.kill(first_record(running.records_path())["ranks"][rank]["pid"], number)
+    finished = running.finish()
+    assert finished.stderr == f"all_reduce_perf: {reason}\n"
+    expect_rows_kept(running, finished, reason, code)
 
 
 def test_ctrl_c_before_the_first_row(programs: Programs) -> None:

@@ -30,6 +30,9 @@ from pathlib import Path
 if sys.argv[1:] == ["--version"]:
     print("busbw 9.9.9\\nbackend host 9.9.9\\nrecord schema 1.0")
     sys.exit(0)
+if sys.argv[1:] == ["--world"]:
+    print("0 1 none")
+    sys.exit(0)
 if sys.argv[1:] == ["--list-devices"]:
     print(os.environ.get("FAKE_DEVICES", ""), end="")
     sys.exit(0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from busbw.termination_signals import handled_signals, logged_signals
+from busbw.termination_signals import cleaned_up_by, deferred_signals, handled_signals, logged_signals
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +38,20 @@ def test_a_follower_handles_other_signals() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         assert received == [signal.SIGHUP]
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_a_deferred_signal_takes_effect_at_the_end() -> None:
+    with logged_signals() as received:
+        with deferred_signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert received == []
+        assert received == [signal.SIGTERM]
+
+
+def test_a_signal_cleans_up_before_it_takes_effect() -> None:
+    events: list[object] = []
+    with logged_signals() as received:
+        with cleaned_up_by(lambda: events.append(list(received))):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert received == [signal.SIGINT]
+        assert events == [[]]

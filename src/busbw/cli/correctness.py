@@ -7,13 +7,16 @@ from busbw.units import count_text, size_text
 
 _MAX_NAMED_ROWS = 3
 """Maximum number of wrong rows that the sentence names."""
+_COMPLETE_CODES = (ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMANDED)
+"""Exit codes of a run with all its rows."""
 
 
-def correctness_sentence(run: RunRecords, *, ending_words: str = "was killed") -> str:
+def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, ending_words: str = "was killed") -> str:
     """Returns the sentence. It counts rows as the table shows them: both placements of a size are one row.
 
     Args:
         run: The records of the run.
+        exit_code: Exit code of the command. It may report a process that was lost after the record was complete.
         ending_words: Verb phrase for a run without an end record, such as "was killed".
     """
     measurements = run.rows  # one for each placement
@@ -43,7 +46,7 @@ def correctness_sentence(run: RunRecords, *, ending_words: str = "was killed") -
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
         text += f" {count_text(len(undefined), 'measurement')} without a defined result (N/A)."
-    return f"Verdict: {_ending_clause(run, ending_words)}{text}"
+    return f"Verdict: {_ending_clause(run, exit_code, ending_words)}{text}"
 
 
 def _row_key(row: RowRecord) -> tuple[object, ...]:
@@ -58,10 +61,12 @@ def _wrong_text(row: RowRecord) -> str:
     return f"{row_text} ({count_text(row.check.wrong_elements or 0, 'element')}{location})"
 
 
-def _ending_clause(run: RunRecords, ending_words: str) -> str:
-    """Returns a clause about an early end, which means missing rows. Empty for a complete run."""
+def _ending_clause(run: RunRecords, exit_code: int | None, ending_words: str) -> str:
+    """Returns a clause about an early end, which may mean missing rows. Empty for a complete run."""
     if run.end is None:
         return f"the run {ending_words}; until then "
-    if run.end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMANDED):
-        return ""
-    return f"the run ended early ({run.end.reason}); until then "
+    if run.end.exit_code not in _COMPLETE_CODES:
+        return f"the run ended early ({run.end.reason}); until then "
+    if exit_code is not None and exit_code not in _COMPLETE_CODES:
+        return f"the run {ending_words} after its last row; "
+    return ""

@@ -1,4 +1,4 @@
-"""Interrupts of commands that start programs one after the other, and keep a partial result."""
+"""Interrupts of commands that start programs or keep a partial result."""
 
 import os
 import signal
@@ -21,10 +21,17 @@ class _InterruptCheck:
     def __init__(self) -> None:
         self._interrupt: KeyboardInterrupt | None = None
         self._first_s = 0.0
+        self._was_raised = False
 
     def __call__(self) -> None:
         if self._interrupt:
+            self._was_raised = True
             raise self._interrupt
+
+    def raise_unseen(self) -> None:
+        """Raises an interrupt that no call has raised."""
+        if not self._was_raised:
+            self()
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
         """Signal handler: notes the first signal. A late second one ends this process, which may be stuck."""
@@ -39,8 +46,9 @@ class _InterruptCheck:
 def checked_interrupts() -> Iterator[Callable[[], None]]:
     """Yields a function that raises an interrupt if a signal has arrived.
 
-    It raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM, and for SIGHUP unless it is ignored. Python
-    runs signal handlers only in the main thread; in other threads this does nothing.
+    It raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM, and for SIGHUP unless it is ignored. An
+    interrupt after the last call is raised at the end. Python runs signal handlers only in the main thread; in other
+    threads this does nothing.
     """
     check = _InterruptCheck()
     if threading.current_thread() is not threading.main_thread():
@@ -48,3 +56,4 @@ def checked_interrupts() -> Iterator[Callable[[], None]]:
         return
     with termination_signals.handled_by(check.on_signal):
         yield check
+    check.raise_unseen()

@@ -37,7 +37,7 @@ _READ_LIMIT_S = 2.0
 """Time after an interrupt in which the reader of stdout may read the rest of the table."""
 _CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
-_INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices"}
+_INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices", "--world"}
 """Flags with which the engine prints information and measures nothing."""
 
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -123,9 +123,9 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
     return ExitCode.ENVIRONMENT
 
 
-def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
+def finish_stdout(stdout: StdoutBuffer, code: int, *, check_interrupt: Callable[[], None]) -> None:
     """Waits until the reader of stdout has read the table, after a signal at most 2 s. Reports lost bytes."""
-    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None)
+    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None, on_wait=check_interrupt)
     if lost_bytes:
         loss = (
             f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is complete"
@@ -158,6 +158,7 @@ def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
         for curve in (plot.busbw_over_size(table.rows, width=width), plot.time_over_size(table.rows, width=width)):
             if curve:
                 click.echo(f"{curve}\n", err=True)
-    click.echo(correctness_sentence(record, ending_words=_ENDING_WORDS.get(code, "was killed")), err=True)
+    ending_words = _ENDING_WORDS.get(code, "was killed")
+    click.echo(correctness_sentence(record, exit_code=code, ending_words=ending_words), err=True)
     click.echo(speed_sentence(judge(Log(source=str(path), tables=(table,)))), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

@@ -10,11 +10,13 @@ from pathlib import Path
 import click
 
 from busbw import engine
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, sweep_flags, used_flags
-from busbw.cli.options.run_destination import destination_options, open_destination
+from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
 from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
+from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.terminal.progress import Progress
 
 
@@ -43,11 +45,14 @@ def run(
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
+    _refuse_launched_process(program.name)
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
     added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
-    with open_destination(records_path, store, collective) as destination:
-        is_new = not destination.path.exists()  # the engine refuses an existing file
+    with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
+        check_interrupt()
+        # The engine refuses a file of another run.
+        is_new = not destination.path.exists() or is_abandoned(destination.path)
         job = Job(program, (*added_flags, *words[1:]), records=destination.path)
         plan = local.render(job.with_environment(variables) if variables else job)
         command_text = shlex.join([program.name, *added_flags, *words[1:]])
@@ -61,13 +66,29 @@ def run(
                     is_backlogged=lambda: progress.stdout.has_pending,
                 )
                 code = local.submit(plan, callbacks)
-            finish_stdout(progress.stdout, code)
+            finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
         else:
             code = local.submit(plan)
+        check_interrupt()
         if is_new:
             code = verified_exit_code(code, record_kinds(destination.path), words)
-        destination.on_exit(code)
+        exit_code = documented_exit_code(ExitStatus(code))
+        destination.on_exit(exit_code)
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
-    return code
+    return exit_code
+
+
+def _refuse_launched_process(program_name: str) -> None:
+    """Refuses to run as one of several processes, such as tasks of srun: each would expect a record of its own.
+
+    Raises:
+        UsageError: A launcher started several processes.
+    """
+    rank, size, launcher = engine.world()
+    if size > 1:
+        raise UsageError(
+            f"busbw run starts its ranks itself, but {launcher} started it as process {rank} of {size}",
+            remedy=f"use busbw launch, or start {program_name} instead",
+        )

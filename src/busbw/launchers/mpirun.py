@@ -198,7 +198,7 @@ class MpirunOutput:
         has_failed = any(self._process_codes.values())
         if not self._process_codes or (not has_failed and len(self._process_codes) == self._process_count):
             return False
-        self._grace.update(has_failed=has_failed, is_paused=self._callbacks.is_backlogged())
+        self._grace.update(self._process_codes.values(), is_paused=self._callbacks.is_backlogged())
         if self._grace.is_over and not has_failed:
             self._has_lost_process = True
             if self._callbacks.on_error:
@@ -217,8 +217,10 @@ class MpirunOutput:
         if has_first_code or any(self._process_codes.values()):
             # If process 0 reported no code, `was_terminated` makes another process decide.
             first_status = ExitStatus(self._process_codes[0]) if has_first_code else ExitStatus(0, was_terminated=True)
-            others = [ExitStatus(code) for process, code in self._process_codes.items() if process]
-            return processes.job_exit_code([first_status, *others])
+            others = {process: ExitStatus(code) for process, code in self._process_codes.items() if process}
+            statuses = [first_status, *others.values()]
+            processes.report_crash(statuses, [f"process {process}" for process in (0, *others)], self._callbacks)
+            return processes.job_exit_code(statuses)
         if mpirun_code in _TERMINATED_CODES:
             return mpirun_code
         if mpirun_code == _EARLY_INTERRUPT_CODE:

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from busbw.termination_signals import cleaned_up_by
+
 _SHOW_AFTER_S = 1.5
 _REFRESHES_PER_S = 2
 
@@ -38,12 +40,17 @@ def activity(description: str) -> Iterator[None]:
     timer = Timer(_SHOW_AFTER_S, live_view.start)
     timer.daemon = True
     timer.start()
-    try:
-        yield
-    finally:
+
+    def stop() -> None:
         timer.cancel()
         timer.join()  # otherwise `start` might follow `stop`
-        live_view.stop()
+        live_view.stop()  # also shows the cursor again
+
+    try:
+        with cleaned_up_by(stop):
+            yield
+    finally:
+        stop()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from time import monotonic
 _MAX_PENDING_BYTES = 2**20
 """Maximum number of buffered bytes. Beyond it `write` waits for the reader."""
 _WAIT_S = 0.1
-"""Time of one wait for the reader. Python handles signals between two waits."""
+"""Time of one wait for the reader. Signals are handled between two waits."""
 
 
 class StdoutBuffer:
@@ -46,11 +46,15 @@ class StdoutBuffer:
         """Writes as much as the reader accepts. The next `write` raises if the pipe was closed."""
         self._flush(0)
 
-    def finish(self, *, limit_s: float | None) -> int:
-        """Waits until all bytes are written, at most `limit_s` (None: no limit). Returns how many remain."""
+    def finish(self, *, limit_s: float | None, on_wait: Callable[[], None] = lambda: None) -> int:
+        """Waits until all bytes are written, at most `limit_s` (None: no limit). Returns how many remain.
+
+        `on_wait` is called at least ten times a second, and may raise to end the wait.
+        """
         end_s = None if limit_s is None else self._now_s() + limit_s
         while self._pending and (end_s is None or self._now_s() < end_s):
             self._flush(_WAIT_S)
+            on_wait()
         return len(self._pending)
 
     def _flush(self, limit_s: float) -> None:

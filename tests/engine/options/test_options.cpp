@@ -183,6 +183,7 @@ TEST_CASE("options: help and version are requests, regardless of other arguments
     CHECK(std::get<InfoRequest>(parsed) == InfoRequest::help);
   }
   CHECK(std::get<InfoRequest>(parse({"--version"})) == InfoRequest::version);
+  CHECK(std::get<InfoRequest>(parse({"--world"})) == InfoRequest::world);
 }
 
 TEST_CASE("options: numbers may be hexadecimal, as in nccl-tests") {

@@ -26,6 +26,21 @@ TEST_CASE("a new file never replaces an old one") {
   CHECK(NewFile::create_numbered(path, "-J").path() == path + ".1");
 }
 
+TEST_CASE("an empty file is taken unless another run has it open") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("out");
+  {
+    const NewFile starting = NewFile::create(path, "--records");
+    CHECK_THROWS_AS(NewFile::create(path, "--records"), UsageError);
+  }
+  NewFile::create(path, "--records").append("row");  // the first run was killed before it wrote
+  CHECK(read_file(path) == "row");
+  CHECK_THROWS_AS(NewFile::create(path, "--records"), UsageError);
+
+  std::filesystem::create_symlink(folder.file("elsewhere"), folder.file("link"));
+  CHECK_THROWS_AS(NewFile::create(folder.file("link"), "--records"), UsageError);
+}
+
 TEST_CASE("a path that cannot be created is a usage error with a remedy") {
   const TemporaryFolder folder;
   const std::string path = folder.file("no/such/folder/out");

@@ -44,6 +44,16 @@ TEST_CASE("watchdog: the limit starts with the first check") {
   CHECK(watchdog.check_progress(kStart + kLimit));
 }
 
+TEST_CASE("watchdog: a delay gives another watchdog time, and the message keeps the limit") {
+  SteppedJob stepped(2);
+  Watchdog watchdog(stepped.job, kLimit, kStart);
+  CHECK_FALSE(watchdog.check_progress(kStart, /*delay_s=*/8));
+  CHECK_FALSE(watchdog.check_progress(kStart + kLimit + 7, /*delay_s=*/8));
+  const auto message = watchdog.check_progress(kStart + kLimit + 7);
+  REQUIRE(message);
+  CHECK(message->find("for 5 s") != std::string::npos);
+}
+
 TEST_CASE("watchdog: a step restarts the limit") {
   SteppedJob stepped(2);
   Watchdog watchdog(stepped.job, kLimit, kStart);

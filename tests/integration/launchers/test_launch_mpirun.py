@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from command_lines import command_lines
-from polling import wait_for_end
+from polling import HANG_GUARD_S, wait_for_end
 
 from busbw.launchers.mpirun import family_of
 
 from .. import mpi
 from . import private_sshd
-from .launching import Launching, launch, processes_with
+from .launching import BUSBW, Launching, launch, processes_with
 
 SMALL = ["-b", "8", "-e", "4K", "-n", "2"]
 ENDLESS = [*SMALL, "-N", "0"]
@@ -121,6 +121,15 @@ def test_a_killed_launcher_leaves_nothing_behind(endless: Launching, here: Path)
     assert len(ranks) == 3
     endless.process.kill()
     wait_for_end(ranks)
+
+
+def test_busbw_run_under_mpirun_points_to_launch(mpirun: list[str], here: Path) -> None:
+    more = ["--allow-run-as-root", "--oversubscribe"] if "/openmpi/" in mpirun[-1] else []
+    words = [mpirun[-1], *more, "-np", "2", *BUSBW, "run", "all_reduce", "-e", "64"]
+    done = subprocess.run(words, cwd=here, capture_output=True, text=True, timeout=HANG_GUARD_S)
+    assert done.returncode == 2
+    assert "process 0 of 2; use busbw launch, or start all_reduce_perf instead" in done.stderr
+    assert list(here.iterdir()) == []
 
 
 def test_a_program_that_is_not_there(mpirun: list[str], here: Path) -> None:

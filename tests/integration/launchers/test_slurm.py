@@ -252,6 +252,13 @@ def test_srun_alone_makes_one_job_of_its_tasks(cluster: Cluster, mpi: str) -> No
     assert "# Out of bounds values : 0 OK" in done.stdout
 
 
+def test_srun_of_busbw_run_points_to_launch(cluster: Cluster) -> None:
+    done = cluster.run("srun", "--nodes=2", "--ntasks=2", *BUSBW, "run", "all_reduce", "-e", "64")
+    assert done.code == 2
+    assert "slurm started it as process 1 of 2; use busbw launch, or start all_reduce_perf instead" in done.stderr
+    assert list(cluster.here.iterdir()) == []
+
+
 def test_two_parallel_steps_do_not_connect(cluster: Cluster) -> None:
     step = f"srun --exact --nodes=1 --ntasks=2 {cluster.program()} {' '.join(SWEEP)}"
     done = cluster.run("salloc", "--nodes=2", "--ntasks-per-node=2", "sh", "-c", f"{step} & {step}; wait")
@@ -545,6 +552,15 @@ def test_more_nodes_than_there_are(cluster: Cluster) -> None:
     said_by(launching, "waits for 9 nodes: PartitionNodeLimit (more nodes than the partition allows or has)")
     launching.interrupt()
     assert launching.finish().code == 130
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_a_job_that_its_partition_does_not_allow_ends_after_the_limit(cluster: Cluster, by: str) -> None:
+    done = cluster.launch("--submit-with", by, "--pending-timeout", "1", "--nodes", "9", *ALL_REDUCE)
+    assert done.code == 3
+    reason = "PartitionNodeLimit" if by == "sbatch" else "PartitionConfig"  # Slurm's word for the same
+    assert f"could not start for 1 s and was canceled: {reason} (" in done.stderr.splitlines()[-1]
+    expect_nothing_left(cluster)
 
 
 # ---- refusals --------------------------------------------------------------------------------------------------------

@@ -32,6 +32,15 @@ def test_an_unhandled_interrupt_gives_its_exit_code(monkeypatch: pytest.MonkeyPa
     assert main(["runs"]) == 128 + signal.SIGTERM
 
 
+def test_an_interrupt_after_the_last_check_is_raised_once_at_the_end() -> None:
+    with pytest.raises(TerminatedError), checked_interrupts():
+        signal.raise_signal(signal.SIGTERM)
+    with checked_interrupts() as check:
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(TerminatedError):
+            check()
+
+
 def test_repeated_signals_count_as_one() -> None:
     with checked_interrupts() as check:
         signal.raise_signal(signal.SIGTERM)
@@ -44,10 +53,12 @@ def test_a_late_second_signal_ends_the_command(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("busbw.cli.interrupts._REPEAT_S", 0.0)
     codes: list[int] = []
     monkeypatch.setattr("os._exit", codes.append)
-    with checked_interrupts():
+    with checked_interrupts() as check:
         signal.raise_signal(signal.SIGTERM)
         assert not codes
         signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(TerminatedError):
+            check()
     assert codes == [143]
 
 

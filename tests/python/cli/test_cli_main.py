@@ -40,7 +40,20 @@ def test_a_closed_stdout_is_not_wrong_data(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("words", [["show", SEED], ["check", SEED, "--json"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", SEED],
+        ["check", SEED, "--json"],
+        ["import", SEED],
+        ["compare", SEED, SEED],
+        ["export", "csv", SEED],
+        ["refs"],
+        ["expect", "--list-systems"],
+        ["launch", "machine-types"],
+    ],
+    ids=lambda words: words[0],
+)
 def test_output_to_a_missing_stdout_is_an_error(words: list[str]) -> None:
     shell = ["/bin/sh", "-c", 'exec "$@" >&-', "sh"]
     done = subprocess.run([*shell, *BUSBW, *words], stderr=subprocess.PIPE, text=True)

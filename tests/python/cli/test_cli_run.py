@@ -95,9 +95,35 @@ def test_a_usage_error_is_refused_before_anything_runs(
     assert list(here.iterdir()) == []
 
 
-@pytest.mark.parametrize(("fake_exit", "code"), [(0, 0), (1, 1), (4, 4), (5, 5), (-9, 137)])
+@pytest.mark.parametrize(("fake_exit", "code"), [(0, 0), (1, 1), (4, 4), (5, 5), (-9, 4), (-11, 4)])
 def test_the_exit_code_is_the_engines(fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, code: int) -> None:
     assert busbw("run", "all_reduce", environment={"FAKE_EXIT": str(fake_exit)}).returncode == code
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_one_of_several_launched_processes_is_refused(busbw: Busbw, here: Path, rank: str) -> None:
+    launched = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    done = busbw("run", "all_reduce", environment=launched)
+    assert done.returncode == 2
+    assert one_sentence(done.stderr) == (
+        f"busbw: busbw run starts its ranks itself, but torchrun started it as process {rank} of 2; use busbw launch, "
+        "or start all_reduce_perf instead"
+    )
+    assert list(here.iterdir()) == []
+
+
+def test_contradicting_launchers_are_named(busbw: Busbw) -> None:
+    done = busbw("run", "all_reduce", environment={"WORLD_SIZE": "8"})
+    assert done.returncode == 2
+    assert "WORLD_SIZE=8" in one_sentence(done.stderr)
+
+
+def test_an_empty_record_of_a_killed_run_does_not_block_the_next(busbw: Busbw, here: Path) -> None:
+    (here / "out.jsonl").touch()
+    done = busbw("run", "all_reduce", "--ranks", "2", *SMALL, "--records", "out.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert records.read(here / "out.jsonl").end
+    assert busbw("run", "all_reduce", "--ranks", "2", *SMALL, "--records", "out.jsonl").returncode == 2
 
 
 def test_stdout_is_the_engines_byte_for_byte(fake_engine: FakeEngine, busbw: Busbw) -> None:
@@ -142,7 +168,7 @@ def test_the_store_may_be_elsewhere(fake_engine: FakeEngine, busbw: Busbw, here:
 )
 def test_a_killed_engine_is_reported(fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, pieces: list[str]) -> None:
     done = busbw("run", "all_reduce", environment={"FAKE_EXIT": str(fake_exit)})
-    assert done.returncode == 128 - fake_exit
+    assert done.returncode == 4
     assert all(piece in done.stderr.splitlines()[0] for piece in pieces), done.stderr
 
 

@@ -61,6 +61,11 @@ def test_the_sentence(run: RunRecords, sentence: str) -> None:
     assert correctness.correctness_sentence(run) == sentence
 
 
+def test_a_process_that_was_lost_after_a_complete_record_is_mentioned() -> None:
+    text = correctness.correctness_sentence(run_of(RIGHT, exit_code=0), exit_code=4, ending_words="lost a process")
+    assert text == "Verdict: the run lost a process after its last row; correct: all 1 row right, every bit."
+
+
 def test_wrong_rows_are_named_up_to_three() -> None:
     text = correctness.correctness_sentence(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
     assert text.startswith("Verdict: WRONG DATA in 5 of 6 rows: 16 B ")

@@ -21,7 +21,8 @@ from busbw.errors import BusbwError
 from busbw.launchers import Command, LaunchCallbacks, PrivateFile
 from busbw.launchers.job import child_processes
 from busbw.launchers.job.child_processes import ExitStatus
-from busbw.launchers.job.processes import TerminationPolicy, job_exit_code, killed_message, run, run_all, written_files
+from busbw.launchers.job.grace_period import GracePeriod
+from busbw.launchers.job.processes import TerminationPolicy, crash_message, job_exit_code, run, run_all, written_files
 
 
 def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
@@ -198,11 +199,23 @@ def test_a_limit_that_stays_is_named() -> None:
 def test_a_failure_gives_the_others_a_grace_period() -> None:
     output = RecordedOutput()
     ended = run_all(
-        [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")],
+        [shell("sleep 0.5; exit 4"), shell("exit 5"), shell("sleep 600")],
         output.callbacks,
         TerminationPolicy(grace_s=5.0),
     )
-    assert ended == [ExitStatus(4), ExitStatus(3), ExitStatus(143, was_terminated=True)]
+    assert ended == [ExitStatus(4), ExitStatus(5), ExitStatus(143, was_terminated=True)]
+
+
+@pytest.mark.parametrize(("code", "end_s"), [(2, 105.0), (3, 105.0), (4, 115.0), (0, 115.0)])
+def test_a_process_that_refuses_to_run_shortens_the_grace_period(code: int, end_s: float) -> None:
+    now_s = 100.0
+    period = GracePeriod(15.0, lambda: now_s)
+    period.update([code], is_paused=False)
+    now_s = end_s - 0.1
+    period.update([code, 4] if code else [0], is_paused=False)
+    assert not period.is_over
+    now_s = end_s
+    assert period.is_over
 
 
 @pytest.mark.parametrize("hung", [0, 1])
@@ -263,18 +276,21 @@ def test_the_code_of_a_job(ended: list[ExitStatus], code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "names"),
+    ("ended", "beginning"),
     [
-        ([ExitStatus(137), ExitStatus(137)], "(SIGKILL)"),
-        ([ExitStatus(137), ExitStatus(139)], "(SIGKILL, SIGSEGV)"),
+        ([ExitStatus(137), ExitStatus(137)], "every process was killed or crashed (SIGKILL); "),
+        ([ExitStatus(137), ExitStatus(139)], "every process was killed or crashed (SIGKILL, SIGSEGV); "),
+        ([ExitStatus(137), ExitStatus(0)], "process 0 was killed or crashed (SIGKILL); "),
+        ([ExitStatus(0), ExitStatus(139)], "process 1 was killed or crashed (SIGSEGV); "),
         ([ExitStatus(137), ExitStatus(4)], ""),  # who is left has said it
         ([ExitStatus(137, was_terminated=True), ExitStatus(137, was_terminated=True)], ""),
         ([ExitStatus(143), ExitStatus(143)], ""),
     ],
 )
-def test_the_message_if_all_were_killed(ended: list[ExitStatus], names: str) -> None:
-    assert killed_message(ended).startswith("every process was killed or crashed " + names if names else "")
-    assert bool(killed_message(ended)) == bool(names)
+def test_a_crash_that_no_process_has_named_is_explained(ended: list[ExitStatus], beginning: str) -> None:
+    message = crash_message(ended, ["process 0", "process 1"])
+    assert message.startswith(beginning)
+    assert bool(message) == bool(beginning)
 
 
 # ---- the environment ------------------------------------------------------------------------------------------------

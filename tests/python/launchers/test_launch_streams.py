@@ -133,6 +133,15 @@ def test_a_file_without_records_is_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_an_empty_file_of_a_killed_launch_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").touch()
+    with RecordFile(tmp_path / "out.jsonl") as records:
+        with pytest.raises(UsageError, match="exists already"), RecordFile(tmp_path / "out.jsonl"):
+            pass  # the other launch has not written yet
+        records.write(b"{}\n")
+    assert (tmp_path / "out.jsonl").read_bytes() == b"{}\n"
+
+
 def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").write_text("old")
     with pytest.raises(UsageError, match=r"out\.jsonl exists already"), RecordFile(tmp_path / "out.jsonl"):

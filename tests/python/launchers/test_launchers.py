@@ -10,6 +10,7 @@ import pytest
 from launch_jobs import TARGETS
 
 from busbw import engine
+from busbw.errors import UsageError
 from busbw.launchers import LAUNCHERS, Command, Job, local
 from busbw.launchers.job.processes import run
 
@@ -57,6 +58,12 @@ def test_the_token_is_neither_shown_nor_on_a_command_line(name: str) -> None:
 
 def test_local_runs_the_program_itself() -> None:
     assert local.render(JOB).text() == "/opt/bin/all_reduce_perf -t 2 -b 8 -e 8 --records 'a run.jsonl'"
+
+
+def test_more_processes_than_one_machine_connects_are_refused() -> None:
+    job = Job("all_reduce_perf", (), processes_per_node=513)
+    with pytest.raises(UsageError, match="131,328 connections; the limit is 512 processes; start fewer processes with"):
+        local.render(job)
 
 
 def test_local_submits_for_real(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

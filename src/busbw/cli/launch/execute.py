@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import click
 
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launch.error_lines import ErrorLineMerger
 from busbw.cli.launch.options import LaunchOptions
 from busbw.cli.launch.output_splitter import OutputSplitter, RecordFile
@@ -34,7 +35,10 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         return ExitCode.GOOD
     for remark in plan.remarks:
         click.echo(f"busbw: {remark}", err=True)
-    with open_destination(options.records_path, options.store, options.collective) as destination:
+    with (
+        checked_interrupts() as check_interrupt,
+        open_destination(options.records_path, options.store, options.collective) as destination,
+    ):
         with RecordFile(destination.path) as records, _make_progress(records) as progress:
             error_lines = ErrorLineMerger(lambda text: progress.print_message(redact_token(text, plan.token)))
 
@@ -42,6 +46,7 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
                 error_lines.flush(at_end=False)
                 progress.refresh()
 
+            check_interrupt()
             splitter = OutputSplitter(records, progress.line, progress.print_message)
             try:
                 callbacks = LaunchCallbacks(
@@ -54,9 +59,10 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
                 code = submit(plan, callbacks)
             finally:
                 error_lines.flush(at_end=True)
+        check_interrupt()
         code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
         destination.on_exit(code)
-        finish_stdout(progress.stdout, code)
+        finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
     print_outcome(code, destination.path, plot_when=options.plot_when)
     return code
 

@@ -1,16 +1,21 @@
 """Splits the stdout of process 0 into record lines, which begin with `{`, and lines of the table."""
 
+import fcntl
 import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from busbw.cli.options.run_destination import is_abandoned
 from busbw.cli.outcome import record_kind
 from busbw.errors import BusbwError, UsageError
 
 
 class RecordFile:
-    """A new record file, which is removed at the end if it is empty."""
+    """A new record file, which is removed at the end if it is empty.
+
+    A launch that was killed during its start leaves an empty file. As the engine does, the next one takes it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -18,7 +23,7 @@ class RecordFile:
 
     def __enter__(self) -> "RecordFile":
         try:
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            self._descriptor = self._open()
         except FileExistsError as error:
             raise UsageError(f"--records {self.path} exists already", remedy="name a new file") from error
         except OSError as error:
@@ -26,6 +31,23 @@ class RecordFile:
                 f"cannot write --records {self.path}: {error.strerror}", remedy="name a file in a writable folder"
             ) from error
         return self
+
+    def _open(self) -> int:
+        """Opens the file, and locks it while it is open.
+
+        Raises:
+            FileExistsError: The file has content, or another run has it open.
+            OSError: The file cannot be created.
+        """
+        is_taken = is_abandoned(self.path)
+        creation = 0 if is_taken else os.O_CREAT | os.O_EXCL
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | creation, 0o666)
+        is_locked = _lock(descriptor)
+        # Without locks, only a file that was created here has no other owner.
+        if is_locked or (is_locked is None and not is_taken):
+            return descriptor
+        os.close(descriptor)
+        raise FileExistsError
 
     def __exit__(self, *_: object) -> None:
         is_empty = os.fstat(self._descriptor).st_size == 0
@@ -47,6 +69,17 @@ class RecordFile:
             raise BusbwError(
                 f"cannot write the record {self.path}: {error.strerror}", remedy="free space, or set another --records"
             ) from error
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Locks an open file until it is closed. False if another run has locked it, None without locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 class OutputSplitter:

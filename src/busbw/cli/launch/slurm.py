@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from busbw import engine
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launch.hosts import PORTS, read_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.launch.slurm_steps import execute_steps
@@ -32,6 +33,7 @@ from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, so
 from busbw.launchers.slurm.processors import SINFO_COMMAND, min_processors
 from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, reject_reserved
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
+from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
 
 _CONTAINER_JOIN_LIMIT_S = 600.0
 """Time limit for all processes to join, if each node first imports a container image. The same as for pods."""
@@ -114,6 +116,15 @@ def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     help="New shared folder for the output of a batch job.  [default: busbw-slurm/NAME]",
 )
 @renamed_option("--folder", "--output-folder")
+@click.option(
+    "--pending-timeout",
+    "pending_timeout_s",
+    type=click.IntRange(min=0),
+    default=DEFAULT_PENDING_LIMIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after SECONDS in a state such as PartitionNodeLimit; 0: never.",
+)
 @click.option("--detach", is_flag=True, help="Submit the batch job, print how to attach to it, and exit.")
 @click.option("--print-script", is_flag=True, help="Print a batch script to submit by hand; start nothing.")
 @renamed_option("--script", "--print-script")
@@ -134,6 +145,7 @@ def slurm(
     extra_step_options: tuple[str, ...],
     submit_with: str,
     folder: Path | None,
+    pending_timeout_s: int,
     detach: bool,
     print_script: bool,
     **slurm_values: str | None,
@@ -153,6 +165,12 @@ def slurm(
         )
     if options.records_path is not None and (steps > 1 or detach):
         raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
+
+    if topology_order and not (is_batch or hostfile or current_allocation.node_list):
+        raise UsageError(
+            "--topology-order needs known nodes, but srun's own job gets them later",
+            remedy="set --submit-with sbatch, start within an allocation (salloc), or give --hostfile",
+        )
 
     default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
@@ -206,9 +224,10 @@ def slurm(
     if runs_local_program and not options.dry_run:
         _require_gpu_support(requested_gpus or 0, options)
     plan = launcher.render(job, target)
-    plan = replace(plan, remarks=(*plan.remarks, *remarks))
+    plan = replace(plan, remarks=(*plan.remarks, *remarks), pending_limit_s=pending_timeout_s)
     if detach and not options.dry_run:
-        _print_attach_command(launcher.start(plan), target)
+        with checked_interrupts():  # an interrupt must not hide a submitted job
+            _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
     return execute_steps(options, plan)
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import click
 
+from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.options import LaunchOptions
 from busbw.errors import BusbwError, ExitCode
@@ -25,15 +26,17 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
     first_failure = int(ExitCode.GOOD)
     unread_steps: list[int] = []
     try:
-        for step in range(plan.step, plan.steps + 1):
-            if plan.steps > 1:
-                click.echo(f"busbw: step {step} of {plan.steps}", err=True)
-            code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
-            first_failure = first_failure or code
-            if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                launcher.cancel(plan)  # otherwise the batch script, which may see no error, starts the next step
-            if code not in _CONTINUE_CODES:
-                break
+        with checked_interrupts() as check_interrupt:
+            for step in range(plan.step, plan.steps + 1):
+                if plan.steps > 1:
+                    click.echo(f"busbw: step {step} of {plan.steps}", err=True)
+                code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
+                first_failure = first_failure or code
+                if code == ExitCode.ENVIRONMENT and step < plan.steps:
+                    launcher.cancel(plan)  # otherwise the batch script, which may see no error, starts the next step
+                if code not in _CONTINUE_CODES:
+                    break
+                check_interrupt()
     except commands.SlurmUnreachableError:
         raise  # the job may continue; its files are needed
     except KeyboardInterrupt:  # between two steps of a running job

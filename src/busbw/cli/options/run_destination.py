@@ -43,6 +43,11 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     return records(store(with_one_destination))
 
 
+def is_abandoned(path: Path) -> bool:
+    """True if a record is an empty file, as a run leaves it that is killed during its start. A new run takes it."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size == 0
+
+
 @dataclass(frozen=True)
 class RunDestination:
     """Path of a run's record, and the callback at the end of the run."""

@@ -276,8 +276,9 @@ class ChildProcesses:
         """Ends commands after their time limit, or after the grace period that began when another one ended."""
         now_s = monotonic()
         if self._grace and len(running) < len(self._children):
-            has_failed = any(child.process.returncode and not child.was_terminated for child in self._children)
-            self._grace.update(has_failed=has_failed, is_paused=self._is_paused)
+            ended = [child for child in self._children if not child.was_terminated]
+            exit_codes = [child.process.returncode for child in ended if child.process.returncode is not None]
+            self._grace.update(exit_codes, is_paused=self._is_paused)
         if self._end_at_s is None or now_s < self._end_at_s:
             is_over = self._grace is not None and self._grace.is_over
             if not is_over and not (self._policy.should_end and self._policy.should_end()):

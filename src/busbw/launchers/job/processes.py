@@ -91,21 +91,49 @@ def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
     If we terminated process 0, or if it succeeded, the first other process that failed by itself decides. A process
     that was killed or crashed counts as a lost rank.
     """
-    decisive = statuses[0]
-    if not decisive.code or decisive.was_terminated:
-        decisive = next((status for status in statuses if status.code and not status.was_terminated), decisive)
-    return ExitCode.RANK_LOST if _has_crashed(decisive) else decisive.code
+    return documented_exit_code(statuses[_decisive_index(statuses)])
 
 
-def killed_message(statuses: Sequence[ExitStatus]) -> str:
-    """Error message if all processes were killed or crashed, so that none could report it. Empty otherwise."""
-    if not all(map(_has_crashed, statuses)):
+def documented_exit_code(status: ExitStatus) -> int:
+    """Returns the exit code of a command for the exit status of its program: RANK_LOST if it was killed or crashed."""
+    return ExitCode.RANK_LOST if _has_crashed(status) else status.code
+
+
+def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
+    """Error message if a killed or crashed process decides the exit code of the job. Empty otherwise.
+
+    It is also empty if another process ended with RANK_LOST, because that process has named the lost one.
+
+    Args:
+        statuses: Exit statuses of the commands.
+        names: Name of the process or processes of each command, such as "process 0".
+    """
+    decisive = _decisive_index(statuses)
+    was_named = any(status.code == ExitCode.RANK_LOST for status in statuses)
+    if was_named or not _has_crashed(statuses[decisive]):
         return ""
-    signal_names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in statuses)
+    have_all_crashed = len(statuses) > 1 and all(map(_has_crashed, statuses))
+    crashed = statuses if have_all_crashed else [statuses[decisive]]
+    signal_names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in crashed)
     return (
-        f"every process was killed or crashed ({', '.join(signal_names)}); after SIGKILL check dmesg and the memory "
-        "limit, otherwise repeat with NCCL_DEBUG=INFO and report its output"
+        f"{'every process' if have_all_crashed else names[decisive]} was killed or crashed "
+        f"({', '.join(signal_names)}); after SIGKILL check dmesg and the memory limit, otherwise repeat with "
+        "NCCL_DEBUG=INFO and report its output"
     )
+
+
+def report_crash(statuses: Sequence[ExitStatus], names: Sequence[str], callbacks: LaunchCallbacks | None) -> None:
+    """Prints `crash_message` to stderr of the job, if there is one."""
+    if callbacks and callbacks.on_error and (message := crash_message(statuses, names)):
+        callbacks.on_error(f"busbw: {message}\n".encode(), None)
+
+
+def _decisive_index(statuses: Sequence[ExitStatus]) -> int:
+    """Index of the status that decides the exit code of the job."""
+    if statuses[0].code and not statuses[0].was_terminated:
+        return 0
+    failed = (index for index, status in enumerate(statuses) if status.code and not status.was_terminated)
+    return next(failed, 0)
 
 
 def _has_crashed(status: ExitStatus) -> bool:
@@ -124,8 +152,10 @@ __all__ = [
     "GRACE_S",
     "ExitStatus",
     "TerminationPolicy",
+    "crash_message",
+    "documented_exit_code",
     "job_exit_code",
-    "killed_message",
+    "report_crash",
     "run",
     "run_all",
     "written_files",

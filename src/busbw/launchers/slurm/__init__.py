@@ -23,6 +23,7 @@ from busbw.launchers.job import processes
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
+from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
 from busbw.termination_signals import logged_signals
 
 SCRIPT = "job.sbatch"
@@ -56,6 +57,9 @@ class SlurmPlan(LaunchPlan):
     """Number of steps that the job runs in sequence."""
     step: int = 1
     """Step that `submit` waits for, from 1. `submit` of step 1 also starts the job."""
+
+    pending_limit_s: int = DEFAULT_PENDING_LIMIT_S
+    """Time limit of a start problem that only a change of the partition resolves; 0: none."""
 
     def with_step(self, step: int) -> "SlurmPlan":
         """Returns the plan for another step of the same job."""
@@ -106,7 +110,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
         BusbwError: Slurm rejects the job, the job can never start, or the program did not start.
     """
     if plan.folder is None:
-        return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks)
+        return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks, plan.pending_limit_s)
     # Signals are logged from before the submission on, so that an interrupt is handled once the job's ID is known.
     with logged_signals() as received:
         if not plan.job and plan.step == 1:
@@ -114,7 +118,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
             callbacks.on_status(f"job {job} submitted")
         else:
             job = plan.job or load_submitted(plan.folder).job
-        step_follower = follower.Follower(plan.folder, job, plan.step, callbacks)
+        step_follower = follower.Follower(plan.folder, job, plan.step, callbacks, plan.pending_limit_s)
         try:
             return step_follower.follow(received)
         except follower.DetachedError:

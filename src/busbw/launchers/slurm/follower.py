@@ -16,7 +16,8 @@ from busbw.launchers.slurm.cancellation import JobCancellation
 from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
 from busbw.launchers.slurm.files import StepFiles
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
-from busbw.launchers.slurm.status import JobStatus, ended_message, explain_impossible_start, waiting_message
+from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S, StartLimit
+from busbw.launchers.slurm.status import JobStatus, ended_message, waiting_message
 from busbw.termination_signals import SignalLog
 
 _POLL_S = 0.2
@@ -46,7 +47,14 @@ class DetachedError(Exception):  # no BusbwError: it reports no failure
 class Follower:
     """Follows one step of a batch job."""
 
-    def __init__(self, folder: Path, job: str, step: int, callbacks: LaunchCallbacks) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        job: str,
+        step: int,
+        callbacks: LaunchCallbacks,
+        pending_limit_s: int = DEFAULT_PENDING_LIMIT_S,
+    ) -> None:
         self.is_complete = True
         """False if the step may have written output that was not read."""
         self._job = job
@@ -54,6 +62,7 @@ class Follower:
         self._callbacks = callbacks
         self._output = StepOutput(callbacks)
         self._files = StepFiles(folder, step, self._output)
+        self._start_limit = StartLimit(pending_limit_s)
         self._code_file = step_file(step, "code")
         self._cancellation = JobCancellation(job, callbacks, self._output.print_error)
         self._last_answer_s = monotonic()
@@ -149,9 +158,7 @@ class Follower:
         self._cancellation.is_running = not status.is_pending
         if not self._cancellation.is_requested:
             self._show_status(status)
-        if (explanation := explain_impossible_start(status)) and not commands.cancel(self._job):
-            reason, remedy = explanation
-            raise BusbwError(f"job {self._job} can never start and was canceled: {reason}", remedy=remedy)
+        self._start_limit.check(self._job, status)
         return _NOT_ENDED
 
     def _show_status(self, status: JobStatus) -> None:

@@ -16,6 +16,7 @@ from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.error_text import WAITS
 from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
+from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S, StartLimit
 from busbw.launchers.slurm.status import waiting_message
 
 _QUEUED = re.compile(rb"job (\d+) queued")
@@ -24,7 +25,13 @@ _ORDERLY_END_LIMIT_S = 10.0
 """How long ranks may take to end after an interrupt, before the step is canceled."""
 
 
-def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callbacks: LaunchCallbacks) -> int:
+def run_srun(
+    command: Command,
+    files: Sequence[PrivateFile],
+    name: str,
+    callbacks: LaunchCallbacks,
+    pending_limit_s: int = DEFAULT_PENDING_LIMIT_S,
+) -> int:
     """Runs srun to its end and returns the program's exit code.
 
     Args:
@@ -32,8 +39,12 @@ def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callback
         files: Temporary files for it.
         name: Name of the job or step.
         callbacks: Receive the output.
+        pending_limit_s: Time limit of `StartLimit`.
+
+    Raises:
+        BusbwError: The job cannot start and was canceled.
     """
-    step = _SrunStep(name, callbacks)
+    step = _SrunStep(name, callbacks, StartLimit(pending_limit_s))
     with processes.written_files(files):
         step_callbacks = replace(callbacks, on_line=step.forward_line, on_wait=step.wait, on_error=step.forward_error)
         # srun ends the step at once on SIGTERM. After SIGKILL the step would keep running.
@@ -54,7 +65,8 @@ def run_srun(command: Command, files: Sequence[PrivateFile], name: str, callback
 class _SrunStep:
     """Interprets srun's messages, and ends its step after an interrupt. srun alone only reports a status on Ctrl-C."""
 
-    def __init__(self, name: str, callbacks: LaunchCallbacks) -> None:
+    def __init__(self, name: str, callbacks: LaunchCallbacks, start_limit: StartLimit) -> None:
+        self._start_limit = start_limit
         self.output = StepOutput(callbacks)
         self.interrupted_code: ExitCode | None = None
         self.must_end = False
@@ -124,6 +136,7 @@ class _SrunStep:
             return
         if status is not None and status.is_pending:
             self._callbacks.on_status(waiting_message(self._queued_job, status))
+            self._start_limit.check(self._queued_job, status)
 
     def signal_to_send(self) -> int | None:
         """Returns SIGUSR1 once, to interrupt the ranks after the reader of the output closed."""

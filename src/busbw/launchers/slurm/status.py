@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 SQUEUE_FORMAT = "%T|%S|%D|%N|%r"
 """State, expected start, number of nodes, node list, reason. The reason comes last because it is free text."""
@@ -75,8 +76,11 @@ class _ReasonText:
 
     explanation: str
     remedy: str = ""
-    never_resolves: bool = False
-    """True if waiting cannot help."""
+    outlook: "Outlook" = "waits"
+
+
+Outlook = Literal["waits", "needs_partition_change", "never_starts"]
+"""Outlook of a pending job: it starts if it waits, only if the partition's nodes or limits change, or never."""
 
 
 _REASONS = {
@@ -92,26 +96,31 @@ _REASONS = {
     "PartitionDown": _ReasonText("the partition accepts no jobs now", "choose another --partition from `sinfo -s`"),
     "PartitionInactive": _ReasonText("the partition starts no jobs now", "choose another --partition from `sinfo -s`"),
     "PartitionNodeLimit": _ReasonText(
-        "more nodes than the partition allows or has", "reduce --nodes; `sinfo -s` shows the limit"
+        "more nodes than the partition allows or has",
+        "reduce --nodes; `sinfo -s` shows the limit",
+        outlook="needs_partition_change",
     ),
     "PartitionConfig": _ReasonText(
         "the partition's current nodes do not match the request",
         "request less; `sinfo -N -l` shows the nodes",
+        outlook="needs_partition_change",
     ),
     "PartitionTimeLimit": _ReasonText(
-        "more time than the partition allows", "reduce --time; `sinfo -s` shows the limit"
+        "more time than the partition allows",
+        "reduce --time; `sinfo -s` shows the limit",
+        outlook="needs_partition_change",
     ),
     "JobHeldUser": _ReasonText("", "release it: `scontrol release {job}`"),
     "JobHeldAdmin": _ReasonText("an administrator holds it", "ask the administrator"),
     "BadConstraints": _ReasonText(
-        "no node satisfies the constraints", "change the requested resources", never_resolves=True
+        "no node satisfies the constraints", "change the requested resources", outlook="never_starts"
     ),
     "DependencyNeverSatisfied": _ReasonText(
-        "the job that it depends on failed", "remove the dependency", never_resolves=True
+        "the job that it depends on failed", "remove the dependency", outlook="never_starts"
     ),
-    "InvalidAccount": _ReasonText("the account is not valid", "set another --account", never_resolves=True),
-    "InvalidQOS": _ReasonText("the quality of service is not valid", "set another --qos", never_resolves=True),
-    "ReservationDeleted": _ReasonText("its reservation was deleted", "remove --reservation", never_resolves=True),
+    "InvalidAccount": _ReasonText("the account is not valid", "set another --account", outlook="never_starts"),
+    "InvalidQOS": _ReasonText("the quality of service is not valid", "set another --qos", outlook="never_starts"),
+    "ReservationDeleted": _ReasonText("its reservation was deleted", "remove --reservation", outlook="never_starts"),
 }
 """Reasons of pending jobs (https://slurm.schedmd.com/job_reason_codes.html), explained unless self-evident."""
 
@@ -142,12 +151,23 @@ def waiting_message(job: str, status: JobStatus) -> str:
     return text
 
 
-def explain_impossible_start(status: JobStatus) -> tuple[str, str] | None:
-    """Reason and remedy for a job that can never start. None if waiting may help."""
+@dataclass(frozen=True)
+class StartProblem:
+    """Problem of a pending job that waiting may not resolve."""
+
+    text: str
+    remedy: str
+    is_certain: bool
+    """True if the job can never start. Otherwise a change of its partition could resolve the problem."""
+
+
+def find_start_problem(status: JobStatus) -> StartProblem | None:
+    """Returns the problem of a job that does not start by waiting alone. None if waiting may help."""
     explained = _explain_reason(status.reason)
-    if not status.is_pending or not explained.never_resolves:
+    if not status.is_pending or explained.outlook == "waits":
         return None
-    return f"{status.reason} ({explained.explanation})", explained.remedy
+    text = f"{status.reason} ({explained.explanation})"
+    return StartProblem(text, explained.remedy, is_certain=explained.outlook == "never_starts")
 
 
 _END_REASONS = {

@@ -110,12 +110,12 @@ def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     filtered = replace(callbacks, on_line=marker_filter.forward_line)
     policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
     ssh_statuses = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
-    code = processes.job_exit_code(
-        [
-            _with_lost_connection(command, status, callbacks)
-            for command, status in zip(plan.commands, ssh_statuses, strict=True)
-        ]
-    )
+    statuses = [
+        _with_lost_connection(command, status, callbacks)
+        for command, status in zip(plan.commands, ssh_statuses, strict=True)
+    ]
+    processes.report_crash(statuses, [f"a process on {_host_of(command)}" for command in plan.commands], callbacks)
+    code = processes.job_exit_code(statuses)
     if code == ExitCode.GOOD and not marker_filter.has_seen_mark:
         host = _host_of(plan.commands[0])
         raise BusbwError(

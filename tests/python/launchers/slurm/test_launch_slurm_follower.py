@@ -16,6 +16,8 @@ from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import cancellation, commands, disk_space, follower
 from busbw.launchers.slurm.files import FileTail
 from busbw.launchers.slurm.follower import DetachedError, Follower
+from busbw.launchers.slurm.start_limit import StartLimit
+from busbw.launchers.slurm.status import JobStatus
 from busbw.termination_signals import SignalLog, logged_signals
 
 SAID = GOLDEN / "slurm" / "said"
@@ -117,6 +119,33 @@ def test_the_queue_status_is_shown_until_the_first_line(fake: FakeSlurm, folder:
     assert Follower(folder, "12", 1, output.callbacks).follow(received) == 0
     assert list(dict.fromkeys(output.statuses)) == [waits, runs, ""]
     assert fake.asked("scancel") == []
+
+
+def test_a_job_that_its_partition_does_not_allow_is_cancelled_after_the_limit(
+    fake: FakeSlurm, folder: Path, received: SignalLog
+) -> None:
+    fake.says("squeue", "PENDING|N/A|9||PartitionNodeLimit\n")
+    message = (
+        "job 12 could not start for 1 s and was canceled: PartitionNodeLimit .*; or wait longer with --pending-tim"
+    )
+    with pytest.raises(BusbwError, match=message) as raised:
+        Follower(folder, "12", 1, RecordedOutput().callbacks, pending_limit_s=1).follow(received)
+    assert raised.value.exit_code == 3
+    assert fake.asked("scancel") == ["scancel 12"]
+
+
+def test_a_start_limit_begins_anew_after_another_reason(fake: FakeSlurm) -> None:
+    clock = [0.0]
+    limit = StartLimit(60, now_s=lambda: clock[0])
+    for now_s, reason in ((0, "PartitionConfig"), (50, "Resources"), (55, "PartitionConfig"), (114, "PartitionConfig")):
+        clock[0] = now_s
+        limit.check("12", JobStatus("PENDING", reason))
+    clock[0] = 115.0
+    with pytest.raises(BusbwError, match="for 60 s"):
+        limit.check("12", JobStatus("PENDING", "PartitionConfig"))
+    unlimited = StartLimit(0, now_s=lambda: clock[0])
+    for clock[0] in (0.0, 1e6):
+        unlimited.check("12", JobStatus("PENDING", "PartitionConfig"))
 
 
 def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:

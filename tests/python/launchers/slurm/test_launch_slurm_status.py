@@ -8,7 +8,7 @@ from launch_jobs import GOLDEN
 from busbw.launchers.slurm.status import (
     JobStatus,
     ended_message,
-    explain_impossible_start,
+    find_start_problem,
     parse_scontrol,
     parse_squeue,
     waiting_message,
@@ -117,16 +117,28 @@ def test_the_end_names_the_nodes_that_failed() -> None:
     "reason", ["BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "ReservationDeleted"]
 )
 def test_jobs_that_never_start(reason: str) -> None:
-    found = explain_impossible_start(JobStatus("PENDING", reason))
+    found = find_start_problem(JobStatus("PENDING", reason))
     assert found is not None
-    assert reason in found[0]
-    assert found[1]
-    assert explain_impossible_start(JobStatus("RUNNING", reason)) is None
+    assert found.is_certain
+    assert reason in found.text
+    assert found.remedy
+    assert find_start_problem(JobStatus("RUNNING", reason)) is None
+
+
+@pytest.mark.parametrize("reason", ["PartitionNodeLimit", "PartitionTimeLimit", "PartitionConfig"])
+def test_jobs_that_start_only_if_the_partition_changes(reason: str) -> None:
+    found = find_start_problem(JobStatus("PENDING", reason))
+    assert found is not None
+    assert not found.is_certain
+    assert found.remedy
 
 
 @pytest.mark.parametrize("label", squeue_lines() if (SAID / "squeue.txt").exists() else [])
 def test_jobs_that_may_start_later(label: str) -> None:
-    assert explain_impossible_start(status(label)) is None
+    found = find_start_problem(status(label))
+    needs_change = status(label).reason in {"PartitionNodeLimit", "PartitionTimeLimit", "PartitionConfig"}
+    assert bool(found) == needs_change
+    assert not (found and found.is_certain)
 
 
 def test_the_recordings_are_there() -> None:
