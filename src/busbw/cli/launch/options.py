@@ -111,6 +111,8 @@ class LaunchOptions:
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1, requested_gpus: int | None) -> Job:
         """Returns the job with a new name and token. `--env` overrides the machine type's variables.
 
+        The job of a dry run has no secret values.
+
         Args:
             program: Path or name of the program.
             nodes: Number of nodes.
@@ -128,7 +130,7 @@ class LaunchOptions:
         }
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
-        return Job(
+        job = Job(
             program,
             (*sweep_flags(used_flags(self.flags)), *self.flags),
             name=f"busbw-{self.collective.replace('_', '-')}-{secrets.token_hex(3)}",
@@ -139,6 +141,7 @@ class LaunchOptions:
             machine_type=self.machine_type,
             token=secrets.token_hex(32),
         )
+        return job.without_secrets() if self.dry_run else job
 
 
 _OPTIONS = (
