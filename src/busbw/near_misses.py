@@ -10,7 +10,7 @@ _MIN_LENGTH = 3
 
 
 def near_misses(word: str, names: Iterable[str], *, min_similarity: float = 0.6) -> list[str]:
-    """Returns the names that begin with the word, else the most similar one. Empty if there is none.
+    """Returns the names that begin with the word, else the most similar one. Empty if no name is similar.
 
     Args:
         word: The word as typed, in any case.

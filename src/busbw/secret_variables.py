@@ -1,4 +1,4 @@
-"""Decides which environment variables may hold secrets, whose values are shown and stored nowhere."""
+"""Decides which environment variables may hold secrets. The values of these variables are shown and stored nowhere."""
 
 import re
 from collections.abc import Iterable

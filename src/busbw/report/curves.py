@@ -18,7 +18,7 @@ from busbw.units import size_text
 STYLES = 6
 """Number of styles. Further lines repeat them."""
 _BANDWIDTH_UNIT = "GB/s"
-"""Unit whose axis is linear, with a switch. Times over all sizes differ by powers of ten, so theirs is logarithmic."""
+"""Unit with a linear axis and a switch. Times over all sizes differ by powers of ten, so their axis is logarithmic."""
 
 
 @dataclass(frozen=True)
