@@ -25,6 +25,7 @@ from busbw.engine import REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.slurm.allocation import allocated_gpus_per_node
+from busbw.secret_variables import REDACTED, may_be_secret
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
@@ -275,7 +276,8 @@ def _load_machine_type(name: str | None) -> "MachineType | None":
 def _parse_assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _VARIABLE.match(name):
-        raise UsageError(f'--env "{text}" is not NAME=VALUE', remedy="write it like NCCL_DEBUG=INFO")
+        shown = f"{name}={REDACTED}" if equals and may_be_secret(name, value) else text
+        raise UsageError(f'--env "{shown}" is not NAME=VALUE', remedy="write it like NCCL_DEBUG=INFO")
     if name in WORLD_VARIABLES:
         raise UsageError(f"--env {name} is set by the launcher", remedy="remove it")
     if "\n" in value or "\0" in value:
